@@ -73,9 +73,11 @@ def fresh(program: str) -> float:
 
 
 def main() -> None:
-    options = arguments(__doc__, 9).parse_args()
+    parser = arguments(__doc__, 9)
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the cases whose names contain TEXT")
+    options = parser.parse_args()
     about, timings = opening(), []
-    for case in cases():
+    for case in (case for case in cases() if options.only in case.name):
         timings.append(measure(case, options.repeats))
         print(row(timings[-1]), flush=True)
     save(options.json, about, timings)

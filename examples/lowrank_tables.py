@@ -207,8 +207,8 @@ def picture(records: Sequence[Score]) -> Any:
     sets = list(dict.fromkeys(score.data for score in records))
     page = figure(4.6 * max(len(sets), 2), 4.4)
     splits = len({score.split for score in records})
-    text = "mean and standard error" if splits > 1 else "one split"
-    headline(page, f"Test NLPD of low-rank GPs over {splits} split{'s' * (splits > 1)}: {text}. Diamonds: paper")
+    text = "one split" if splits == 1 else f"mean and standard error of {splits} splits"
+    headline(page, f"Test NLPD of low-rank GPs against the rank, {text}. Diamonds: paper")
     for ax, name in zip(page.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
         for model, color in zip(MODELS, (GREEN, BLUE, VERMILLION), strict=True):
             ranks = sorted({s.rank for s in records if (s.data, s.model) == (name, model)})

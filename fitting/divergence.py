@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap
+from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap
+from fitting.features.base import KernelMap
 from fitting.features.transform import kernel_map
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, RationalQuadratic
 from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl, residual_certificate
 from gpbounds.mapreduce.program import Engine, Round, Rows
 from gpbounds.mapreduce.serial import Serial
@@ -20,6 +22,9 @@ from gpbounds.sources import Source
 
 LARGEST = 5000
 """Largest number of rows for which the exact divergence is computed."""
+
+LINES = 1e-12
+"""Relative error of the weights of lines, e^{−κ}I_j(κ)."""
 
 FITTED = "Kernel, noise and input law are fixed before the data; a fit that has seen these data does not satisfy this."
 TRANSFORMED = "The map z = g(x) was fitted to the data; the bound is one for a z that is given."
@@ -40,17 +45,22 @@ class LowRankKL:
         once hyperparameters were fitted to these data: its frequencies (or inputs) must be drawn independently of the
         kernel and the noise.  It holds for hyperparameters that were fixed in advance (``optimizer=None``), and for
         Mercer features if also the inputs have the normal law of the features; its mean and variance, which a model
-        takes from the inputs, count as fixed.
+        takes from the inputs, count as fixed.  Among the other kernels of Fourier features, L-29 covers the rational
+        quadratic alone.
     exact : float or None
         The divergence itself, by `gpbounds.lowrank.kl_features`, up to 5000 rows.  It remains true after any training.
     residual : Bound or None
-        `gpbounds.lowrank.residual_certificate` (L-54, L-09), for Mercer features: K − ΞΞᵀ is positive semi-definite for
-        every kernel and every projection, so that this bound remains true after any training, projection included.
+        `gpbounds.lowrank.residual_certificate` (L-54, L-09), for Mercer features and the lines of periodic kernels
+        (N-line): K − ΞΞᵀ is positive semi-definite for every kernel and every projection, so that this bound remains
+        true after any training, projection included.
+    reason : str
+        Why there is no a-priori bound, in one sentence; empty where there is one.
     """
 
     prior: Bound | None
     exact: float | None
     residual: Bound | None
+    reason: str = ""
 
 
 def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta: float = 0.05) -> LowRankKL:
@@ -80,6 +90,13 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
     if isinstance(inner, FourierMap) and np.ptp(inner.weights) == 0.0:
         m = len(inner.weights)
         prior = fourier_kl(approximated, N, m, noise=noise, delta=delta, features="classical")
+    if isinstance(inner, MixedMap):
+        if isinstance(approximated, RationalQuadratic):
+            prior = fourier_kl(approximated, N, inner.rank // 2, noise=noise, delta=delta, features="classical")
+        if inner.line_spectrum:
+            k = float(approximated.diag(np.zeros((1, inner.dim)))[0])
+            left_out = max(k - math.fsum(inner.at(kernel.parameters).amplitudes ** 2), 0.0)
+            residual = residual_certificate(N * left_out, noise=noise, rounding=LINES * N * k)
     if isinstance(inner, MercerMap):
         law = Gaussian(std=inner.stds)
         features = _eigenfunctions(inner, approximated)
@@ -96,7 +113,20 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
     if prior is not None:
         more = [FITTED, TRANSFORMED] if isinstance(outer, Composed) else [FITTED]
         prior = replace(prior, assumptions=(*prior.assumptions, *more))
-    return LowRankKL(prior, exact, residual)
+    return LowRankKL(prior, exact, residual, "" if prior is not None else _reason(inner))
+
+
+def _reason(inner: KernelMap) -> str:
+    """Why no theorem here bounds the divergence before the data are seen."""
+    if isinstance(inner, MercerMap):
+        return (
+            "Theorem 3 is about the largest eigenvalues of the kernel itself, not of a projection or in another order."
+        )
+    if isinstance(inner, FourierMap):
+        return "Theorem 2 is about frequencies that are drawn for this kernel and noise, not for those of the start."
+    if isinstance(inner, MixedMap) and inner.line_spectrum:
+        return "The lines of a spectrum are not random: `residual` bounds what they leave out."
+    return "L-29 is about frequencies with equal weights from the density of one kernel, not of a sum or product."
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,16 +72,22 @@ class PriorMean:
         centre, spread = points.mean(axis=0), points.std(axis=0)
         H = np.ones((len(points), 1))
         if kind == "linear":
+            D = len(centre)
+            if len(points) <= D + 1:
+                raise ValueError(
+                    f"mean: expected 'zero' or 'constant' for n_samples={N} and {D} column(s), got 'linear', which "
+                    f"needs more than {D + 1} rows"
+                )
             if not (spread > DEPENDENT * np.maximum(np.abs(points).max(axis=0), 1e-300)).all():
                 raise ValueError(
                     "mean: expected 'zero' or 'constant' for an X with a constant column, got 'linear': its slope "
                     "cannot be told from the intercept"
                 )
             H = np.column_stack([H, (points - centre) / spread])
-            if len(H) <= H.shape[1] or np.linalg.svd(H, compute_uv=False)[-1] < DEPENDENT * np.sqrt(len(H)):
+            if np.linalg.svd(H, compute_uv=False)[-1] < DEPENDENT * np.sqrt(len(H)):
                 raise ValueError(
-                    f"mean: expected 'zero' or 'constant' for {N} row(s) of {len(centre)} column(s) that do not "
-                    "determine a slope for each column, got 'linear'"
+                    f"mean: expected 'zero' or 'constant' for {D} columns of which one is a linear function of others, "
+                    "got 'linear', as the rows do not determine a slope for each column"
                 )
         first = np.linalg.lstsq(H, targets, rcond=None)[0]
         sizes = np.sqrt(np.mean((targets - H @ first) ** 2, axis=0))

@@ -302,6 +302,12 @@ class Sampler:
     def __post_init__(self) -> None:
         if not callable(self.draw):
             raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got {type(self.draw).__name__}")
+        try:
+            inspect.signature(self.draw).bind(TRIAL, None)
+        except TypeError as error:
+            raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got one with {error}") from None
+        except ValueError:  # a built-in without a signature
+            pass
         if not self.name:
             object.__setattr__(self, "name", getattr(self.draw, "__qualname__", type(self.draw).__name__))
         first, second = (self._rows(TRIAL, np.random.default_rng(seed)) for seed in (0, 1))
@@ -348,7 +354,8 @@ class Sampler:
         returned = self.draw(N, rng)
         rows = np.asarray(returned)
         if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[0] != N or rows.shape[1] == 0:
-            got = f"shape {rows.shape}" if rows.dtype.kind in "biuf" else type(returned).__name__
+            kind = f"{type(returned).__name__} of {rows.dtype}" if rows.ndim else type(returned).__name__
+            got = f"shape {rows.shape}" if rows.dtype.kind in "biuf" else kind
             raise ValueError(f"draw: expected real numbers of shape ({N}, dim) for N = {N}, got {got}")
         finite_rows = np.isfinite(rows).all(axis=1)
         if not finite_rows.all():

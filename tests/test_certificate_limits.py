@@ -18,10 +18,11 @@ from gpbounds import Matern, SquaredExponential, divergences
 from gpbounds.divergences import Prediction
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, kl_inverse
-from gpbounds.pacbayes.certificate import checking, evaluation, formula, priors, raw
+from gpbounds.pacbayes.certificate import checking, evaluation, formula, raw
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import fingerprint
 from gpbounds.pacbayes.certificate.report import Line, conclude
+from gpbounds.pacbayes.certificate.values import value_error
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 RNG = np.random.default_rng(0)
@@ -308,7 +309,7 @@ def test_the_rounding_of_the_divergence_is_passed_on_and_unknown_is_infinite(mon
 @every_posterior
 @pytest.mark.parametrize("nu", [None, 0.5, 2.5])
 def test_the_rounding_of_the_kernel_is_counted(posterior, nu):
-    """R_S, KL and their errors are those of the posterior whose kernel values are right to `priors.value_error`."""
+    """R_S, KL and their errors are those of the posterior whose kernel values are right to `value_error`."""
     kernel, loss = on_grid(nu=nu), Band(0.6)
 
     def alone(entry_error):
@@ -331,7 +332,7 @@ def test_the_rounding_of_the_kernel_is_counted(posterior, nu):
         return risk, loss.allowance(Y, at.mean, at.variance, *errors).mean(), float(q.kl), float(q.kl_rounding)
 
     computed = enclose(posterior, kernel, X, Y, loss)
-    risk, risk_error, kl, kl_error = alone(priors.value_error(kernel, 1))
+    risk, risk_error, kl, kl_error = alone(value_error(kernel, np.ones(1)))
     assert (computed.kl, computed.kl_error) == (kl, kl_error)
     assert computed.risk == pytest.approx(risk, rel=1e-15)
     assert computed.risk_error == pytest.approx(risk_error + 4.0 * evaluation.EPS, rel=1e-12)

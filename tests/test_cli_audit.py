@@ -11,7 +11,7 @@ import pytest
 
 import fitting
 from gpbounds.audit import calibration, enough, subject
-from gpbounds.cli import main
+from gpbounds.cli import audited, build_parser, main
 from gpbounds.kernels import SquaredExponential
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model, exact_gap, from_sklearn, log_evidence, predict, variational_bound
@@ -274,3 +274,24 @@ def test_wrong_input_is_refused_in_one_sentence(folder, tmp_path, capsys, words,
     assert status == 2
     assert sentence in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("mean", ["linear", LinearMean(40.0, [0.5, 0.1])])
+def test_a_trained_mean_is_subtracted_and_its_predictions_are_kept(folder, tmp_path, mean):
+    """The audit of a saved model is one of the residuals; the report says whether the mean was fitted to the rows."""
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    X, y = table[:60, :2], table[:60, 2]
+    kernel = SquaredExponential(100.0, [1.0, 2.0])
+    model = fitted(fitting.SparseGP(kernel=kernel, n_inducing=8, mean=mean, max_iter=3, random_state=0), X, y)
+    model.save(tmp_path / "model.npz")
+    about = audited.case(_arguments(folder, tmp_path))
+    np.testing.assert_allclose(np.ravel(about.subject.y), y - model.mean_(X), rtol=1e-12)
+    centre, spread = model.predict(table[60:, :2], return_std=True)
+    np.testing.assert_allclose(about.predicted, [centre, spread**2], rtol=1e-9)
+    (note,) = (each for each in about.notes if "mean function" in each)
+    assert ("which was trained on the same rows" in note) == (mean == "linear")
+
+
+def _arguments(folder, tmp_path):
+    words = ["audit", str(folder / "data.csv"), "--model", str(tmp_path / "model.npz")]
+    return build_parser().parse_args(words)

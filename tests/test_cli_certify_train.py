@@ -81,6 +81,32 @@ def full(folder):
 # What is certified
 
 
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("linear+periodic", "k1.variance k2.variance k2.lengthscale k2.period"),
+        ("polynomial:2+matern32", "k1.offset k1.variance k2.variance k2.lengthscale"),
+        ("rq+constant", "k1.variance k1.shape k1.lengthscale k2.variance"),
+    ],
+)
+def test_other_kernels_and_sums_are_trained_and_checked(capsys, folder, tmp_path, name, names):
+    asked = (*QUICK[:-2], "--iterations", 5, "--kernel", name, "--out", tmp_path / "out")
+    train(capsys, folder / "data.csv", *asked)
+    certificate = Certificate.load(tmp_path / "out" / "certificate.json")
+    assert certificate.grid.names == tuple(names.split())
+    assert certificate.count == 13**4
+    status, out, _ = ask(capsys, "check", tmp_path / "out" / "certificate.json", "--data", folder / "data.csv")
+    assert status == 0
+    assert out.rstrip().endswith("CONFIRMED, given the declarations.")
+
+
+@pytest.mark.parametrize("name", ["spline", "polynomial", "polynomial:0", "polynomial:99", "se+", "linear*se"])
+def test_unknown_kernels_are_refused_in_one_sentence(capsys, folder, tmp_path, name):
+    status, _, err = ask(capsys, "train", folder / "data.csv", "--kernel", name, "--out", tmp_path / "out")
+    assert status == 2
+    assert "expected se, matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE" in sentence(err)
+
+
 def test_the_terms_are_those_of_the_exact_posterior_by_dense_algebra(full, X, y):
     variance, scale, noise = full.kernel.variance, full.kernel.lengthscale, full.posterior.noise
     K = variance * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2) / scale**2)

@@ -374,3 +374,32 @@ def test_a_model_is_trained_from_parquet(tmp_path, capsys) -> None:
         capsys, "train", tmp_path / "rows.parquet", "--model", "sparse", "--inducing", "8", "--out", tmp_path
     )
     assert "y" in json.dumps(report)
+
+
+# Proved rounding
+
+
+def test_rigor_of_the_bounds_given_the_rows(capsys, tmp_path):
+    """``--rigor arb``: M falls where double precision stops, and the evidence has bounds at noise that it refuses."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((100, 1))
+    file = write(tmp_path / "line.csv", X, np.sin(2.0 * X[:, 0]) + 0.05 * rng.standard_normal(100))
+    words = ("--data", file, "--lengthscale", "0.7", "--variance", "1", "--simulate", "0")
+    usual, proved = (
+        ask_json(capsys, "plan", *words, "--noise", "0.01", "--target", "1e-8", "--select", "none", "--rigor", rigor)[
+            "plans"
+        ]
+        for rigor in ("float", "arb")
+    )
+    for before, after in zip(usual, proved, strict=True):
+        assert after["M"] is not None
+        assert before["M"] is None or before["M"] > after["M"] + 5
+        assert after["bound"]["certified"]
+        assert not before["bound"] or not before["bound"]["certified"]
+    out = ("--out", tmp_path / "curve.png")
+    record = ask_json(capsys, "curve", *words, "--noise", "1e-18", "-M", "1:10", *out, "--rigor", "arb")["evidence"]
+    for lower, upper in zip(record["lower"], record["upper"], strict=True):
+        assert lower["certified"]
+        assert lower["value"] <= record["exact"] <= upper["value"]
+    assert main(["plan", "-N", "100", "--rigor", "arb"]) == 2
+    assert "--rigor arb: expected --data FILE" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from fitting.bounds.free import free_bound
 from fitting.bounds.problem import risk_bound
 from fitting.evaluation import Parameters
 from fitting.family import objective
-from fitting.features import FeatureKernel, FourierMap, MercerMap
+from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
 from fitting.iterative.evidence import IterativeEvidence
 from fitting.iterative.solver import EVERY, blocks_of, solver
 from fitting.lowrank import LowRankObjective
@@ -25,7 +25,7 @@ from fitting.members import member
 from fitting.variational import variational_objective
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg.cg import conjugate_gradients
@@ -270,16 +270,17 @@ def maps(kernel: SquaredExponential, X: Any) -> dict[str, Any]:
     return {
         "Fourier": FourierMap.drawn(kernel, 20, X, rng=0),
         "Mercer": MercerMap.chosen(kernel, 40, "best", np.array([0.1, -0.3]), np.array([1.0, 2.0])),
+        "mixed": MixedMap.drawn(kernel * Periodic(1.5).on([1]) + RationalQuadratic(0.7, 1.2).on([0]), 30, X, rng=0),
     }
 
 
 @pytest.mark.parametrize("kernel", [SE, SquaredExponential(0.7, 0.8)], ids=["lengthscales", "one lengthscale"])
-@pytest.mark.parametrize("name", ["Fourier", "Mercer"])
+@pytest.mark.parametrize("name", ["Fourier", "Mercer", "mixed"])
 def test_features(cupy, counts, name, kernel) -> None:
     """Rows far out need the exponents of the eigenfunctions, which are stored separately."""
 
     def make(X, y):
-        at = Parameters(FeatureKernel(features, kernel.log_parameters), Gaussian(0.1), None, q(X))
+        at = Parameters(FeatureKernel(features, features.kernel.log_parameters), Gaussian(0.1), None, q(X))
         chunks = objective(X, y, chunk=ROWS).data
         return [partial(each(chunks).minimised, at) for each in (LowRankObjective, LowRankBound)]
 

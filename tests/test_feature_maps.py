@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from fitting.family import at_point, objective
-from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, Projection, Scaled
+from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap, Projection, Scaled
 from fitting.lowrank import LowRankObjective
 from fitting.parameters import packing_of
 from gpbounds import NonFinite
 from gpbounds.arrays import host
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.kernels import Constant, Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures, log_evidence, predict
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -44,6 +44,20 @@ def kernels(D: int, rng):
     return [SquaredExponential(1.7, scales), SquaredExponential(0.6, 1.3), Matern(1.5, 1.2, scales)]
 
 
+def mixed(D: int, rng) -> dict[str, Kernel]:
+    """Kernels of `MixedMap`: each leaf, one value for all dimensions or one for each, sums, products, columns."""
+    each = rng.uniform(0.5, 2.0, (4, D))
+    shape = float(10.0 ** rng.uniform(-1.0, 1.5))
+    return {
+        "rational quadratic": RationalQuadratic(shape, 1.3, each[0]),
+        "periodic": Periodic(2.0 * each[1], 0.8, each[2]),
+        "periodic, one lengthscale": Periodic(3.0, 0.8, 0.7),
+        "sum": Constant(0.5) + Periodic(3.0).on([1]) + Matern(1.5, 1.2, 0.9).on([2]),
+        "product": SquaredExponential(1.4, 2.0) * Periodic(each[3], 0.7, 1.1) * Constant(1.5),
+        "expanded": (RationalQuadratic(shape).on([0]) + Constant(0.3)) * Periodic(2.5).on([2]),
+    }
+
+
 def maps(seed: int, D: int = 3):
     """One map of every kind, with inputs and parameters at which to test it."""
     rng = np.random.default_rng(seed)
@@ -62,6 +76,10 @@ def maps(seed: int, D: int = 3):
         "projected fourier": Composed(FourierMap.drawn(flat, 8, np.zeros((1, 2)), rng), projection, W),
         "projected mercer": Composed(MercerMap.chosen(flat, 9, "grid", np.zeros(2), np.ones(2)), projection, W),
         "user's": Scaled.of(Tanh(), X, rng),
+        **{name: MixedMap.drawn(kernel, 16, X, rng) for name, kernel in mixed(D, rng).items()},
+        "projected mixture": Composed(
+            MixedMap.drawn(RationalQuadratic(0.6, 1.3, [0.8, 1.7]), 8, np.zeros((1, 2)), rng), projection, W
+        ),
     }
     return X, found
 
@@ -86,7 +104,7 @@ def test_pull_backs_are_derivatives(name: str, seed: int) -> None:
 def test_pull_backs_to_inputs_are_derivatives(seed: int) -> None:
     X, found = maps(seed)
     rng = np.random.default_rng(seed)
-    for name in ("fourier", "mercer", "mercer, one lengthscale"):
+    for name in ("fourier", "mercer", "mercer, one lengthscale", "sum", "product"):
         features = found[name].at(found[name].kernel.log_parameters)
         V, cotangent = features.filled(X)[1], rng.standard_normal((len(X), features.rank))
         moved = features.pull_inputs(X, V, cotangent.copy())[1]

@@ -14,7 +14,7 @@ from fitting import ExactGP, LowRankGP, load
 from fitting.features import FeatureKernel, FourierMap
 from gpbounds import SquaredExponential
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels import Matern
+from gpbounds.kernels import Linear, Matern
 from gpbounds.lowrank import fourier_kl, kl, mercer_kl
 
 RNG = np.random.default_rng(5)
@@ -276,7 +276,8 @@ def test_fixed_hyperparameters_keep_their_values() -> None:
         ({"features": "mercer", "order": "grid", "rank": 30}, r"rank: expected n\^3 with .* use 27 or 64"),
         ({"features": "mercer", "kernel": Matern(1.5)}, "kernel: expected SquaredExponential for features='mercer'"),
         ({"features": "leverage", "kernel": Matern(1.5)}, "kernel: expected SquaredExponential for features='leverage"),
-        ({"kernel": SquaredExponential() + Matern(1.5)}, "kernel: expected SquaredExponential or Matern for"),
+        ({"kernel": SquaredExponential() + Linear()}, "kernel: expected a function of x - x'.*got Linear"),
+        ({"kernel": 3.0}, "kernel: expected a gpbounds kernel or None, got 3.0"),
         ({"kernel": SquaredExponential(1.0, [1.0, 1.0])}, r"expected inputs with 2 dimension\(s\)"),
         (
             {"features": Lines(), "kernel": SquaredExponential()},

@@ -16,7 +16,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.numerics.pairs import two_product
-from gpbounds.pacbayes.certificate.priors import value_error
+from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
@@ -53,7 +53,7 @@ def test_a_residual_is_refused_just_beyond_the_rounding_error(M: int, share: flo
 )
 def test_the_error_of_a_value_of_the_prior_is_the_one_that_is_derived(kernel, dim, units) -> None:
     """0.4 eps for each of dim + 3 roundings of r² (v/e < 0.4 v), 8 eps for each step and for the product."""
-    assert value_error(kernel, dim) == pytest.approx(units * EPS, rel=1e-12)
+    assert value_error(kernel, np.ones(dim)) == pytest.approx(units * EPS, rel=1e-12)
 
 
 def test_nothing_is_proved_where_the_total_variation_eats_the_probability() -> None:

@@ -395,10 +395,10 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
 
     both = conclusion(1e-7, 0.1)
     assert "the order of the three is the paper's" in both
-    assert "FITC's best optimum overfits" in both
-    assert "keeps the order of the noise, as the paper says it does: True" in both
-    assert "does not overfit" in conclusion(0.05, 0.1)
-    assert "as the paper says it does: False" in conclusion(1e-7, 1e-6)
+    assert "FITC's best optimum overfits, as in the paper: yes" in both
+    assert "keeps the order of the noise, as in the paper: yes" in both
+    assert "overfits, as in the paper: no" in conclusion(0.05, 0.1)
+    assert "keeps the order of the noise, as in the paper: no" in conclusion(1e-7, 1e-6)
 
 
 def test_the_study_of_grids_goes_on_where_it_stopped(example, tmp_path, monkeypatch, capsys):

@@ -21,7 +21,6 @@ from fitting import (
     SparseGP,
     VariationalGP,
     VariationalGPClassifier,
-    certify,
     sharpness,
 )
 from fitting.evaluation import Parameters
@@ -111,7 +110,7 @@ def problems(P: int):
         yield name, X, Y, point, lambda y, d=data, k=kind, c=chosen, p=point: k(replace(d, Y=y), c).prepared(p, (1, 2))
 
 
-@pytest.mark.parametrize(("P", "kind"), [(1, "linear"), (1, "constant"), (2, "linear")])
+@pytest.mark.parametrize(("P", "kind"), [(1, "constant"), (2, "linear")])
 def test_derivatives_and_values_of_every_gaussian_objective(P: int, kind: str) -> None:
     """The value is that of y − Hβ with no mean; each derivative in β is that of finite differences."""
     for name, X, Y, point, make in problems(P):
@@ -233,7 +232,7 @@ def test_a_trend_that_is_added_changes_nothing_but_the_coefficients(name: str) -
 def test_a_trained_mean_is_that_of_the_model_of_the_residuals(name: str, kind: str) -> None:
     """Objective, predictions and brackets are those of the same kernel and noise for y − m, plus m; given m, too."""
     X, y = data()
-    model = clone(MODELS[name]).set_params(mean=kind, random_state=0, max_iter=15).fit(X, y)
+    model = clone(MODELS[name]).set_params(mean=kind, random_state=0, max_iter=8, start="scale").fit(X, y)
     fixed = {"kernel": model.kernel_, "noise": model.noise_, "optimizer": None, "mean": "zero"}
     if hasattr(model, "inducing_"):
         fixed |= {"inducing": model.inducing_}
@@ -339,10 +338,10 @@ def test_counts_and_labels_have_a_mean_of_the_latent_function() -> None:
 def test_hyperparameters_that_are_held_hold_the_mean() -> None:
     """``hyperparameters="fixed"``: the ELBO trains the mean, and the log loss q alone."""
     X, y = data()
-    elbo = VariationalGP(6, mean="linear", random_state=0, max_iter=20).fit(X, y)
+    elbo = VariationalGP(6, mean="linear", random_state=0, max_iter=6, start="scale").fit(X, y)
     loss = clone(elbo).set_params(objective="log-loss", hyperparameters="fixed").fit(X, y)
     assert loss.mean_ == elbo.mean_
-    chosen = VariationalGP(6, beta="auto", mean="linear", random_state=0, max_iter=5).fit(X[:30], y[:30])
+    chosen = VariationalGP(4, beta="auto", mean="linear", random_state=0, max_iter=3, start="scale").fit(X[:20], y[:20])
     assert np.isfinite(chosen.beta_path_).all()
 
 
@@ -360,11 +359,11 @@ def test_batches_of_partial_fit_train_the_mean() -> None:
     np.testing.assert_allclose(fitted.predict(X), before, atol=0.5)  # it starts at the fitted model
 
 
-@pytest.mark.parametrize("name", ["exact", "pic", "vfe", "low rank", "variational", "iterative"])
+@pytest.mark.parametrize("name", ["exact", "pic", "low rank", "variational", "iterative"])
 def test_a_saved_model_predicts_the_same_bits(name: str, tmp_path) -> None:
     X, y = data()
-    for mean in (*TRAINED, LinearMean(1.0, [0.0, 2.0])):
-        model = clone(MODELS[name]).set_params(mean=mean, random_state=0, max_iter=3).fit(X, y)
+    for mean in ("linear", LinearMean(1.0, [0.0, 2.0])):
+        model = clone(MODELS[name]).set_params(mean=mean, random_state=0, max_iter=2, start="scale").fit(X, y)
         model.save(tmp_path / "model.npz")
         again = fitting.load(tmp_path / "model.npz")
         assert again.mean_ == model.mean_
@@ -410,7 +409,7 @@ def test_rows_of_files_have_the_same_mean(kind: str, tmp_path) -> None:
 
 def test_sharpness_is_that_of_the_residuals() -> None:
     X, y = data()
-    model = ExactGP(mean="linear", start="scale", max_iter=30).fit(X, y)
+    model = ExactGP(mean="linear", start="scale", max_iter=8).fit(X, y)
     about = ExactGP(model.kernel_, model.noise_, optimizer=None).fit(X, y - model.mean_(X))
     one, other = sharpness(model, X, y), sharpness(about, X, y - model.mean_(X))
     assert one.curvature == pytest.approx(other.curvature, rel=1e-6)
@@ -421,6 +420,7 @@ def test_bounds_of_a_model_say_for_which_targets_they_hold() -> None:
     model = SparseGP(n_inducing=8, inducing="best", draws=2, mean="linear", random_state=0, max_iter=8).fit(X, y)
     assert any("y minus the mean" in sentence for sentence in model.bound_.assumptions)
     lower, upper = model.log_evidence_bounds()
+    assert any("whose coefficients were trained on them" in each for each in upper.assumptions)
     gap = float(model.bound_)
     assert float(upper) - model.objective_ <= gap + (float(upper) - float(lower)) + 1e-6
 
@@ -433,11 +433,7 @@ def test_bounds_of_a_model_say_for_which_targets_they_hold() -> None:
         (lambda X, y: ExactGP(mean=LinearMean(0.0, [1.0])).fit(X, y), r"a slope for each of 2 column\(s\)"),
         (lambda X, y: ExactGP(mean="linear").fit(np.column_stack([X, np.ones(60)]), y), "with a constant column"),
         (lambda X, y: ExactGP(mean="linear").fit(np.column_stack([X, X[:, :1]]), y), "do not determine a slope"),
-        (lambda X, y: ExactGP(mean="linear").fit(X[:3], y[:3]), r"for 3 row\(s\) of 2 column\(s\)"),
-        (
-            lambda X, y: certify(ExactGP(mean="linear", max_iter=2).fit(X, y), X, y),
-            "model: expected one with mean='zero'",
-        ),
+        (lambda X, y: ExactGP(mean="linear").fit(X[:3], y[:3]), r"for n_samples=3 and 2 column\(s\)"),
     ],
 )
 def test_bad_input_is_one_sentence(fails, message: str) -> None:
@@ -481,11 +477,11 @@ def test_derivatives_of_a_mean_on_a_device(cupy, likelihood: str) -> None:
     X, Y = rows()
     y = TARGETS[likelihood](np.random.default_rng(3), Y)
     mean = moved("linear", X, Y if likelihood == "student-t" else np.log(y + 0.5))
-    found = []
+    both = []
     for place in (np.asarray, cupy.asarray):
         J = variational_objective(place(X), place(y), likelihood)
         point = J.complete(Parameters(KERNEL, J.likelihood, place(X[:M] + 0.1), prior_mean=mean))
         layout = packing_of(point)
-        found.append(layout.loss(J)(layout.pack(point)))
-    assert found[1][0] == pytest.approx(found[0][0], rel=1e-9)
-    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-6, atol=1e-8 * np.abs(found[0][1]).max())
+        both.append(layout.loss(J)(layout.pack(point)))
+    assert both[1][0] == pytest.approx(both[0][0], rel=1e-9)
+    np.testing.assert_allclose(both[1][1], both[0][1], rtol=1e-6, atol=1e-8 * np.abs(both[0][1]).max())

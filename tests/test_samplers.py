@@ -107,7 +107,17 @@ def test_the_bound_fails_no_more_often_than_stated():
         (lambda N, rng: (rng.standard_normal((N, 2)), np.zeros(N)), ValueError, "got tuple|inhomogeneous"),
         (lambda N, rng: None, ValueError, r"shape \(8, dim\) for N = 8, got NoneType"),
         (lambda N, rng: np.full((N, 2), "a"), ValueError, "expected real numbers"),
-        (lambda N, rng: rng.standard_normal((N, 2)) + 1j, ValueError, "expected real numbers"),
+        (
+            lambda N, rng: rng.standard_normal((N, 2)) + 1j,
+            ValueError,
+            "expected real numbers.* got ndarray of complex128",
+        ),
+        (
+            lambda N: np.zeros((N, 2)),
+            ValueError,
+            r"callable \(N, rng\) -> .*, got one with too many positional arguments",
+        ),
+        (lambda N, rng, more: rng, ValueError, "got one with missing a required argument: 'more'"),
         (lambda N, rng: np.where(np.arange(N) == 3, np.nan, 1.0)[:, None], NonFinite, "NaN or infinity in row 3 of 8"),
         (lambda N, rng: np.full((N, 2), np.inf), NonFinite, "NaN or infinity in row 0 of 8"),
         (lambda N, rng: mixture(0).sample(N)[0], ValueError, "rows that depend on rng, got the same 8 rows"),

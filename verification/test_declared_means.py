@@ -42,7 +42,7 @@ def divergence(q, p) -> mp.mpf:
     return (trace + (gap.T * inverse * gap)[0] - N + mp.log(mp.det(T) / mp.det(S))) / 2
 
 
-@pytest.mark.claim("N-mean")
+@pytest.mark.claim("N-prior-mean")
 @given(seed=st.integers(0, 2**32 - 1))
 def test_posterior_and_kl_are_those_of_the_centred_laws(observe: Observer, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -57,9 +57,9 @@ def test_posterior_and_kl_are_those_of_the_centred_laws(observe: Observer, seed:
             for i in range(5)
             for s in [mp.sqrt(posterior[1][i, i])]
         ]
-        found = enclose(Exact(0.5), KERNEL, X, mean.apply(X, y), LOSS)
-        observe.equal("N-mean", found.kl, kl, rtol=1e-9)
-        observe.equal("N-mean", found.risk, sum(losses) / 5, rtol=1e-9)
+        enclosed = enclose(Exact(0.5), KERNEL, X, mean.apply(X, y), LOSS)
+        observe.equal("N-prior-mean", enclosed.kl, kl, rtol=1e-9)
+        observe.equal("N-prior-mean", enclosed.risk, sum(losses) / 5, rtol=1e-9)
 
 
 def rows(rng: np.random.Generator, N: int) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +81,7 @@ def true_risk(certificate: Certificate, X: np.ndarray, y: np.ndarray, rng: np.ra
     return float(certificate.loss.expectation(mean.apply(new_X, new_y), predicted.mean, predicted.variance).mean())
 
 
-@pytest.mark.claim("N-mean")
+@pytest.mark.claim("N-prior-mean")
 def test_a_mean_from_a_grid_pays_for_the_grid(observe: Observer) -> None:
     """12 rows, four coefficients fitted to them: R_S is too small by fitting, and the bound that pays covers it."""
     rng, grid, delta = np.random.default_rng(0), MeanGrid("linear", edge=2.0, steps=20), 0.2
@@ -93,9 +93,9 @@ def test_a_mean_from_a_grid_pays_for_the_grid(observe: Observer) -> None:
         mean = grid.nearest(X, y)
         q = Sparse(X[:2], 1.0, 1.0, 1e-8)
         certificate = Certificate.issue(X, y, q, small, grid=GRID, loss=LOSS, delta=delta, mean=mean)
-        observe.equal("N-mean", certificate.log_count, math.log(GRID.size * 41**4), rtol=1e-12)
+        observe.equal("N-prior-mean", certificate.log_count, math.log(GRID.size * 41**4), rtol=1e-12)
         truth = true_risk(certificate, X, y, rng)
         failures += certificate.bound < truth
         too_small += certificate.risk < truth
-    observe.frequency("N-mean", int(failures), 100, delta)
-    observe.holds("N-mean", too_small > 75, 100)  # without any payment
+    observe.frequency("N-prior-mean", int(failures), 100, delta)
+    observe.holds("N-prior-mean", too_small > 75, 100)  # without any payment

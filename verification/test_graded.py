@@ -77,6 +77,43 @@ def test_every_eigenvalue_is_enclosed(observe: Observer, seed: int) -> None:
 
 
 @pytest.mark.claim("N-graded")
+@given(seed=seeds)
+def test_eigenvalues_at_the_ends_of_double_precision(observe: Observer, seed: int) -> None:
+    """Variances and lengthscales from 1e-300 to 1e300, up to 50 dimensions, one row, equal rows, single precision."""
+    rng = np.random.default_rng(seed)
+    N, D = int(rng.integers(1, 6)), int(rng.choice([1, 3, 50]))
+    widest = 35.0 if seed % 2 else 300.0
+    size, v = 10.0 ** rng.uniform(-widest, widest), 10.0 ** rng.uniform(-300.0, 300.0, 2)
+    X = rng.standard_normal((N, D)) * size
+    if N > 2:
+        X[1], X[2] = X[0], X[0] * (1.0 + 1e-13)
+    if seed % 2:
+        X = X.astype(np.float32)
+    scale = float(np.clip(size * np.sqrt(D) * 10.0 ** rng.uniform(-1.0, 2.0), 1e-305, 1e305))
+    first, second = SquaredExponential(v[0], scale), Matern(1.5, v[1], scale)
+    kernel = [first, second, first + second, first * Matern(0.5, 1.0 / v[0], scale), first.on([0])][seed % 5]
+    enclosure = spectrum(kernel, inputs=Empirical(X), rigor="arb")
+    assert isinstance(enclosure, EnclosedSpectrum)
+    with mp.workdps(DIGITS):
+        top = mp.mpf(kernel.max_variance)
+        K = reference.matrix(kernel_to_plain(kernel), X.astype(np.float64).tolist()) / top
+        truth = sorted((top * value for value in mp.eigsy(K, eigvals_only=True)), reverse=True)
+        ends = zip(truth, enclosure.upper_eigenvalues(), enclosure.lower_eigenvalues(), strict=True)
+        for value, above, below in ends:
+            observe.upper("N-graded", value, N * mp.mpf(float(above)), tol=top * mp.mpf(10) ** -80)
+            observe.lower("N-graded", value, N * mp.mpf(float(below)), tol=top * mp.mpf(10) ** -80)
+
+
+def test_tv_counts_the_variance_of_rows_in_single_precision() -> None:
+    """(N − M)·v·tv with v = 0.7, which single precision rounds down, and 0.1, which it rounds up."""
+    X = np.arange(3, dtype=np.float32)[:, None]
+    for v in (0.7, 0.1):
+        options: dict[str, Any] = {"inputs": Empirical(X), "noise": 1.0, "rigor": "arb"}
+        without, added = (rate(SquaredExponential(v), 3, 1, 1.0, tv=tv, **options).terms for tv in (0.0, 1.0))
+        assert added["expected_trace"] >= without["expected_trace"] + 2.0 * v
+
+
+@pytest.mark.claim("N-graded")
 @given(seed=seeds, worse=st.sampled_from([1e-12, 1e-6, 1e-2]))
 def test_wrong_decompositions_are_enclosed_as_well(observe: Observer, seed: int, worse: float) -> None:
     """Factors off by a share ``worse``, and right singular vectors off by as much, which are not orthogonal."""

@@ -145,6 +145,17 @@ def test_plans_no_longer_stop_at_the_rounding_of_double_precision() -> None:
         assert proved.bound.certified
 
 
+@pytest.mark.parametrize("settings", [{"rigor": "arb"}, {"certified": True}])
+def test_targets_beside_rows_in_single_precision_are_not_rounded(settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((12, 1)).astype(np.float32), 1e6 + rng.standard_normal(12)
+    single, double = (
+        float(rate(Matern(1.5), 12, 6, 1.0, inputs=Empirical(rows), noise=0.1, draws=10, y=y, **settings))
+        for rows in (X, X.astype(np.float64))
+    )
+    assert single == double
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -153,6 +164,8 @@ def test_plans_no_longer_stop_at_the_rounding_of_double_precision() -> None:
         ({"inputs": None}, "rigor: expected 'float' with simulate, and with y or draws for inputs to come"),
         ({"rigor": "exact"}, "rigor: expected one of 'float', 'arb'"),
         ({"noise": 1e-300}, "noise: expected σ² within a factor of"),
+        ({"y": np.full(5, 1e80)}, "y: expected entries below"),
+        ({"kernel": SquaredExponential(1e308)}, "kernel: expected a largest variance below"),
         ({"kernel": Matern(0.7)}, "kernel: expected squared exponential, constant or Matérn kernels"),
     ],
 )

@@ -126,7 +126,8 @@ def test_allowances_of_collapsed_posteriors(
     rho = np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit)
     H, e, T, again = (norm(np.linalg.solve(L.T, A)) for A in (C, mu, rest, S @ mu))
     columns, along, shrunk = norm((steps * k + entry) / np.sqrt(D)), norm(C.T @ mu), norm(S @ mu)
-    eta = alpha * float(((w**2).sum(axis=0) / D).max()) * E + 4.0 * EPS
+    lift, drift = norm_of(w.T) ** 2, norm_of(w.T) * (steps * np.sqrt(k.max() * k) + entry)
+    eta = alpha * (E * float((lift / D).max()) + 2.0 * float((drift / D).max()) + error / noise) + 4.0 * EPS
     eta += max(alpha, 1.0) * (2.0 * M + 4.0) * EPS * float((k / D).max())
     g = (4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + np.trace(G))
     g_fit = (4.0 + np.sqrt(N)) * EPS * np.sqrt(np.trace(G) * fit)

@@ -334,7 +334,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
             if not isinstance(kernel, Stationary):
                 raise ValueError(
                     f"start: expected 'auto' or 'scale' for this kernel, got {self.start!r}, which varies the "
-                    f"lengthscales of a squared exponential or Matérn kernel, not of {kernel!r}"
+                    f"lengthscales of a squared exponential, Matérn or rational quadratic kernel, not of {kernel!r}"
                 )
             kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
         if noise is None:

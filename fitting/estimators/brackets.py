@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fitting.estimators.arrays import held_rows
 from fitting.prior_means import residuals
 from gpbounds.arrays import Float, place
+from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
+from gpbounds.means import LinearMean
+
+GIVEN = "y stands for the targets minus the mean function of the prior."
+FITTED = (
+    "y stands for the targets minus the mean function of the prior, whose coefficients were trained on them; the bound "
+    "holds for given targets, at these coefficients."
+)
 
 
 class WithBrackets:
@@ -17,6 +26,7 @@ class WithBrackets:
     y_train_: Float
     kernel_: Kernel
     noise_: float
+    mean: Any
     inducing_: Float
     _fitted: Any
     _module: Any
@@ -41,7 +51,15 @@ class WithBrackets:
         }
         settings["Z"] = place(settings["Z"], xp)
         X, y = place(self._bracket_points(), xp), place(self._bracket_targets(), xp)
-        return evidence(self.kernel_, X, y, noise=self.noise_, **settings)
+        return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **settings))
+
+    def _of_residuals(self, bounds: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+        """Bounds for y minus the prior mean, which say so."""
+        if self._mean_of_targets() is None:
+            return bounds
+        about = GIVEN if isinstance(self.mean, LinearMean) else FITTED
+        lower, upper = (replace(bound, assumptions=(*bound.assumptions, about)) for bound in bounds)
+        return lower, upper
 
     def _bracket_points(self) -> Float:
         """The data as inputs of ``kernel_``."""

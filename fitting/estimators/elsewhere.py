@@ -156,7 +156,7 @@ class FromElsewhere(Base):
         rows = self._as_fitted(source(X, y))
         if "Z" not in options:
             options["Z"] = self._inducing_of(rows)
-        return evidence(self.kernel_, rows, None, noise=self.noise_, **options)
+        return self._of_residuals(evidence(self.kernel_, rows, None, noise=self.noise_, **options))
 
     def _as_fitted(self, rows: Source) -> Source:
         """Raw rows as inputs of ``kernel_``, and targets of the model minus the prior mean."""

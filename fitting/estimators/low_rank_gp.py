@@ -17,9 +17,10 @@ from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, at_point, member
-from fitting.features import Composed, FeatureKernel, FourierMap, Projection, Scaled
+from fitting.features import Composed, FeatureKernel, FourierMap, MixedMap, Projection, Scaled
 from fitting.features.base import TrainedMap
 from fitting.features.choices import ORDERS, even, of_families
+from fitting.features.mixed import require_lines
 from fitting.features.named import NAMES, approximated, chosen_again, named_map
 from fitting.features.objects import check_features, trained_map
 from fitting.features.transform import Projected, kernel_map
@@ -28,10 +29,10 @@ from fitting.lowrank_batches import LowRankBound
 from fitting.mapreduce.lowrank import PartitionedLowRank
 from fitting.mapreduce.objective import Held
 from fitting.prior_means import PriorMean, residuals
-from fitting.starts import choose_inducing, mean_square, units
+from fitting.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
-from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.lowrank.features.degrees import on_grid
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import changed
@@ -62,7 +63,12 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
     rank : int
         r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  An object has its own.
     kernel : Kernel, optional
-        As in `ExactGP`, of the projected inputs if there is a projection; SquaredExponential or Matern.
+        As in `ExactGP`, of the projected inputs if there is a projection.  "fourier" takes functions of x − x' with
+        known frequencies: SquaredExponential, Matern, RationalQuadratic, Periodic and Constant, their sums and
+        products, and kernels on columns.  The frequencies of a sum are shared equally by its terms; those of a
+        rational quadratic kernel are smooth functions of its shape, which is trained; a periodic kernel has lines,
+        whose weights depend on its lengthscale: the largest ones at the start, or in a product random ones, whose
+        weights are spread the more, the further the lengthscale moves from the start.
     noise : float, optional
         As in `ExactGP`.
     dim : int, optional
@@ -131,8 +137,10 @@ device, progress, checkpoint : as in `ExactGP`
                     )
             return
         choice("features", self.features, NAMES)
-        families = (SquaredExponential, Matern) if self.features == "fourier" else (SquaredExponential,)
-        of_families("kernel", self.kernel, repr(self.features), families)
+        if self.features != "fourier":
+            of_families("kernel", self.kernel, repr(self.features), (SquaredExponential,))
+        elif isinstance(self.kernel, Kernel):
+            require_lines(with_noise_apart(self.kernel, self.noise)[0])
         count("rank", self.rank)
         if self.features != "mercer":
             even("rank", self.rank)
@@ -174,8 +182,7 @@ device, progress, checkpoint : as in `ExactGP`
         if self._named:
             inputs = self._projected(X, Y)
             given = super()._given(inputs, Y)
-            assert isinstance(given.kernel, Stationary)
-            given.kernel.lengthscales(inputs.shape[1])  # a kernel of another dimension is an error
+            given.kernel.diag(inputs[:1])  # a kernel of another dimension is an error
             return given
         kernel = self._of_object(Y)
         noise = 0.1 * mean_square(Y) if self.noise is None else float(positive("noise", self.noise))
@@ -257,7 +264,6 @@ device, progress, checkpoint : as in `ExactGP`
         kernel = point.kernel
         if isinstance(kernel, FeatureKernel):
             kernel = kernel_map(kernel.features).kernel_at(kernel.parameters)
-        assert isinstance(kernel, Stationary)
         inputs = self._projected(X, Y, i)
         mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
         if self._projection is None:
@@ -308,7 +314,7 @@ device, progress, checkpoint : as in `ExactGP`
         """ω (r/2, d), in radians per unit of x or z."""
         kernel = self.feature_kernel_
         inner = None if isinstance(kernel.features, Scaled) else kernel_map(kernel.features)
-        if not isinstance(inner, FourierMap):
+        if not isinstance(inner, FourierMap | MixedMap):
             raise AttributeError("frequencies_: this model has no Fourier features")
         return inner.at(kernel.parameters[: inner.size]).frequencies
 

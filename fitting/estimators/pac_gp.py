@@ -26,11 +26,11 @@ class PACGP(PacGaussianProcess):
     Q is the exact GP posterior with noise variance σ².  A step takes O(N³) time and O(N²) memory.
 
     Claims P-08, P-14, P-20, P-22, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 5–8, §3.1).  Hypotheses: rows are independent
-    draws from one law, and ``epsilon``, ``delta``, ``loss``, ``grid``, ``scaling`` and the kernel family were chosen
-    before the data were seen.  The start of training, σ², ``relaxation``, restarts and the settings of the optimiser
-    may depend on the data.  Pass several ε as one sequence, which costs ln E (P-47).  Do not choose ``epsilon`` (or the
-    grid, the loss, the kernel family) by `GridSearchCV`: the choice depends on the data, and the bound does not pay for
-    it.
+    draws from one law, and ``epsilon``, ``delta``, ``loss``, ``grid``, ``scaling``, ``mean`` and the kernel family were
+    chosen before the data were seen.  The start of training, σ², ``relaxation``, restarts and the settings of the
+    optimiser may depend on the data.  Pass several ε as one sequence, which costs ln E (P-47).  Do not choose
+    ``epsilon`` (or the grid, the loss, the kernel family) by `GridSearchCV`: the choice depends on the data, and the
+    bound does not pay for it.
 
     Parameters
     ----------
@@ -46,9 +46,10 @@ class PACGP(PacGaussianProcess):
         Training minimises B, or Pinsker's bound B_Pin ≥ B of `fitting.bounds.Target`.  The certificate states B in both
         cases.
     grid : HyperGrid, optional
-        None: ln θ from −6 to 6 in steps of 0.01 for the variance and each lengthscale, in the units of the scaled data.
-    kernel : SquaredExponential or Matern, optional
-        The kernel family, and the start of training.  None: as in `ExactGP`, moved into the box of the grid.
+        None: ln θ from −6 to 6 in steps of 0.01 for each hyperparameter of the kernel, in the units of the scaled data.
+    kernel : Kernel, optional
+        The kernel family, and the start of training: any of `gpbounds.kernels` (Matérn of half-integer ν), sums,
+        products and kernels on columns.  None: as in `ExactGP`, moved into the box of the grid.
         ``SquaredExponential(1.0, 1.0)`` has one lengthscale for all columns, and so a smaller grid.
     noise : float, optional
         σ² at the start of training.  None: as in `ExactGP`.

@@ -114,4 +114,4 @@ class Solving(GaussianProcess):
         """`gpbounds.iterative.evidence` at the trained kernel and noise, on the device of the model."""
         xp = self._module()
         X, y = place(self._bracket_points(), xp), place(self._bracket_targets(), xp)
-        return evidence(self.kernel_, X, y, noise=self.noise_, **options)
+        return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **options))

@@ -6,6 +6,7 @@ from fitting.features.choices import FeatureChoice, Fourier, Mercer
 from fitting.features.fourier import FourierMap
 from fitting.features.kernel import FeatureKernel
 from fitting.features.mercer import MercerMap
+from fitting.features.mixed import MixedMap
 from fitting.features.mlp import MLP
 from fitting.features.network import Network
 from fitting.features.objects import Scaled
@@ -23,6 +24,7 @@ __all__ = [
     "FourierMap",
     "Mercer",
     "MercerMap",
+    "MixedMap",
     "Network",
     "Projection",
     "Scaled",

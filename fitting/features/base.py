@@ -10,7 +10,7 @@ import numpy as np
 
 from fitting.features.device import DeviceFeatures
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.kernels import Stationary
+from gpbounds.kernels import Kernel, Stationary
 
 
 @runtime_checkable
@@ -106,7 +106,7 @@ class KernelFeaturesAt(FeaturesAt):
     @property
     @abstractmethod
     def each(self) -> bool:
-        """Whether each dimension has its own lengthscale."""
+        """Whether each dimension has its own lengthscale; True, too, if `on_device` returns all derivatives itself."""
 
     @property
     def unread(self) -> Callable[[Array, Array, Array], Array]:
@@ -165,15 +165,15 @@ class TrainedMap(ABC):
 
 
 class KernelMap(TrainedMap):
-    """Features that approximate a stationary kernel; their parameters are its `log_parameters`.
+    """Features that approximate a kernel; their parameters are its `log_parameters`.
 
     Attributes
     ----------
-    kernel : Stationary
+    kernel : Kernel
         Its family, and its hyperparameters at the start.
     """
 
-    kernel: Stationary
+    kernel: Kernel
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,15 +186,24 @@ class KernelMap(TrainedMap):
     def start(self, X: Array, rng: np.random.Generator) -> Float:
         return self.kernel.log_parameters
 
-    def kernel_at(self, parameters: Float) -> Stationary:
+    def kernel_at(self, parameters: Float) -> Kernel:
         """The kernel with these hyperparameters."""
-        kernel = self.kernel.with_log_parameters(parameters[: self.size])
-        assert isinstance(kernel, Stationary)
-        return kernel
+        return self.kernel.with_log_parameters(parameters[: self.size])
 
     @abstractmethod
     def at(self, parameters: Float) -> KernelFeaturesAt:
         """The features at these hyperparameters."""
+
+
+class StationaryMap(KernelMap):
+    """Features of a squared exponential or Matérn kernel."""
+
+    kernel: Stationary
+
+    def kernel_at(self, parameters: Float) -> Stationary:
+        kernel = super().kernel_at(parameters)
+        assert isinstance(kernel, Stationary)
+        return kernel
 
     def logs(self, in_variance: float, in_lengthscales: Float) -> Float:
         """Derivatives in the kernel's `log_parameters`, from those in log variance and in each log lengthscale (D,)."""

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator
 from fitting.features.base import FeatureMap, KernelMap
 from fitting.features.fourier import FourierMap
 from fitting.features.mercer import MercerMap
+from fitting.features.mixed import MixedMap, require_lines
 from fitting.starts import default_kernel, units
 from gpbounds.arrays import Array, host
-from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.validation import choice, count
 
 ORDERS = ("degree", "best", "grid")
@@ -46,14 +47,15 @@ class KernelChoice(FeatureChoice):
 
 @dataclass(eq=False, repr=False)
 class Fourier(KernelChoice):
-    """Cosines and sines of random frequencies, which are drawn once (`FourierMap`).
+    """Cosines and sines of random frequencies, which are drawn once (`FourierMap`, `MixedMap`).
 
     Parameters
     ----------
     rank : int
         Number of features, a cosine and a sine for each frequency.
-    kernel : SquaredExponential or Matern, optional
-        Where training starts.  None: a squared exponential at the scale of the data.
+    kernel : Kernel, optional
+        Where training starts: as for ``features="fourier"`` of `fitting.LowRankGP`.  None: a squared exponential at the
+        scale of the data.
 
     >>> X = np.linspace(-1.0, 1.0, 5)[:, None]
     >>> Fourier(6).prepare(X, np.sin(X), np.random.default_rng(0)).frequencies.shape
@@ -65,10 +67,11 @@ class Fourier(KernelChoice):
 
     def check(self) -> None:
         even("rank", self.rank)
-        of_families("kernel", self.kernel, "Fourier", (SquaredExponential, Matern))
+        if self.kernel is not None:
+            require_lines(self.kernel)
 
-    def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> FourierMap:
-        return FourierMap.drawn(_kernel(self.kernel, X, Y), self.rank, host(X), rng)
+    def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> KernelMap:
+        return fourier_map(_kernel(self.kernel, X, Y), self.rank, host(X), rng)
 
 
 @dataclass(eq=False, repr=False)
@@ -119,10 +122,16 @@ def of_families(name: str, kernel: Any, features: str, families: tuple[type[Kern
         raise ValueError(f"{name}: expected {expected} for features={features}, got {kernel!r}")
 
 
-def _kernel(kernel: Kernel | None, X: Array, Y: Array) -> Stationary:
+def fourier_map(kernel: Kernel, rank: int, X: Array, rng: int | np.random.Generator) -> KernelMap:
+    """The Fourier features of ``kernel``: random ones for a squared exponential or Matérn kernel, else `MixedMap`."""
+    if isinstance(kernel, SquaredExponential | Matern):
+        return FourierMap.drawn(kernel, rank, X, rng)
+    return MixedMap.drawn(kernel, rank, X, rng)
+
+
+def _kernel(kernel: Kernel | None, X: Array, Y: Array) -> Kernel:
     """``kernel``, or one at the scale of the data; another dimension than that of X is an error."""
     points = host(X)
     chosen = default_kernel(points, host(Y)) if kernel is None else kernel
-    assert isinstance(chosen, Stationary)
-    chosen.lengthscales(points.shape[1])
+    chosen.diag(points[:1])
     return chosen

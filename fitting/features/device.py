@@ -27,7 +27,8 @@ class DeviceFeatures(ABC):
 
     @abstractmethod
     def pull(self, X: Array, V: Array, cotangent: Array) -> Array:
-        """Derivatives of Σ cotangent·V in log variance and each log lengthscale, (1 + D,), on the device.
+        """Derivatives of Σ cotangent·V on the device: in log variance and each log lengthscale (1 + D,), or in all
+        hyperparameters (p,).
 
         The cotangent is overwritten.
         """
@@ -68,6 +69,27 @@ class FourierOnDevice(DeviceFeatures):
         sines *= V[:, : self.m]
         turned -= sines
         return cupy.concatenate([variance.reshape(1), (X.T @ turned * self.turned).sum(axis=1)])
+
+
+class MixedOnDevice(FourierOnDevice):
+    """The same with J (p, m, D + 1), the derivatives of Ω and log a in the hyperparameters."""
+
+    def __init__(self, frequencies: Float, amplitudes: Float, slopes: Float) -> None:
+        import cupy
+
+        super().__init__(frequencies, amplitudes)
+        self.slopes = cupy.asarray(np.ascontiguousarray(slopes).reshape(len(slopes), -1))
+
+    def pull(self, X: Array, V: Array, cotangent: Array) -> Array:
+        import cupy
+
+        logs = cupy.einsum("ij,ij->j", cotangent, V)
+        turned, sines = cotangent[:, : self.m], cotangent[:, self.m :]
+        turned *= V[:, self.m :]
+        sines *= V[:, : self.m]
+        turned -= sines
+        both = cupy.concatenate([-(turned.T @ X), (logs[: self.m] + logs[self.m :]).reshape(-1, 1)], axis=1)
+        return self.slopes @ both.reshape(-1)
 
 
 class Eigenfunctions(NamedTuple):

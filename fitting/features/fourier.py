@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fitting.features.base import KernelFeaturesAt, KernelMap
+from fitting.features.base import KernelFeaturesAt, StationaryMap
 from fitting.features.device import FourierOnDevice
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Stationary
@@ -22,7 +22,7 @@ from gpbounds.lowrank.features.fourier import cosines_and_sines
 
 
 @dataclass(frozen=True, eq=False)
-class FourierMap(KernelMap):
+class FourierMap(StationaryMap):
     """Cosines and sines of m frequencies: rank 2m.
 
     Attributes

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fitting.features.base import KernelFeaturesAt, KernelMap
+from fitting.features.base import KernelFeaturesAt, StationaryMap
 from fitting.features.device import Eigenfunctions, MercerOnDevice
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.inputs import Gaussian
@@ -29,7 +29,7 @@ from gpbounds.lowrank.features.hermite import Expansion
 
 
 @dataclass(frozen=True, eq=False)
-class MercerMap(KernelMap):
+class MercerMap(StationaryMap):
     """The eigenfunctions with given degrees; they stay the same while hyperparameters change.
 
     Attributes

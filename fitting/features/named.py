@@ -7,20 +7,21 @@ from dataclasses import replace
 import numpy as np
 
 from fitting.features.base import KernelMap, TrainedMap
+from fitting.features.choices import fourier_map
 from fitting.features.fourier import FourierMap
 from fitting.features.kernel import FeatureKernel
 from fitting.features.mercer import MercerMap
 from fitting.features.objects import Scaled
 from fitting.features.transform import Composed, kernel_map
 from gpbounds.arrays import Float
-from gpbounds.kernels import Kernel, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel, SquaredExponential
 
 NAMES = ("fourier", "leverage", "mercer")
 
 
 def named_map(
     features: str,
-    kernel: Stationary,
+    kernel: Kernel,
     rank: int,
     inputs: Float,
     rng: np.random.Generator,
@@ -35,7 +36,7 @@ def named_map(
     Parameters
     ----------
     features : "fourier", "leverage" or "mercer"
-    kernel : Stationary
+    kernel : Kernel
     rank : int
     inputs : array (N, d)
     rng : numpy.random.Generator
@@ -47,8 +48,9 @@ def named_map(
         Of the normal law that defines the eigenfunctions; these two and ``order`` are for "mercer".
     """
     if features == "fourier":
-        return FourierMap.drawn(kernel, rank, inputs, rng)
+        return fourier_map(kernel, rank, inputs, rng)
     if features == "leverage":
+        assert isinstance(kernel, SquaredExponential)
         return FourierMap.by_leverage(kernel, rank, inputs, rng, noise=noise)
     assert isinstance(kernel, SquaredExponential)
     return MercerMap.chosen(kernel, rank, order, mean, stds)

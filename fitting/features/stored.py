@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fitting.features import spectrum
 from fitting.features.choices import Fourier, Mercer
 from fitting.features.fourier import FourierMap
 from fitting.features.mercer import MercerMap
+from fitting.features.mixed import MixedMap, Term
 from fitting.features.mlp import MLP
 from fitting.features.network import Network
 from fitting.features.objects import Scaled
@@ -25,7 +27,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Composed, Fourier, FourierMap, MLP, Mercer, MercerMap, Network, Projection, Scaled)
+    kind.__name__: kind
+    for kind in (
+        *(Composed, Fourier, FourierMap, MLP, Mercer, MercerMap, MixedMap, Network, Projection, Scaled),
+        *(spectrum.Mixture, spectrum.Multiples, spectrum.Normal, spectrum.Zero, Term),
+    )
 }
 """The classes of this package, whose fields are what they consist of."""
 

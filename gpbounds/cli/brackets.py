@@ -77,10 +77,21 @@ class Brackets:
 
 
 def brackets(
-    kernel: Kernel, data: Data, noise: float, counts: list[int], *, method: str, rows: int, seed: int
+    kernel: Kernel,
+    data: Data,
+    noise: float,
+    counts: list[int],
+    *,
+    method: str,
+    rows: int,
+    seed: int,
+    rigor: str = "float",
 ) -> Brackets:
     """`Brackets` for the sizes in ``counts`` that exist; with log p(y) and all bounds if there are at most ``rows``
-    rows."""
+    rows.
+
+    With ``rigor="arb"`` those in O(NM²), and log p(y), with all rounding proved.
+    """
     from tqdm import tqdm
 
     from gpbounds.errors import NotPositiveDefinite
@@ -88,15 +99,21 @@ def brackets(
     from gpbounds.renyi.brackets import BLOCKS, CHEAP
 
     chooser = Chooser(kernel, data.X, method, seed)
-    members = (*CHEAP, *BLOCKS) if data.N <= rows else CHEAP  # those that depend on the inducing points
+    proved, whole = rigor == "arb", data.N <= rows
+    members = "cheap" if proved else (*CHEAP, *BLOCKS) if whole else CHEAP  # those that depend on the inducing points
+    options: dict[str, Any] = {"noise": noise, "rigor": rigor}
     sizes, pairs = [], []
     for M in tqdm(counts, desc=f"Evidence, {chooser.name}", unit="subset", leave=False, disable=None):
         try:
-            pairs.append(evidence(kernel, data.X, data.y, chooser.points(M), noise=noise, members=members))
+            pairs.append(evidence(kernel, data.X, data.y, chooser.points(M), members=members, **options))
         except (NotPositiveDefinite, NoSuchSubset):
             break
         sizes.append(M)
-    exact = log_evidence(kernel, data.X, data.y, noise=noise) if data.N <= rows else None
+    exact = None
+    if whole and proved:
+        exact = float(evidence(kernel, data.X, data.y, None, **options)[0])
+    elif whole:
+        exact = log_evidence(kernel, data.X, data.y, noise=noise)
     return Brackets(chooser.name, data.N, sizes, pairs, exact)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
-from gpbounds.cli import options, output
+from gpbounds.cli import families, options, output
 
 TRAIN_EPILOG = """\
 example:
@@ -148,15 +147,17 @@ def add_train(actions: Any) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
-        type=options.kernel_family,
-        default=math.inf,
-        help="se (default), matern12, matern32 or matern52",
+        type=families.family,
+        default=families.family("se"),
+        help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
+        "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )
     group.add_argument(
         "--kernel-lengthscale",
         choices=("ard", "shared"),
         default="ard",
-        help="ard (default): one lengthscale for each input; shared: one for all, which has a smaller penalty",
+        help="ard (default): one lengthscale (variance of a linear kernel, period) for each input; shared: one for "
+        "all, which has a smaller penalty",
     )
     group.add_argument(
         "--grid",
@@ -164,8 +165,7 @@ def add_train(actions: Any) -> None:
         metavar=("LOW", "HIGH", "STEPS"),
         type=options.number,
         default=[-6.0, 6.0, 1200.0],
-        help="edges and number of steps in the log of variance and lengthscales (default -6 6 1200); each "
-        "hyperparameter costs ln(STEPS+1)",
+        help="edges and number of steps in the log of each hyperparameter (default -6 6 1200); each costs ln(STEPS+1)",
     )
     group.add_argument(
         "--scaling",
@@ -261,7 +261,7 @@ def train(args: argparse.Namespace) -> None:
         epsilon=accuracies,
         delta=args.delta,
         grid=(low, high, int(steps)),
-        nu=args.kernel,
+        family=args.kernel,
         shared=args.kernel_lengthscale == "shared",
         method=args.method,
         inducing=args.inducing,

@@ -150,7 +150,7 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
         counts = sorted({M for M in args.counts if M <= N})
     else:
         counts = ladder(min(args.most, N - 1))
-    settings = {"method": args.select, "rows": args.rows, "seed": args.seed}
+    settings = {"method": args.select, "rows": args.rows, "seed": args.seed, "rigor": args.rigor}
     bracket = brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings)
     if not bracket.M:
         return None, ("The evidence is omitted: the method cannot choose so many points.",)

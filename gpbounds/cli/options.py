@@ -222,6 +222,13 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "%(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
+    group.add_argument(
+        "--rigor",
+        choices=("float", "arb"),
+        default="float",
+        help="arb: the bounds given the rows (at most 4096), and the evidence, with all rounding proved, from k(X, X) "
+        "in 30 digits; other bounds stay in double precision (default %(default)s)",
+    )
 
 
 def add_best(parser: argparse.ArgumentParser) -> None:

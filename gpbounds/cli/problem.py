@@ -69,6 +69,7 @@ class Case:
         Seed of the simulation.
     law : str or None
         The law of the draws, "kdpp" or "tilted"; None for the one with the lower bound.
+    rigor : str
     """
 
     kind: str
@@ -81,6 +82,7 @@ class Case:
     simulate: int | None = None
     seed: int = 0
     law: str | None = None
+    rigor: str = "float"
 
     @property
     def about(self) -> str:
@@ -91,7 +93,7 @@ class Case:
 
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of ``rate`` and ``inducing_points`` that belong to the case."""
-        common: dict[str, Any] = {"inputs": self.inputs, "y_norm2": self.y_norm2}
+        common: dict[str, Any] = {"inputs": self.inputs, "y_norm2": self.y_norm2, "rigor": self.rigor}
         if self.draws is None:
             return common
         common |= {"draws": self.draws, "law": self.law}
@@ -100,6 +102,12 @@ class Case:
             if self.simulate is None
             else {**common, "simulate": self.simulate, "rng": self.seed}
         )
+
+    def proved(self) -> Case:
+        """The case with all rounding proved, if it is about given rows; the law of the draws is then free given y."""
+        if not isinstance(self.inputs, Empirical):
+            return self
+        return replace(self, rigor="arb", law=None if self.y is not None else self.law)
 
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
@@ -326,6 +334,8 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         hyper = hyperparameters.from_options(args.kernel, args.variance, scale, args.noise)
         if args.sizes is None:
             raise UsageError("expected -N, the number of data, or --data FILE")
+        if args.rigor != "float":
+            raise UsageError("--rigor arb: expected --data FILE: it proves the rounding of bounds for given rows")
         law = parsed_inputs(args, dimension(args))
         fixed_norm = float(norm) if norm not in (None, "prior") else None
         cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm),)
@@ -347,6 +357,8 @@ def from_arguments(args: argparse.Namespace) -> Problem:
             sets = default_sets(part.N) if args.simulate is None else args.simulate
             cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
             omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
+        if args.rigor == "arb":
+            cases = tuple(case.proved() for case in cases)
     kernels: tuple[Kernel, ...] = (hyper.kernel,)
     notes = (*hyper.warning, *hyper.notes)
     if bounds:

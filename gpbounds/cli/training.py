@@ -11,15 +11,20 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.cli.families import Family
+from gpbounds.cli.families import family as named
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.table import Table
-from gpbounds.kernels import Kernel
-from gpbounds.kernels.plain import stationary
+from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.validation import count, non_negative, scalar
 
 FULL_ROWS = 1500
 """Default limit for the exact posterior; the cost of each step is the cube of the number of rows."""
+
+FARTHEST = 100.0
+"""Largest |ln| of a scale at the start, so that its powers are doubles."""
 
 INDUCING = 100
 """Default number of inducing points of a sparse model."""
@@ -57,7 +62,7 @@ def train(
     epsilon: Sequence[float],
     delta: float,
     grid: tuple[float, float, int],
-    nu: float = math.inf,
+    family: Family | None = None,
     shared: bool = False,
     method: str | None = None,
     inducing: int | None = None,
@@ -79,7 +84,7 @@ def train(
         raise UsageError(
             "--inducing is an option of --method fitc, vfe or free; the full posterior has no inducing points"
         )
-    axes = HyperGrid.shared(*grid) if shared else HyperGrid.ard(rows.D, *grid)
+    kernel, axes = start(rows, family or named("se"), grid, shared)
     # The command line is an application above both packages: besides this file only hyperparameters.py imports
     # fitting, and a test (tests/test_package.py) keeps it so.
     from sklearn.exceptions import ConvergenceWarning
@@ -92,8 +97,8 @@ def train(
         "loss": loss,
         "relaxation": objective,
         "grid": axes,
-        "kernel": start(rows, nu, axes, shared),
-        "start": "evidence",  # of the kernel only the family counts
+        "kernel": kernel,
+        "start": "evidence" if isinstance(kernel, Stationary) else "scale",  # with "evidence" only the family counts
         "mean": "zero" if rows.mean is None else rows.mean,
         "scaling": "as given" if rows.outputs.origin == "as given" else (rows.inputs, rows.outputs),
         "max_iter": count("--iterations", iterations),
@@ -117,14 +122,16 @@ def train(
     return Trained(certificate, mean, std, how, (*_at_the_edge(certificate), *remarks), model.certificates_[1:])
 
 
-def start(rows: Table, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
-    """Initial kernel: mean square of the target, √D standard deviations of the inputs, clipped to the grid."""
+def start(rows: Table, family: Family, edges: tuple[float, float, int], shared: bool) -> tuple[Kernel, HyperGrid]:
+    """Initial kernel, clipped to the grid: mean square of y, √D standard deviations of the inputs; and the grid."""
     with np.errstate(over="ignore"):  # values that overflow start at the edge of the grid
         square, widths = rows.scales
     widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
-    scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
-    values = np.exp(np.clip(np.log(np.append(square or 1.0, scales)), grid.low, grid.high))
-    return stationary(nu, float(values[0]), float(values[1]) if shared else values[1:])
+    low, high, steps = edges
+    inside = np.clip(np.log(np.append(square or 1.0, widths)), max(low, -FARTHEST), min(high, FARTHEST))
+    kernel = family.at(float(np.exp(inside[0])), np.exp(inside[1:]), shared)
+    grid = HyperGrid(low, high, steps, tuple(hyperparameters(kernel)))
+    return kernel.with_log_parameters(np.clip(kernel.log_parameters, low, high)), grid
 
 
 def _at_the_edge(certificate: Certificate) -> tuple[str, ...]:

@@ -96,8 +96,8 @@ class CollapsedSums(Statistics):
         VD⁻¹Vᵀ and VD⁻¹r, D = pΛ + σ².
     fit, columns : float
         Σ r_i²/D_i, and Σ |δ_i|²/D_i (`Rounding`).
-    lift, ratio : float
-        The largest |w_i|²/D_i, w = L⁻ᵀV (0 for p = 0), and the largest k(x_i, x_i)/D_i.
+    lift, drift, ratio : float
+        The largest |w_i|²/D_i and |w_i||δ_i|/D_i, w = L⁻ᵀV (0 for p = 0), and the largest k(x_i, x_i)/D_i.
     """
 
     N: int
@@ -106,6 +106,7 @@ class CollapsedSums(Statistics):
     fit: float
     columns: float
     lift: float
+    drift: float
     ratio: float
 
     def __add__(self, other: CollapsedSums) -> CollapsedSums:
@@ -116,6 +117,7 @@ class CollapsedSums(Statistics):
             self.fit + other.fit,
             self.columns + other.columns,
             max(self.lift, other.lift),
+            max(self.drift, other.drift),
             max(self.ratio, other.ratio),
         )
 
@@ -139,14 +141,16 @@ class CollapsedLaw:
     def sums(self, whitener: Inducing, X: Array, r: Array, chunk: int = CHUNK) -> CollapsedSums:
         """The sums over rows X (n, D) with r = y − m (n,)."""
         white = whitened(whitener, X, r, chunk)
-        D = self.power * white.residual + self.noise
+        xp, D = namespace(r), self.power * white.residual + self.noise
+        diagonal = whitener.kernel.diag(X)
+        deltas = Rounding.of(whitener, self.entry_error).of_columns(xp.sqrt(diagonal))
         if self.power == 0.0:
-            G, b, lift = white.gram / self.noise, white.projected / self.noise, 0.0
+            G, b, lift, drift = white.gram / self.noise, white.projected / self.noise, 0.0, 0.0
         else:
-            G, b, lift = _weighted(white, r, D, chunk)
-        rounding, diagonal = Rounding.of(whitener, self.entry_error), whitener.kernel.diag(X)
-        columns = norm((rounding.steps * diagonal + rounding.entry) / namespace(r).sqrt(D)) ** 2
-        return CollapsedSums(white.N, G, b, float((r * r / D).sum()), columns, lift, float((diagonal / D).max()))
+            G, b, lift, drift = _weighted(white, r, D, deltas, chunk)
+        columns = norm(deltas / xp.sqrt(D)) ** 2
+        largest = float((diagonal / D).max())
+        return CollapsedSums(white.N, G, b, float((r * r / D).sum()), columns, lift, drift, largest)
 
     def posterior(self, whitener: Inducing, sums: CollapsedSums, prior_mean: PriorMean = None) -> SparsePosterior:
         """Q from the sums over all rows."""
@@ -155,28 +159,31 @@ class CollapsedLaw:
         turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
         C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
         mu = C @ (C.T @ b)
-        errors = _errors(whitener, sums, Rounding.of(whitener, self.entry_error), self.power, mu, C)
+        errors = _errors(self, whitener, sums, mu, C)
         return SparsePosterior(whitener, mu, C, prior_mean, errors, self.entry_error)
 
 
-def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, Array, float]:
-    """VD⁻¹Vᵀ, VD⁻¹r, and the largest |w_i|²/D_i, w = L⁻ᵀV."""
+def _weighted(white: Whitening, r: Array, D: Array, deltas: Array, chunk: int) -> tuple[Array, Array, float, float]:
+    """VD⁻¹Vᵀ, VD⁻¹r, and the largest |w_i|²/D_i and |w_i||δ_i|/D_i, w = L⁻ᵀV."""
     xp = namespace(r)
     roots, G, b = xp.sqrt(D), xp.zeros((white.M, white.M)), xp.zeros(white.M)
-    largest = 0.0
+    lift = drift = 0.0
     for rows, V in white.inducing.chunks(white.X, chunk):
         V /= roots[rows]
         G += V @ V.T  # a product of an array with itself: BLAS makes it a symmetric rank-k update
         b += V @ (r[rows] / roots[rows])
         w = white.inducing.lift(V)
-        largest = max(largest, float(xp.einsum("ij,ij->j", w, w).max()))
-    return G, b, largest
+        squares = xp.einsum("ij,ij->j", w, w)
+        lift = max(lift, float(squares.max()))
+        drift = max(drift, float((xp.sqrt(squares) * deltas[rows] / roots[rows]).max()))
+    return G, b, lift, drift
 
 
-def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, power: float, mu: Array, C: Array) -> Errors:
+def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Array, C: Array) -> Errors:
     """First-order changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by g of A = I + G.
 
-    η is p times the change of Λ over D: by E, which moves Λ by |w|²|E|, and by rounding, (2M + 4) eps k(x, x).
+    η is p times the change of Λ over D: by E and δ, which move Λ by |w|²|E| + 2|w||δ|, by an entry of diag K, and by
+    rounding, (2M + 4) eps k(x, x).
 
     With Ṽ = VD^(−½), |CᵀṼ| ≤ 1, ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i and T = L⁻ᵀ(I − A⁻¹):
     mean at x:  |CᵀV| [|E||H||e| + δ̃(|H|ρ + |e|) + ηρ + g|μ| + g'], g' the rounding of VD⁻¹r;
@@ -184,6 +191,7 @@ def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, power: 
     KL:         ½|E||T|² + |E||e|(½|e| + |L⁻ᵀA⁻¹μ|) + δ̃(|H| + |L⁻ᵀA⁻¹μ|ρ + |Cᵀμ||e|)
                 + (½ tr(A⁻¹ − A⁻²) + |A⁻¹μ||μ|)g + ½η|I − A⁻¹|² + |Cᵀμ|ηρ + |A⁻¹μ|g'.
     """
+    rounding = Rounding.of(inducing, law.entry_error)
     xp, N, M, G, b, fit = namespace(C), sums.N, inducing.M, sums.G, sums.b, sums.fit
     rho = float(np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit))
     S, trace = C @ C.T, float(G.trace())
@@ -193,7 +201,8 @@ def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, power: 
     shrunk, along = S @ mu, norm(C.T @ mu)
     again = norm(inducing.lift(shrunk))
     E, columns = rounding.E, float(np.sqrt(sums.columns))
-    eta = power * sums.lift * E + max(power, 1.0) * (2.0 * M + 4.0) * EPS * sums.ratio + 4.0 * EPS
+    eta = law.power * (sums.lift * E + 2.0 * sums.drift + law.entry_error / law.noise)
+    eta += max(law.power, 1.0) * (2.0 * M + 4.0) * EPS * sums.ratio + 4.0 * EPS
     g = float((4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace))
     g_fit = float((4.0 + np.sqrt(N)) * EPS * np.sqrt(trace * fit))
     mean = E * H * e + columns * (H * rho + e) + eta * rho + g * size + g_fit

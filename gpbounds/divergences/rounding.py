@@ -1,9 +1,10 @@
 """How much rounding may change a sparse posterior, its KL and its predictions: first-order estimates, a posteriori.
 
 The computed Cholesky factor and triangular solves are exact for a perturbed Kuu + E and perturbed columns k + δ of
-Kuf.  |E| = (4 + √M) eps |Kuu|_F + M·entry_error, the kind of estimate that `gap` makes, and |δ| = (4 + √M) eps k(x,x) +
-√M·entry_error.  Their effect is a function of the vectors e = L⁻ᵀμ, w = L⁻ᵀV and the matrix H = L⁻ᵀC, P⁻¹ = HHᵀ, which
-grow with the condition number of Kuu only if the data require it.
+Kuf.  |E| = (4 + √M) eps |Kuu|_F + M·entry_error, the kind of estimate that `gap` makes, and |δ| = (4 + √M) eps
+√(k(x,x) k_M) + √M·entry_error, k_M the largest entry of Kuu's diagonal, as |k(z,x)| ≤ √(k(z,z) k(x,x)).  Their effect
+is a function of the vectors e = L⁻ᵀμ, w = L⁻ᵀV and the matrix H = L⁻ᵀC, P⁻¹ = HHᵀ, which grow with the condition number
+of Kuu only if the data require it.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ class Rounding:
     E : float
         |E|.
     steps : float
-        (4 + √M) eps, so that |δ| = steps·k(x,x) + entry.
+        (4 + √M) eps, so that |δ| = steps·root·√k(x,x) + entry.
     entry : float
         √M·entry_error.
+    root : float
+        √k_M.
     F : float
         Relative error of L, as `factor_error`.
     """
@@ -52,14 +55,21 @@ class Rounding:
     E: float
     steps: float
     entry: float
+    root: float
     F: float
+
+    def of_columns(self, roots: Array) -> Array:
+        """|δ| of the columns at points with these √k(x,x)."""
+        return self.steps * self.root * roots + self.entry
 
     @staticmethod
     def of(inducing: Inducing, entry_error: float) -> Rounding:
         """The sizes for ``inducing``, if the kernel's values have errors of at most ``entry_error``."""
         steps = float((4.0 + np.sqrt(inducing.M)) * EPS)
-        E = steps * norm(inducing.chol.L @ inducing.chol.L.T) + inducing.M * entry_error
-        return Rounding(E, steps, float(np.sqrt(inducing.M) * entry_error), factor_error(inducing.chol, E))
+        Kuu = inducing.chol.L @ inducing.chol.L.T
+        E = steps * norm(Kuu) + inducing.M * entry_error
+        entry, root = np.sqrt(inducing.M) * entry_error, float(Kuu.diagonal().max()) ** 0.5
+        return Rounding(E, steps, float(entry), root, factor_error(inducing.chol, E))
 
 
 @dataclass(frozen=True)
@@ -94,13 +104,13 @@ class Errors:
 
     def of_mean(self, root: Array, half: Array, lift: Array) -> Array:
         """Change of the mean m + kᵀe."""
-        delta = self.rounding.steps * root * root + self.rounding.entry
+        delta = self.rounding.of_columns(root)
         own = self.rounding.steps * self.size * root + self.weights * delta
         return times(self.mean_half, half) + times(self.mean_lift, lift) + times(self.mean_root, root) + own
 
     def of_variance(self, root: Array, half: Array, lift: Array) -> Array:
         """Change of the variance k(x,x) − kᵀKuu⁻¹k + |CᵀV|²."""
-        delta = self.rounding.steps * root * root + self.rounding.entry
+        delta = self.rounding.of_columns(root)
         left = self.rounding.E * lift * lift + 2.0 * delta * lift + 2.0 * self.rounding.steps * root * root
         within = times(self.variance_half, half * half) + times(self.variance_cross, lift * half)
         return left + within + times(self.variance_root, root * half)

@@ -7,7 +7,6 @@ from typing import Any
 
 from gpbounds.enclosures.likelihoods import derivative_range
 from gpbounds.likelihoods import Likelihood
-from gpbounds.rigor import exact
 
 
 def lemma6(low: Any, high: Any, mean: Any, relative_error: Any, delta: Any) -> Any:

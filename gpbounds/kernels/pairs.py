@@ -97,6 +97,13 @@ def unit(kernel: Kernel) -> tuple[Kernel, int]:
     return times_power(kernel, -exponent), exponent
 
 
+def require_doubles(kernel: Kernel) -> None:
+    """Refuse a kernel without `has_pairs`, or with a variance that is not far below the largest double."""
+    _require(kernel)
+    if _exponent(kernel) > 1000:
+        raise ValueError(f"kernel: expected a largest variance below 2**1000 with rigor='arb', got {kernel!r}")
+
+
 def _exponent(kernel: Kernel) -> int:
     if isinstance(kernel, Sum):
         return max(_exponent(kernel.k1), _exponent(kernel.k2))

@@ -49,7 +49,7 @@ def issue_certificate(
     ----------
     X, y : arrays (N, D) and (N,)
         Raw data, float64.
-    kernel : SquaredExponential or Matern
+    kernel : Kernel
         With the optimised hyperparameters, on the grid or not.
     rebuild : function of (kernel, X, y) to Exact, Sparse, Free or Whitened
         Receives the kernel at θ̂ and the scaled data, with targets minus the mean.

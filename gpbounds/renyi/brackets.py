@@ -296,8 +296,8 @@ def evidence(
     >>> round(float(lower), 4), round(float(upper), 4), round(lower.terms["elbo 1"], 4)
     (-3.5044, -2.6765, -4.5099)
     >>> lower, upper = evidence(SquaredExponential(), X, y, None, noise=1e-20, rigor="arb")
-    >>> round(float(lower), 9), round(float(upper), 9), upper.certified
-    (-3.303119166, -3.303119166, True)
+    >>> round(float(lower), 6), round(float(upper), 6), upper.certified
+    (-3.008075, -3.008075, True)
     """
     orders = _orders(alphas)
     if choice("rigor", rigor, RIGOR) == "arb":

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.pairs import pair_covariances, pair_error, times_power, unit
+from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
 from gpbounds.linalg.pair_cholesky import NEGLIGIBLE, Block, PairFactor, pair_cholesky, residual
 from gpbounds.linalg.pair_products import UP, multiply
 from gpbounds.linalg.pair_solve import (
@@ -25,6 +25,7 @@ from gpbounds.linalg.pair_solve import (
     log_det,
     quadratic,
     remainder,
+    share,
     solve_lower,
     solve_upper,
 )
@@ -79,8 +80,14 @@ class Scaled:
     def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> Scaled:
         """For checked arguments."""
         exponent = max(unit(kernel)[1], math.frexp(noise)[1] - 1)
+        require_doubles(kernel)
         shifts = [int(shift) for shift in np.frexp(np.abs(Y).max(axis=0))[1]]
         scaled = np.ldexp(Y, [-shift for shift in shifts])
+        if (np.ldexp(scaled, shifts) != Y).any():
+            raise ValueError(
+                "y: expected entries of an output that are 0 or within a factor of 2**1000 of the largest, got "
+                f"{np.abs(Y[Y != 0.0]).min():.3g} beside {np.abs(Y).max():.3g}"
+            )
         return cls(times_power(kernel, -exponent), X, scaled, math.ldexp(noise, -exponent), exponent, shifts)
 
     @property
@@ -115,10 +122,11 @@ class Scaled:
 
     def exact(self) -> Any:
         """A ball that contains log p(y), by a factor of K' + σ'²I (N-exact)."""
+        further = UP * (self.N * self.entry + math.sqrt(self.N) * ADDED * (self.kernel.max_variance + self.noise))
+        known = {"least": self.noise, "further": further}
+        share(further, self.noise)  # no factor would do
         block = _with_diagonal(_entries(self.kernel, self.X), self.noise)
         factor = pair_cholesky(block, self.N, "K + σ²I", min(NEGLIGIBLE, 0.25 * self.noise))
-        further = self.N * self.entry + math.sqrt(self.N) * ADDED * (self.kernel.max_variance + self.noise)
-        known = {"least": self.noise, "further": UP * further}
         volume = log_det(factor, **known)
         return self.log_density(volume, quadratic(factor, self.targets, **known))
 
@@ -175,9 +183,9 @@ class Nearby:
             where ε is above σ'²/4.
         """
         kernel, least = problem.kernel, problem.noise
-        found = pair_cholesky(_entries(kernel, Z), len(Z), "Kuu")
-        Z = Z[found.pivots]
-        L = found.L[0][found.pivots], found.L[1][found.pivots]
+        chosen = pair_cholesky(_entries(kernel, Z), len(Z), "Kuu")
+        Z = Z[chosen.pivots]
+        L = chosen.L[0][chosen.pivots], chosen.L[1][chosen.pivots]
         E = UP * (residual(_entries(kernel, Z), L) + len(Z) * problem.entry)
         cross = pair_covariances(kernel, problem.X, Z)
         F = _transposed(solve_lower(L, _transposed(cross)))

@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gpbounds import divergences
 from gpbounds.arrays import EPS, Float
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
-from gpbounds.pacbayes.certificate.priors import value_error
+from gpbounds.pacbayes.certificate.values import value_error
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
 
 def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
     """Q, with ``kl`` and ``kl_rounding``, and its latent predictions at the data."""
-    error = value_error(kernel, X.shape[1])
+    error = value_error(kernel, reach_with(posterior, np.abs(X).max(axis=0)))
     if isinstance(posterior, Exact):
         full = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
         return full, full.predict()
@@ -71,6 +73,16 @@ def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[An
     else:
         q = from_record(posterior, kernel, error)
     return q, q.predict(X)
+
+
+def reach_with(posterior: Posterior, reach: Float) -> Float:
+    """The largest |x_d| among the rows, which is ``reach`` (D,), and the inducing points of ``posterior``."""
+    Z = getattr(posterior, "Z", None)
+    if Z is None:
+        return reach
+    if Z.shape[1] != reach.size:
+        raise ValueError(f"Z: expected {reach.size} columns, as the inputs have, got {Z.shape[1]}")
+    return np.maximum(reach, np.abs(Z).max(axis=0))
 
 
 def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:

@@ -28,7 +28,7 @@ class DeclaredMean:
     fitted to disjoint data, or members of a grid that was fixed in advance, which costs the logarithm of its size
     (P-44).  There is no origin for coefficients that were fitted to the same rows and are not on a grid.
 
-    Claim N-mean: the certificate is that of the rows (x, y − m(x)) and a prior with mean 0.
+    Claim N-prior-mean: the certificate is that of the rows (x, y − m(x)) and a prior with mean 0.
 
     Proof.  f ↦ f − m is a bijection of functions that takes P = GP(m, k) to GP(0, k) and the Gaussian noise about f to
     that about f − m.  So it takes the posterior given y (and any law that is computed from it) to that given y − m(X),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, cast
 
-from gpbounds.arrays import EPS
 from gpbounds.kernels import (
     Constant,
     Kernel,
+    Linear,
     Matern,
     OnColumns,
+    Periodic,
+    Polynomial,
     Product,
     RationalQuadratic,
     SquaredExponential,
@@ -20,8 +23,13 @@ from gpbounds.kernels import (
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
 
-ALLOWED = (SquaredExponential, Matern, RationalQuadratic, Constant)
-"""Kernels whose values have a bound on their rounding that holds for all x and x', besides those made of them."""
+ALLOWED = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant, Linear, Polynomial)
+"""Kernels whose values have a bound on their rounding, `values.value_error`, besides those made of them."""
+
+
+def _text(structure: Any) -> str:
+    """As JSON, in which true is not 1."""
+    return json.dumps(structure, sort_keys=True)
 
 
 def hyperparameters(kernel: Kernel) -> dict[str, float]:
@@ -38,44 +46,12 @@ def _supported(kernel: Kernel) -> Kernel:
         _supported(kernel.kernel)
     elif type(kernel) not in ALLOWED:
         raise ValueError(
-            "kernel: expected a SquaredExponential, Matern, RationalQuadratic or Constant kernel, or sums, products "
-            "and kernels on columns of them, as the rounding of their values does not depend on x, got "
-            f"{type(kernel).__name__}"
+            f"kernel: expected {', '.join(kind.__name__ for kind in ALLOWED)}, or sums, products and kernels on "
+            f"columns of them, whose values have a proved bound on their rounding, got {type(kernel).__name__}"
         )
     elif isinstance(kernel, Matern) and not kernel.is_half_integer:
         raise ValueError(f"kernel: expected a half-integer ν, for which rounding is bounded, got {kernel.nu}")
     return kernel
-
-
-def value_error(kernel: Kernel, dim: int) -> float:
-    """Bound on the error of a value k(x, x') on any machine, for points in ``dim`` dimensions, in squared units of y.
-
-    The prior is a function of the scaled inputs x/lengthscale as doubles, which are the same on every machine, so that
-    only r², a function of it and a product are rounded.  It is positive semi-definite: each kernel is a kernel of these
-    doubles, and sums, products and kernels on columns of such are.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤
-    v/e; exp and the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per
-    step.  For the rational quadratic of shape a, with t = r²/(2a) and L = a log(1 + t), k = v e^{−L}: |dk/d ln r²| =
-    v a t(1 + t)^{−a−1}, whose largest value, at t = 1/a, is v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most
-    8 eps beside that of r², and L e^{−L} ≤ 1/e.  A sum adds the errors and one of its own, and so does a product, each
-    error times the largest value of the other factor.
-
-    >>> from gpbounds.kernels import SquaredExponential
-    >>> value_error(SquaredExponential(2.0), 1) / 2.0 < 4e-15
-    True
-    """
-    if isinstance(kernel, Sum | Product):
-        first, second = value_error(kernel.k1, dim), value_error(kernel.k2, dim)
-        v, w = kernel.k1.max_variance, kernel.k2.max_variance
-        if isinstance(kernel, Sum):
-            return first + second + EPS * (v + w)
-        return (first * w + v * second + first * second + EPS * v * w) * (1.0 + 8.0 * EPS)
-    if isinstance(kernel, OnColumns):
-        return value_error(kernel.kernel, len(kernel.columns))
-    if isinstance(kernel, Constant):
-        return 0.0
-    steps = kernel.nu + 0.5 if isinstance(kernel, Matern) else 1.0
-    further = 4.0 if isinstance(kernel, RationalQuadratic) else 0.0
-    return kernel.max_variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0) + further)
 
 
 def with_hyperparameters(kernel: Kernel, point: GridPoint) -> Kernel:
@@ -136,7 +112,7 @@ def _from_structure(family: str, fields: Fields) -> Kernel:
         kernel = _supported(plain.kernel_from_plain(structure))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{fields.where}.structure: expected what kernel_to_plain writes, got {structure}") from error
-    if type(kernel).__name__ != family or plain.kernel_to_plain(kernel) != structure:
+    if type(kernel).__name__ != family or _text(plain.kernel_to_plain(kernel)) != _text(structure):
         raise ValueError(f"{fields.where}.structure: expected a kernel of the family {family!r}, got {structure}")
     if hyperparameters(kernel) != named:
         raise ValueError(

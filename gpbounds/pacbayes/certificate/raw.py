@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
@@ -137,7 +139,10 @@ class Partitions(Raw):
         loss: Loss,
         mean: DeclaredMean | None = None,
     ) -> Enclosed:
-        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), self.rows.D, loss)
+        D = self.rows.D
+        largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
+        reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
+        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
 
     def parts(
         self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None

@@ -69,8 +69,10 @@ class Certificate(Statement):
             Raw targets, float64, or as `gpbounds.sources.source` takes them.
         posterior : Exact, Sparse, Free or Whitened
             The record that defines Q, in the units of the scaled data.
-        kernel : SquaredExponential or Matern
-            The prior's, with hyperparameters on the grid.
+        kernel : Kernel
+            The prior's, with hyperparameters on the grid: any kernel of `gpbounds.kernels` (Matérn of half-integer ν),
+            sums, products and kernels on columns.  A linear or polynomial kernel has finite rank; the exact posterior
+            and its KL need no jitter, and more inducing points than the rank do.
         grid : HyperGrid
         loss : Loss
         delta : float in (0, 1)

@@ -10,10 +10,11 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kdpp.residual import ExpectedResidual, residual_between
 from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.pairs import pair_covariances, pair_error, times_power, unit
+from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
 from gpbounds.linalg.pair_cholesky import pair_cholesky
 from gpbounds.linalg.pair_eigen import graded_columns
 from gpbounds.linalg.pair_products import UP
@@ -36,8 +37,8 @@ REFINED = 3
 """Corrections of the solution of K_n v = y."""
 SPREAD = 1e-12
 """t: (1 + t)BBᵀ + (1 + 1/t)EEᵀ is at least (B + E)(B + E)ᵀ."""
-FARTHEST = 900
-"""Largest exponent of 2 between σ² and the variance of f."""
+FARTHEST = 150
+"""Largest exponent of 2 between σ² or y² and the variance of f."""
 GRID = 80
 """Values of q that are tried."""
 
@@ -57,7 +58,13 @@ class GradedRows(Rows):
     def __init__(self, kernel: Kernel, X: Float, Y: Float | None) -> None:
         self.kernel, self.X, self.Y = kernel, np.asarray(X, dtype=np.float64), Y
         self.N, self.outputs = len(self.X), 0 if Y is None else Y.shape[1]
+        require_doubles(kernel)
         self.exponent = 2 * (unit(kernel)[1] // 2)
+        if Y is not None and math.frexp(float(np.abs(Y).max()))[1] - self.exponent // 2 > FARTHEST:
+            raise ValueError(
+                f"y: expected entries below 2**{FARTHEST} standard deviations of f with rigor='arb', got "
+                f"{float(np.abs(Y).max()):.3g}"
+            )
         scaled = times_power(kernel, -self.exponent)
 
         def block(rows: slice, columns: slice) -> Pair:
@@ -124,27 +131,27 @@ class GradedRows(Rows):
         """
         assert isinstance(residual, ExpectedResidual)
         assert residual.noise is not None
-        found, M = self.columns, residual.M
-        b = (1.0 + SPREAD) / found.least * UP
-        eta = UP * (found.error + (1.0 + 1.0 / SPREAD) * found.apart**2 / found.least)
-        if not found.defect < 1.0:
+        graded, M = self.columns, residual.M
+        b = (1.0 + SPREAD) / graded.least * UP
+        eta = UP * (graded.error + (1.0 + 1.0 / SPREAD) * graded.apart**2 / graded.least)
+        if not graded.defect < 1.0:
             return math.inf
-        squares = np.sort(found.scales)[::-1] ** 2
+        squares = np.sort(graded.scales)[::-1] ** 2
         low, high = np.full(self.N, eta / UP), np.full(self.N, eta)
-        low[: squares.size] = b * (1.0 - found.defect) * squares * (1.0 - 1e-14)
-        high[: squares.size] = (b * (1.0 + found.defect) * squares + eta) * (1.0 + 1e-14)
+        low[: squares.size] = b * (1.0 - graded.defect) * squares * (1.0 - 1e-14)
+        high[: squares.size] = (b * (1.0 + graded.defect) * squares + eta) * (1.0 + 1e-14)
         mean = residual_between(low, high, M)
         miss, largest = mean.miss * self.up, float(mean.rho.max()) * self.up
         v, apart = self._solution(residual.noise)
         # each column of Bᵀv, and a bound on the norm of its error
         projected = remainder(
-            (np.ascontiguousarray(found.B[0].T), np.ascontiguousarray(found.B[1].T)),
+            (np.ascontiguousarray(graded.B[0].T), np.ascontiguousarray(graded.B[1].T)),
             v,
             (np.zeros((squares.size, self.outputs)), np.zeros((squares.size, self.outputs))),
         )
         weights = ((projected.value[0] + projected.value[1]) ** 2).sum(axis=1)
         norm2 = float(((v[0] + v[1]) ** 2).sum())
-        below = b * (1.0 - found.defect) * found.scales**2 * (1.0 - 1e-14)
+        below = b * (1.0 - graded.defect) * graded.scales**2 * (1.0 - 1e-14)
         best = math.inf
         for q in np.geomspace(max(float(high[-1]), 1e-32), 2.0 * float(high[0]), GRID):
             c = float((miss * (1.0 + high / q)).max()) * self.up
@@ -162,9 +169,9 @@ class GradedRows(Rows):
     def _solution(self, noise: float) -> tuple[Pair, float]:
         """v near K_n⁻¹y as pairs, and a bound on √Σ_p |y_p − K_n v_p|²/σ²; K, σ² and y scaled."""
         if noise not in self._solved:
-            Y, found = self.scaled_targets, self.columns
-            basis = (found.B[0] + found.B[1]) / found.scales
-            explained = found.scales**2 / (found.scales**2 + noise)
+            Y, graded = self.scaled_targets, self.columns
+            basis = (graded.B[0] + graded.B[1]) / graded.scales
+            explained = graded.scales**2 / (graded.scales**2 + noise)
 
             def inverse(R: Float) -> Float:
                 return np.asarray((R - basis @ (explained[:, None] * (basis.T @ R))) / noise)
@@ -236,8 +243,26 @@ def graded_bounds(
             names, assumptions = "N-fixed, N-given, N-res, N-gaplin, N-graded", (BEFORE_DRAWS, *assumptions)
         bounds.append(of_kdpp(residual, form, p, alpha, delta, rows.up, outputs, names, assumptions))
     if about == "given":
-        bounds += certified_bounds(rows.decomposed, M, rows.scaled_noise(noise), law=law, **options)
+        bounds += _from_eigenvectors(rows, M, noise, law, bool(bounds), options)
     return bounds
+
+
+def _from_eigenvectors(
+    rows: GradedRows, M: int, noise: float, law: str | None, others: bool, options: dict[str, Any]
+) -> list[Bound]:
+    """`certified_bounds`; where double precision overflows, none if there are ``others``."""
+    bounds: list[Bound] = []
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if math.isfinite(rows.decomposed.error):
+                bounds = certified_bounds(rows.decomposed, M, rows.scaled_noise(noise), law=law, **options)
+    except (NonFinite, NotPositiveDefinite):
+        if not others:
+            raise
+    usable = [bound for bound in bounds if not math.isnan(float(bound))]
+    if not usable and not others:
+        raise NonFinite("kernel: expected covariances whose rounding errors are finite in double precision, got NaN")
+    return usable
 
 
 def _moment_norm(theta: Float, constant: float, R: int) -> Any:

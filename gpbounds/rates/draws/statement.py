@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
@@ -199,7 +200,9 @@ def draw_statement(
         )
     if law == "tilted" and about in ("before", "after"):
         raise ValueError("law: expected 'kdpp' where only the norm of y is known, got 'tilted'")
-    targets = None if y is None else as_targets(y, inputs.X)
+    # y stays in double precision where bounds are proved, beside rows in single precision as well
+    proved = (certified or rigor == "arb") and not is_cupy(inputs.X)
+    targets = None if y is None else as_targets(y, np.asarray(inputs.X, dtype=np.float64) if proved else inputs.X)
     columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
     if rigor == "arb":
         if about == "after":

@@ -1,0 +1,276 @@
+"""Fourier features of any kernel of x − x' that is made of known ones by sums, products and choices of columns.
+
+A kernel is a sum of terms, and a term a product of leaves (`fitting.features.spectrum`).  A term has frequencies Ω (m,
+D) and weights w (m,), and k ≈ Σ_k w_k cos ω_kᵀ(x − x').  All are functions of the hyperparameters θ, whose derivatives
+are J = ∂(Ω, ½log w)/∂θ; with a = √w, Ξ = [C|S] = [a∘cos XΩᵀ|a∘sin XΩᵀ] and a cotangent Ξ̄,
+
+    Ω̄ = −GᵀX,  G = Ξ̄_C∘S − Ξ̄_S∘C,      derivatives in ½log w: the column sums of Ξ̄_C∘C + Ξ̄_S∘S,      θ̄ = J·(Ω̄, …).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fitting.features.base import KernelFeaturesAt, KernelMap
+from fitting.features.device import FourierOnDevice, MixedOnDevice
+from fitting.features.spectrum import Draw, Zero, drawn, largest_lines
+from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.kernels import (
+    Constant,
+    Kernel,
+    Matern,
+    OnColumns,
+    Periodic,
+    Product,
+    RationalQuadratic,
+    SquaredExponential,
+    Sum,
+)
+from gpbounds.lowrank.features.fourier import cosines_and_sines
+
+LEAVES = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant)
+"""Kernels whose frequencies are known, besides those made of them."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A kernel that is not made of others, the columns of x that it reads, and the place of its log parameters."""
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A product of leaves.
+
+    Attributes
+    ----------
+    leaves : tuple of int
+        Their numbers in the order of `leaves_of`.
+    draws : tuple of Draw
+        Of each leaf, m frequencies.
+    m : int
+    shift : float
+        log of the factor of all weights: −log m for random frequencies, 0 for those of a line spectrum.
+    """
+
+    leaves: tuple[int, ...]
+    draws: tuple[Draw, ...]
+    m: int
+    shift: float
+
+
+def leaves_of(kernel: Kernel, dim: int) -> list[Leaf]:
+    """The leaves in the order of ``kernel.log_parameters``.
+
+    Raises
+    ------
+    ValueError
+        for a leaf that is no function of x − x' with known frequencies.
+    """
+    return _leaves(kernel, tuple(range(dim)), 0)
+
+
+def _leaves(kernel: Kernel, columns: tuple[int, ...], place: int) -> list[Leaf]:
+    if isinstance(kernel, Sum | Product):
+        first = _leaves(kernel.k1, columns, place)
+        return first + _leaves(kernel.k2, columns, place + kernel.k1.log_parameters.size)
+    if isinstance(kernel, OnColumns):
+        kernel.chosen(np.zeros((1, len(columns))))  # refuses numbers that are not below the number of columns
+        return _leaves(kernel.kernel, tuple(columns[c] for c in kernel.columns), place)
+    require_lines(kernel)
+    kernel.diag(np.zeros((1, len(columns))))  # refuses another number of dimensions
+    return [Leaf(kernel, columns, place)]
+
+
+def require_lines(kernel: Any, name: str = "kernel") -> None:
+    """Refuse a kernel that is not made of `LEAVES`."""
+    if isinstance(kernel, Sum | Product):
+        require_lines(kernel.k1, name)
+        require_lines(kernel.k2, name)
+    elif isinstance(kernel, OnColumns):
+        require_lines(kernel.kernel, name)
+    elif not isinstance(kernel, LEAVES):
+        raise ValueError(
+            f"{name}: expected a function of x - x' for Fourier features, made of "
+            f"{', '.join(leaf.__name__ for leaf in LEAVES)}, got {kernel!r}"
+        )
+
+
+def products(kernel: Kernel, first: int = 0) -> list[tuple[int, ...]]:
+    """The terms of ``kernel``, multiplied out: the numbers of their leaves.
+
+    >>> products((SquaredExponential() + Constant()) * Periodic())
+    [(0, 2), (1, 2)]
+    """
+    if isinstance(kernel, OnColumns):
+        return products(kernel.kernel, first)
+    if not isinstance(kernel, Sum | Product):
+        return [(first,)]
+    left = products(kernel.k1, first)
+    right = products(kernel.k2, max(map(max, left)) + 1)
+    return left + right if isinstance(kernel, Sum) else [a + b for a in left for b in right]
+
+
+@dataclass(frozen=True, eq=False)
+class MixedMap(KernelMap):
+    """Cosines and sines of the frequencies of all terms: rank 2m.
+
+    Random frequencies are drawn once, equally many for each term.  A term that is periodic alone has the lines of
+    largest weight at the start, so that K − ΞΞᵀ is positive semi-definite; a constant has one frequency, 0.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    dim : int
+        D.
+    terms : tuple of Term
+
+    >>> from gpbounds.kernels import Periodic, RationalQuadratic
+    >>> X = np.array([[0.0], [0.3]])
+    >>> kernel = Periodic(1.0, 2.0) + RationalQuadratic(0.7)
+    >>> features = MixedMap.drawn(kernel, 20_000, X, rng=0)
+    >>> Xi = features(kernel.log_parameters, X)
+    >>> bool((abs(Xi @ Xi.T - kernel(X)) < 0.02).all())
+    True
+    """
+
+    kernel: Kernel
+    dim: int
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def drawn(cls, kernel: Kernel, rank: int, X: Array, rng: int | np.random.Generator) -> MixedMap:
+        """rank/2 frequencies, of all terms together.
+
+        Raises
+        ------
+        ValueError
+            for an odd rank, one that leaves a term without a frequency, or a kernel that is no function of x − x'.
+        """
+        dim, random = int(X.shape[1]), np.random.default_rng(rng)
+        leaves, terms = leaves_of(kernel, dim), products(kernel)
+        single = [all(isinstance(leaves[i].kernel, Constant) for i in numbers) for numbers in terms]
+        m, others = rank // 2 - sum(single), len(terms) - sum(single)
+        if rank % 2 or m < others:
+            raise ValueError(
+                f"rank: expected an even number >= {2 * len(terms)}, a cosine and a sine for each of the "
+                f"{len(terms)} terms of the kernel, got {rank}"
+            )
+        made, share = [], 0
+        for numbers, alone in zip(terms, single, strict=True):
+            count = 1 if alone else m // others + (share < m % others)
+            share += not alone
+            made.append(_drawn([leaves[i] for i in numbers], numbers, count, random))
+        return cls(kernel, dim, tuple(made))
+
+    @property
+    def rank(self) -> int:
+        return 2 * sum(term.m for term in self.terms)
+
+    def at(self, parameters: Float) -> MixedAt:
+        return MixedAt(self, self.kernel_at(parameters))
+
+    @property
+    def line_spectrum(self) -> bool:
+        """Whether all frequencies are lines of a spectrum, none random: K − ΞΞᵀ is then positive semi-definite."""
+        return all(term.shift == 0.0 for term in self.terms)
+
+
+def _drawn(leaves: list[Leaf], numbers: tuple[int, ...], m: int, rng: np.random.Generator) -> Term:
+    varying = [leaf for leaf in leaves if not isinstance(leaf.kernel, Constant)]
+    if not varying or (len(varying) == 1 and isinstance(varying[0].kernel, Periodic)):
+        draws: list[Draw] = []
+        for leaf in leaves:
+            periodic = isinstance(leaf.kernel, Periodic)
+            draws.append(largest_lines(leaf.kernel, m, len(leaf.columns)) if periodic else Zero(m))  # type: ignore[arg-type]
+        return Term(numbers, tuple(draws), m, 0.0)
+    random = tuple(drawn(leaf.kernel, m, len(leaf.columns), rng) for leaf in leaves)
+    return Term(numbers, random, m, -math.log(m))
+
+
+@dataclass(frozen=True, eq=False)
+class MixedAt(KernelFeaturesAt):
+    """The features at one kernel."""
+
+    map: MixedMap
+    kernel: Kernel
+
+    @cached_property
+    def _joined(self) -> tuple[Float, Float, Float]:
+        """Ω (m, D), log w (m,), J (p, m, D + 1)."""
+        D, size = self.map.dim, self.map.size
+        leaves = leaves_of(self.kernel, D)
+        frequencies, logs, slopes = [], [], []
+        for term in self.map.terms:
+            lines = [draw.at(leaves[i].kernel) for i, draw in zip(term.leaves, term.draws, strict=True)]
+            omega, weight, J = np.zeros((term.m, D)), np.full(term.m, term.shift), np.zeros((size, term.m, D + 1))
+            for i, own in zip(term.leaves, lines, strict=True):
+                leaf, p = leaves[i], len(own.in_logs)
+                rows, columns = slice(leaf.place, leaf.place + p), list(leaf.columns)
+                if own.frequencies.shape[1]:
+                    omega[:, columns] += own.frequencies
+                    J[rows, :, columns] += own.in_frequencies
+                weight = weight + own.logs
+                J[rows, :, D] += 0.5 * own.in_logs
+            frequencies.append(omega)
+            logs.append(weight)
+            slopes.append(J)
+        return np.concatenate(frequencies), np.concatenate(logs), np.concatenate(slopes, axis=1)
+
+    @property
+    def rank(self) -> int:
+        return self.map.rank
+
+    @property
+    def frequencies(self) -> Float:
+        """Ω (m, D), in radians per unit of x."""
+        return self._joined[0]
+
+    @cached_property
+    def amplitudes(self) -> Float:
+        """√w (m,)."""
+        return np.exp(0.5 * self._joined[1])
+
+    @cached_property
+    def on_device(self) -> FourierOnDevice:
+        return MixedOnDevice(self.frequencies, self.amplitudes, self._joined[2])
+
+    @property
+    def each(self) -> bool:
+        return True
+
+    def fill(self, X: Array, K: Array, V: Array) -> None:
+        if namespace(X) is not np:
+            self.on_device.fill(X, V)
+            return
+        cosines_and_sines(X, self.frequencies, self.amplitudes, V)
+
+    def pull_inputs(self, X: Array, V: Array, cotangent: Array) -> tuple[Float, Array]:
+        turned, logs = self._turned(V, cotangent)
+        return self._pulled(X, turned, logs), turned @ namespace(X).asarray(-self.frequencies)
+
+    def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
+        return self._pulled(X, *self._turned(V, cotangent))
+
+    def _pulled(self, X: Array, turned: Array, logs: Array) -> Float:
+        """θ̄ from G and the derivatives in ½log w."""
+        both = np.concatenate([host(-(turned.T @ X)), host(logs)[:, None]], axis=1)
+        return np.tensordot(self._joined[2], both, axes=2)
+
+    def _turned(self, V: Array, cotangent: Array) -> tuple[Array, Array]:
+        """G, which overwrites the first half of the cotangent, and the derivatives in ½log w."""
+        m = V.shape[1] // 2
+        logs = namespace(V).einsum("ij,ij->j", cotangent, V)
+        turned, sines = cotangent[:, :m], cotangent[:, m:]
+        turned *= V[:, m:]
+        sines *= V[:, :m]
+        turned -= sines
+        return turned, logs[:m] + logs[m:]
