@@ -23,7 +23,7 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 @dataclass(frozen=True, eq=False)
 class EnclosedKernel:
-    """The matrices of a kernel as a certificate defines it: an exact function of the doubles x_d/lengthscale_d.
+    """The matrices of a kernel as a certificate defines it: of the doubles x_d/lengthscale_d where it is stationary.
 
     `of` checks the kernel.  Kernels with `has_pairs` have errors of about 1e-30 of the variance (N-pairs), the others
     those of `entry_errors`.
