@@ -140,9 +140,9 @@ def plain(model: str, network: Regressor, data: Sequence[np.ndarray], seed: int)
     """NLPD, RMSE and training loss of a model on the outputs of a network that stays as it is."""
     X, y, X_test, y_test = data
     if model == "DNN+S":
-        found, new = network.predict(X)[:, 0], network.predict(X_test)[:, 0]
-        s = float(np.sqrt(np.mean((y - found) ** 2)))
-        return *nlpd(new, s, y_test), nlpd(found, s, y)[0]
+        fitted_values, new = network.predict(X)[:, 0], network.predict(X_test)[:, 0]
+        s = float(np.sqrt(np.mean((y - fitted_values) ** 2)))
+        return *nlpd(new, s, y_test), nlpd(fitted_values, s, y)[0]
     if model == "DNN+M":
         z, z_new = network.predict(X), network.predict(X_test)
         gp = LowRankGP("mercer", 15, max_iter=200, random_state=seed)
@@ -158,21 +158,21 @@ Case = tuple[str, str, str, int, int, int, int]
 
 
 def cases(args: argparse.Namespace, sets: Sequence[str]) -> list[Case]:
-    found: list[Case] = []
+    jobs: list[Case] = []
     standard = {"DMGP": (15, 1), "DFGP": (40, 4), "DNN+S": (0, 4), "DNN+M": (15, 1), "DNN+F": (40, 4)}
     standard |= dict.fromkeys(SPARSE, (M, 0))
     for seed in range(args.splits):
         for name in sets if "tables" in args.parts else ():
-            found += [("tables", name, model, *standard[model], args.rows, seed) for model in args.models]
+            jobs += [("tables", name, model, *standard[model], args.rows, seed) for model in args.models]
     for name in sets if "ranks" in args.parts else ():
         for d in args.dims:
             for size in args.counts:
-                found += [("ranks", name, "DMGP", size**d, d, args.rows, 0)]
-                found += [("ranks", name, "DFGP", 2 * size, d, args.rows, 0)]
+                jobs += [("ranks", name, "DMGP", size**d, d, args.rows, 0)]
+                jobs += [("ranks", name, "DFGP", 2 * size, d, args.rows, 0)]
     for name in sets if "sizes" in args.parts else ():
         for n in args.sizes:
-            found += [("sizes", name, model, *standard[model], n, 0) for model in ("DMGP", "DFGP", "DNN+S")]
-    return found
+            jobs += [("sizes", name, model, *standard[model], n, 0) for model in ("DMGP", "DFGP", "DNN+S")]
+    return jobs
 
 
 def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[Any, ...]]:
@@ -186,9 +186,9 @@ def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[An
         begun = time.process_time()
         if model in DEEP:
             gp = fitted(deep(model, rank, d, args, len(y), seed), X, y)
-            found = (*tested(gp, X_test, y_test), -gp.objective_ / len(y))
+            scores = (*tested(gp, X_test, y_test), -gp.objective_ / len(y))
         elif model in SPARSE:
-            found = (*tested(fitted(sparse(model, args.epochs, len(y), seed), X, y), X_test, y_test), np.nan)
+            scores = (*tested(fitted(sparse(model, args.epochs, len(y), seed), X, y), X_test, y_test), np.nan)
         else:
             key = name, rows, seed
             if key not in networks:
@@ -196,10 +196,10 @@ def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[An
                 made = choice.regressor(X, y[:, None], np.random.default_rng(seed))
                 networks = {key: (made, time.process_time() - begun)}
                 begun = time.process_time()
-            found = plain(model, networks[key][0], data, seed)
+            scores = plain(model, networks[key][0], data, seed)
             begun -= networks[key][1]
         spent = round(time.process_time() - begun, 2)
-        yield part, name, model, rank, d, rows, seed, args.epochs, *found, spent, start_noise(args, model)
+        yield part, name, model, rank, d, rows, seed, args.epochs, *scores, spent, start_noise(args, model)
 
 
 def table(rows: Sequence[Sequence[Any]], data: str) -> str:
@@ -267,11 +267,11 @@ def rank_table(rows: Sequence[Sequence[Any]], data: str, noise: float | str) -> 
     counts = sorted({_count(row) for row in part})
     heads = ["epochs", *(f"{size}" for size in counts)]
     lines = [f"| {data}, NLPD | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    found = {(r[2], int(r[4]), int(r[7]), _count(r)): float(r[8]) for r in part}
-    for model, d, epochs in sorted({key[:3] for key in found}, key=lambda key: (DEEP.index(key[0]), *key[1:])):
+    losses = {(r[2], int(r[4]), int(r[7]), _count(r)): float(r[8]) for r in part}
+    for model, d, epochs in sorted({key[:3] for key in losses}, key=lambda key: (DEEP.index(key[0]), *key[1:])):
         cells = []
         for size in counts:
-            ours, paper = found.get((model, d, epochs, size)), PRINTED_RANKS.get((data, model, d), {}).get(size)
+            ours, paper = losses.get((model, d, epochs, size)), PRINTED_RANKS.get((data, model, d), {}).get(size)
             cells.append(("" if ours is None else f"{ours:.3f}") + ("" if paper is None else f" *({paper:.3f})*"))
         lines.append(f"| {model}, d = {d} | {epochs} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

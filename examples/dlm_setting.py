@@ -25,6 +25,7 @@ from fitting import metrics
 from gpbounds import SquaredExponential
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.plotting.elements import TEXT
+from gpbounds.writing import replacing
 
 OUT = Path("examples/output")
 RESUME = "keep what the CSV files beside the picture hold; all other options have to be the same"
@@ -186,7 +187,7 @@ Record = TypeVar("Record")
 def save(path: Path, records: Sequence[Any]) -> None:
     """Records of one kind as a CSV file beside the picture."""
     names = list(records[0].__dataclass_fields__)
-    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+    with replacing(path.with_suffix(".csv")) as file:
         table = csv.writer(file)
         table.writerow(names)
         table.writerows([[getattr(record, name) for name in names] for record in records])

@@ -38,6 +38,7 @@ from gpbounds.iterative import evidence
 from gpbounds.kdpp import select
 from gpbounds.renyi import evidence as brackets
 from gpbounds.renyi import log_evidence
+from gpbounds.writing import replacing
 
 INDUCING = 500
 
@@ -182,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     print(table(header, cells))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.with_suffix(".csv").open("w", newline="", encoding="utf-8") as opened:
+    with replacing(args.out.with_suffix(".csv")) as opened:
         writer = csv.writer(opened)
         writer.writerow(header)
         writer.writerows([[getattr(r, h) for h in header] for r in rows])

@@ -40,6 +40,7 @@ from gpbounds.cli import hyperparameters, options
 from gpbounds.cli.data import Data, load
 from gpbounds.cli.output import table
 from gpbounds.kernels import SquaredExponential
+from gpbounds.writing import replacing
 
 SETS, TAIL_AT, FITTED_ROWS = 39, 200, 5000
 SETTINGS = {"delta": 0.05, "draws": 10, "law": "tilted"}
@@ -117,6 +118,14 @@ def row_of(data: Data, rows: int, seed: int) -> Row | None:
     return Row(data.name, data.N, data.D, N, M, given, *ratios, components, *(float(tail) for tail in tails))
 
 
+def save(path: Path, lines: Sequence[Row]) -> None:
+    """The lines as a CSV file."""
+    with replacing(path) as opened:
+        writer = csv.writer(opened)
+        writer.writerow([field.name for field in fields(Row)])
+        writer.writerows([[getattr(line, field.name) for field in fields(Row)] for line in lines])
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -129,19 +138,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     lines: list[Row] = []
     try:
-        with args.out.open("w", newline="", encoding="utf-8") as opened:
-            writer = csv.writer(opened)
-            writer.writerow([field.name for field in fields(Row)])
-            for file in args.files:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    line = row_of(load(file), 100 if args.quick else args.rows, args.seed)
-                if line is None:
-                    print(f"{file}: no number of inducing points below that of the rows is enough", file=sys.stderr)
-                    continue
-                lines.append(line)
-                writer.writerow([getattr(line, field.name) for field in fields(Row)])
-                opened.flush()
+        save(args.out, lines)
+        for file in args.files:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                line = row_of(load(file), 100 if args.quick else args.rows, args.seed)
+            if line is None:
+                print(f"{file}: no number of inducing points below that of the rows is enough", file=sys.stderr)
+                continue
+            lines.append(line)
+            save(args.out, lines)
     except (ValueError, OSError, ArithmeticError) as error:
         parser.exit(2, f"{Path(sys.argv[0]).name}: {error}\n")
     print(table(HEADER, [line.cells() for line in lines]))

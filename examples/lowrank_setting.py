@@ -20,6 +20,7 @@ from gpbounds.kernels import Stationary
 from gpbounds.lowrank import fourier_kl
 from gpbounds.lowrank.features.fourier import CosineSine
 from gpbounds.plotting import BLUE, GREEN
+from gpbounds.writing import replacing
 
 NOISE, EPS, DELTA = 1.0, 0.01, 0.05
 STD, LENGTHSCALE = 1.0 / 16.0, 1.0 / (2.0 * np.pi)
@@ -90,7 +91,7 @@ def label_ends(ax: Any, ends: Sequence[tuple[float, float, str, str]], gap: floa
 
 def write(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Write a CSV file beside the picture; unknown cells are empty."""
-    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+    with replacing(path.with_suffix(".csv")) as file:
         table = csv.writer(file)
         table.writerow(header)
         table.writerows([["" if cell is None else cell for cell in row] for row in rows])

@@ -38,6 +38,7 @@ from gpbounds.losses import Band
 from gpbounds.pacbayes import HyperGrid, bound
 from gpbounds.plotting import BLACK, BLUE, GREEN, SKY, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
+from gpbounds.writing import replacing
 
 EPSILON, NOISE, DIM = 0.6, 0.01, 3
 WIDTHS, PLACES = (1, 2, 4, 8), (0, 1, 2, 4)
@@ -207,7 +208,7 @@ def verdict(points: Sequence[Point]) -> str:
 
 
 def save(path: Path, points: Sequence[Point]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as file:
         sheet = csv.DictWriter(file, [f.name for f in fields(Point)])
         sheet.writeheader()
         sheet.writerows(asdict(point) for point in points)

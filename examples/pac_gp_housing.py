@@ -40,6 +40,7 @@ from gpbounds.cli import options
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.plotting import BLACK, BLUE, SKY, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
+from gpbounds.writing import replacing
 
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0)
 METHODS = {"kl-PAC-GP": ("kl", BLUE), "sqrt-PAC-GP": ("pinsker", SKY), "full-GP": ("", VERMILLION)}
@@ -215,7 +216,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for variant in args.variants:
         print(f"\n{VARIANTS[variant][0].upper()}{VARIANTS[variant][1:]}\n{beside(groups(scores, variant))}")
         text.append(f"{VARIANTS[variant]}\n\n{markdown(groups(scores, variant))}\n")
-    args.out.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
+    with replacing(args.out.with_suffix(".md")) as file:
+        file.write("\n".join(text))
     if args.data is None and PAPER in args.variants:
         print(verdict(scores))
     print(f"{len(scores)} models in {time.perf_counter() - began:.0f} s; {args.out}, with .csv and .md beside it")

@@ -23,6 +23,7 @@ from gpbounds import divergences, pacbayes
 from gpbounds.cli.data import read_table
 from gpbounds.losses import Band, Exponential, Loss
 from gpbounds.pacbayes import Certificate, Exact, Scaling, Sparse
+from gpbounds.writing import replacing
 
 DELTA = 0.01
 PAPER, RIGOROUS = "paper", "rigorous"
@@ -198,7 +199,7 @@ HEADER = tuple(field.name for field in fields(Score))
 
 def save(path: Path, scores: Sequence[Score]) -> None:
     """All scores as CSV."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as file:
         sheet = csv.DictWriter(file, HEADER)
         sheet.writeheader()
         sheet.writerows(asdict(score) for score in scores)

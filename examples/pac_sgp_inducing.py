@@ -45,6 +45,7 @@ from gpbounds.cli import options
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.plotting import BLACK, BLUE, GREEN, SKY, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
+from gpbounds.writing import replacing
 
 EPSILON = 0.6
 SIZES = (100, 200, 300, 400, 500)
@@ -281,7 +282,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = groups(shown, variant, study)
         print(f"\n{VARIANTS[variant][0].upper()}{VARIANTS[variant][1:]}\n{beside(rows)}")
         text.append(f"{VARIANTS[variant]}\n\n{markdown(rows)}\n")
-    args.out.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
+    with replacing(args.out.with_suffix(".md")) as file:
+        file.write("\n".join(text))
     if not study.full:
         print("The rows differ from the paper's: there is nothing to compare with.")
     print(f"{len(shown)} models, {time.perf_counter() - began:.0f} s; {args.out}, with .csv and .md beside it")

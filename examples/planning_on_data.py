@@ -48,6 +48,7 @@ from gpbounds.kdpp.tilted import tilted_eigenvalues
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence
+from gpbounds.writing import replacing
 
 DRAWS, SETS, DELTA = 10, 39, 0.05
 
@@ -165,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError, ArithmeticError) as error:
         parser.exit(2, f"{Path(sys.argv[0]).name}: {error}\n")
     print(table(HEADER, [row.cells() for row in records]))
-    with args.out.open("w", newline="", encoding="utf-8") as opened:
+    with replacing(args.out) as opened:
         writer = csv.writer(opened)
         writer.writerow([field.name for field in fields(Row)])
         writer.writerows([[getattr(row, field.name) for field in fields(Row)] for row in records])

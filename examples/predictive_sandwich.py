@@ -216,8 +216,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for job in tqdm([job for job in jobs if job not in there], unit="model"):
         records.append(row(*job))
         save(stored, records)
-    found = {job_of(each): each for each in records}
-    rows = [found[job] for job in jobs]
+    by_job = {job_of(each): each for each in records}
+    rows = [by_job[job] for job in jobs]
     picture(rows).savefig(args.out)
     for name, dim in CASES:
         part = [each for each in rows if (each.features, each.dim) == (name, dim)]

@@ -96,11 +96,11 @@ def sizes(groups: Sequence[Group], title: str) -> Any:
     headline(page, title)
     for ax, data in zip(page.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
         own = sorted((group for group in groups if group.data == data), key=lambda group: group.rows)
-        for method in METHODS:
+        for shift, method in zip((0.955, 0.985, 1.015, 1.045), METHODS, strict=True):  # bars beside one another
             values = [group.best(method) for group in own]
             errors = [v.std(ddof=1) / np.sqrt(v.size) if v.size > 1 else 0.0 for v in values]
             ends: dict[str, Any] = {"color": COLORS[method], "marker": "o", "markersize": 4.0, "capsize": 2}
-            places = [round(0.6 * group.rows) for group in own]
+            places = [shift * round(0.6 * group.rows) for group in own]
             ax.errorbar(places, [v.mean() for v in values], errors, **ends, label=method)
         ticks = [round(0.6 * group.rows) for group in own]
         ax.set_xscale("log")

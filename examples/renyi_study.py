@@ -96,7 +96,9 @@ def picture(part: str, complete: Sequence[Group]) -> Any:
     if part == "orders":
         return renyi_pictures.curves(complete, f"Test errors against the order α: {N} training rows, {splits}")
     if part == "sizes":
-        return renyi_pictures.sizes(complete, f"Mean RMSE against N, α = ½ and power ½, M = {complete[0].M}, {splits}")
+        return renyi_pictures.sizes(
+            complete, f"RMSE against N (mean and standard error), α = ½ and power ½, M = {complete[0].M}, {splits}"
+        )
     if part == "times":
         title = f"Processor seconds of an iteration, N = {N}, {splits}"
         return renyi_pictures.bars(complete, title)

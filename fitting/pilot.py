@@ -237,7 +237,11 @@ def pilot_start(
 
     with one_blas_thread():
         run = session.run(name, rounds[-1][1], train)
-    return layout.unpack(run.vector), points[run.state.get("candidate", 0)]
+    run.check_size(len(layout.bounds))
+    chosen = run.state.get("candidate", 0)
+    if chosen >= len(points):
+        raise ValueError(f"checkpoint: expected one of {len(points)} candidates, got number {chosen}: delete this file")
+    return layout.unpack(run.vector), points[chosen]
 
 
 def _kept(run: Run) -> None:

@@ -27,6 +27,9 @@ MANY = 100_000
 DEPENDENT = 1e-10
 """Columns are refused whose share that the others leave over is below this."""
 
+NOTHING = 1e-13
+"""Targets are refused of which the mean leaves less than this share."""
+
 
 @dataclass(frozen=True, eq=False)
 class PriorMean:
@@ -45,9 +48,10 @@ class PriorMean:
     trained : bool
         False for coefficients that are given.
 
-    >>> mean = PriorMean.least_squares("linear", np.array([[0.0], [1.0], [3.0]]), np.array([[1.0], [3.0], [7.0]]))
-    >>> mean(np.array([[10.0]])).round(9).tolist(), mean.functions()[0].intercept.__round__(9)
-    ([[21.0]], 1.0)
+    >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [4.0], [1.0]])
+    >>> mean = PriorMean.least_squares("constant", X, Y)
+    >>> mean(np.array([[10.0]])).round(9).tolist(), mean.functions()
+    ([[2.0]], (LinearMean(intercept=2.0, slopes=None),))
     """
 
     coefficients: Float
@@ -64,7 +68,7 @@ class PriorMean:
         Raises
         ------
         ValueError
-            for a linear mean whose coefficients the rows do not determine.
+            for a linear mean whose coefficients the rows do not determine, and for targets that are such a function.
         """
         N = len(X)
         numbers = some_of(N)
@@ -91,6 +95,11 @@ class PriorMean:
                 )
         first = np.linalg.lstsq(H, targets, rcond=None)[0]
         sizes = np.sqrt(np.mean((targets - H @ first) ** 2, axis=0))
+        if (sizes <= NOTHING * np.abs(targets).max(axis=0)).any():
+            raise ValueError(
+                f"mean: expected targets of which a {kind} mean leaves more than rounding errors, got targets that are "
+                f"a {kind} function of X: there is nothing left for a Gaussian process"
+            )
         return cls(first, first, np.where(sizes > 0.0, sizes, 1.0), centre, spread)
 
     @classmethod

@@ -25,7 +25,11 @@ from importlib import resources
 
 VERDICTS = ("holds", "extra hypothesis", "misprint", "false", "ill-defined", "new")
 """In this order: true as printed; true under a hypothesis that is not printed; misprinted, with a clear intention;
-wrong; without a meaning as printed; not in the papers, proved here."""
+wrong; without a meaning as printed; not in the papers."""
+
+STATUSES = ("proved in the paper", "proved here", "checked numerically only")
+"""What the true statement rests on: a proof in the paper or in a source that it cites; a proof in the ledger; or the
+check alone, which is evidence and no proof."""
 
 
 _EXAMPLES = "R-thm1, L-06, P-09, D-12 or N-conc"
@@ -56,7 +60,16 @@ class Claim:
     check : str
         File of `verification/` that checks it; empty until it is built.
     proof : str
-        A short proof of a new statement, where it does not stand in the docstring of a function; else empty.
+        The proof of the true statement and of the sharper one, where this project gives both; else empty.  Blank lines
+        separate paragraphs.
+    source : str
+        Where a proof of the true statement stands, if the printed form is wrong or the paper cites it; else empty.
+    unproved : str
+        What is known of a statement without a proof, and what its check compares; else empty.
+    sharper_proof : str
+        The proof of the sharper statement, where ``proof`` is empty; it is never the paper's.
+
+    A claim has at most one of ``proof`` and ``unproved``.  `status` follows from them.
     """
 
     id: str
@@ -69,6 +82,24 @@ class Claim:
     function: str = ""
     check: str = ""
     proof: str = ""
+    source: str = ""
+    unproved: str = ""
+    sharper_proof: str = ""
+
+    @property
+    def status(self) -> str:
+        """What the true statement rests on; one of `STATUSES`.
+
+        A claim with a ``proof`` is proved here, one with ``unproved`` is checked numerically only, and every other
+        claim is proved in the paper: `verification/test_ledger.py` asks for a ``source`` where the paper prints
+        another form, and for a proof or a reason where a claim is new.
+
+        >>> find("R-lem3").status, find("N-conc").status
+        ('proved in the paper', 'proved here')
+        """
+        if self.proof:
+            return STATUSES[1]
+        return STATUSES[2] if self.unproved else STATUSES[0]
 
     @property
     def built(self) -> bool:
@@ -76,22 +107,25 @@ class Claim:
         return bool(self.function or self.check)
 
     def __str__(self) -> str:
+        sharper = f"Of the sharper form: {self.sharper_proof}" if self.sharper_proof else ""
         rows = {
             "Place": self.place,
             "True": self.statement,
             "Printed": self.printed,
             "Sharper": self.sharper,
-            "Proof": self.proof,
+            "Status": self.status,
+            "Proof": f"{self.proof or self.source}\n\n{sharper}",
+            "Unproved": self.unproved,
             "Function": self.function,
             "Check": self.check or "not built yet",
         }
         lines = [f"{self.id}: {self.verdict} (section {self.section})"]
         for name, text in rows.items():
-            if text:
+            for i, paragraph in enumerate(filter(None, map(str.strip, text.split("\n\n")))):
                 lines += textwrap.wrap(
-                    text,
+                    paragraph,
                     width=100,
-                    initial_indent=f"  {name + ':':<10}",
+                    initial_indent=" " * 12 if i else f"  {name + ':':<10}",
                     subsequent_indent=" " * 12,
                     break_long_words=False,
                     break_on_hyphens=False,
@@ -132,6 +166,17 @@ def find(id: str) -> Claim:
     close = [folded[f] for f in difflib.get_close_matches(_fold(id), folded, n=5)]
     hint = f"close to it: {', '.join(close)}" if close else f"ids look like {_EXAMPLES}"
     raise ValueError(f"no claim {id!r} in the ledger; {hint}")
+
+
+@functools.cache
+def named_claims() -> re.Pattern[str]:
+    """A pattern that finds the ids of claims in a text, each as its first group.
+
+    >>> named_claims().findall("R-lem3c follows from R-lem3 (see N-F), not from R-lem33")
+    ['R-lem3c', 'R-lem3', 'N-F']
+    """
+    ids = "|".join(sorted((re.escape(claim.id) for claim in ledger()), key=len, reverse=True))
+    return re.compile(rf"(?<![\w`\\-])({ids})(?![\w`]|-\w)")
 
 
 def _fold(id: str) -> str:

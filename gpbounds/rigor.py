@@ -35,6 +35,17 @@ def exact(value: float) -> Any:
     return arb(float(value))
 
 
+def within(value: float, error: float) -> Any:
+    """All numbers within ``error`` ≥ 0 of the double ``value``, as a ball.
+
+    >>> 1 / 3 in within(0.3, 0.1), exact(0.5) in within(0.3, 0.1)
+    (True, False)
+    """
+    from flint import arb
+
+    return arb(float(value), float(error))
+
+
 def rational(value: Fraction) -> Any:
     """The ball of a fraction at the present precision; of radius 0 where it is a binary fraction of so many bits.
 

@@ -23,12 +23,13 @@ def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
         raise ValueError(f"{name}: expected {expected}, got {value!r}") from None
 
 
-def _check(name: str, numbers: Float, good: Any, expected: str) -> Float:
+def _check(name: str, numbers: Float, good: Any, expected: str, end: str = "") -> Float:
+    """``numbers`` if all are ``good``; an error states the first bad one, without ``end`` where its digits end so."""
     good = np.asarray(good) & np.isfinite(numbers)
     if not good.all():
         bad = numbers[~good].flat[0]
         where = "" if numbers.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(~good)[0])}"
-        raise ValueError(f"{name}: expected {expected}, got {bad!s}{where}")
+        raise ValueError(f"{name}: expected {expected}, got {str(bad).removesuffix(end)}{where}")
     return numbers
 
 
@@ -106,7 +107,8 @@ def whole(name: str, value: ArrayLike, low: int = 1) -> Float:
     expected = f"a whole number >= {low}"
     numbers = _numbers(name, value, expected)
     with np.errstate(invalid="ignore"):
-        return _check(name, numbers, (numbers >= low) & (numbers == np.floor(numbers)) & (numbers < 2.0**53), expected)
+        good = (numbers >= low) & (numbers == np.floor(numbers)) & (numbers < 2.0**53)
+    return _check(name, numbers, good, expected, ".0")
 
 
 def count(name: str, value: Any, low: int = 1) -> int:

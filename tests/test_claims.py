@@ -35,11 +35,22 @@ def test_a_claim_is_found_by_its_id_and_reads_well(claim):
     assert lines[0] == f"{claim.id}: {claim.verdict} (section {claim.section})"
     assert max(map(len, lines)) <= 100
     words = " ".join(str(claim).split())
-    for text in (claim.place, claim.statement, claim.printed, claim.sharper, claim.function, claim.check):
+    for text in (claim.place, claim.statement, claim.printed, claim.sharper, claim.function, claim.check, claim.status):
         assert " ".join(text.split()) in words
     assert ("Printed:" in words) == bool(claim.printed)
     assert ("Sharper:" in words) == bool(claim.sharper)
     assert ("not built yet" in words) == (not claim.check)
+    for text in (claim.proof, claim.source, claim.unproved, claim.sharper_proof):
+        assert " ".join(text.split()) in words
+    assert lines.count("") == 0
+
+
+def test_the_status_of_a_claim_follows_from_its_proof():
+    plain = Claim("R-x", "A", "a paper", "1 = 1", "holds")
+    assert plain.status == "proved in the paper"
+    assert dataclasses.replace(plain, source="another paper").status == "proved in the paper"
+    assert dataclasses.replace(plain, proof="Count.").status == "proved here"
+    assert dataclasses.replace(plain, unproved="No case violates it.").status == "checked numerically only"
 
 
 def test_ledger_is_read_on_first_use_and_once():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import re
@@ -505,6 +506,7 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
         ("claims R-thm9", "no claim 'R-thm9'"),
         ("claims --section Z", "expected one of A, B"),
         ("claims --verdict wrong", "invalid choice"),
+        ("claims --status wrong", "invalid choice"),
         ("claims R-thm1 --section G", "not both"),
         ("demo --draws 0", "draws"),
         ("demo --alpha 2 --draws 1", "alpha"),
@@ -533,13 +535,18 @@ def test_claims_lists_the_ledger_and_counts_it(capsys):
     text = ask(capsys, "claims").splitlines()
     ledger = claims.ledger()
     built = sum(claim.built for claim in ledger)
-    assert text[-1].startswith(f"{len(ledger)} claims (")
-    assert text[-1].endswith(f"; {built} built, {len(ledger) - built} not yet")
-    assert [line.split()[0] for line in text[:-1]] == [claim.id for claim in ledger]
+    assert text[-2].startswith(f"{len(ledger)} claims (")
+    assert text[-1].endswith(f", {built} built, {len(ledger) - built} not yet")
+    for status in claims.STATUSES:
+        assert f"{sum(claim.status == status for claim in ledger)} {status}, " in text[-1]
+    assert [line.split()[0] for line in text[:-2]] == [claim.id for claim in ledger]
     assert max(map(len, text)) <= 120
     for line, claim in zip(text, ledger, strict=False):
         assert f" {claim.verdict} " in line
-        assert (" built " in line[: 11 + 18 + 10]) == claim.built
+        assert (" built " in line[: 14 + 18 + 12 + 10]) == claim.built
+        assert {"paper": "proved in the paper", "numerically": "checked numerically only"}.get(
+            line[32:44].strip(), "proved here"
+        ) == claim.status
 
 
 def test_claims_filters_prints_one_and_round_trips(capsys):
@@ -547,7 +554,17 @@ def test_claims_filters_prints_one_and_round_trips(capsys):
     answer = ask_json(capsys, "claims", "--section", "G", "--verdict", "holds")
     chosen = [claim for claim in claims.ledger() if (claim.section, claim.verdict) == ("G", "holds")]
     assert answer["count"] == len(chosen) == len(answer["claims"])
-    assert [claims.Claim(**{k: v for k, v in c.items() if k != "built"}) for c in answer["claims"]] == chosen
+    fields = {field.name for field in dataclasses.fields(claims.Claim)}
+    assert [claims.Claim(**{k: v for k, v in c.items() if k in fields}) for c in answer["claims"]] == chosen
+    assert [c["status"] for c in answer["claims"]] == [claim.status for claim in chosen]
+
+
+@pytest.mark.parametrize("status", claims.STATUSES)
+def test_claims_filters_by_what_a_statement_rests_on(capsys, status):
+    answer = ask_json(capsys, "claims", "--status", status)
+    assert [c["id"] for c in answer["claims"]] == [claim.id for claim in claims.ledger() if claim.status == status]
+    assert answer["count"] > 0
+    assert "not both" in refused(capsys, "claims", "R-thm1", "--status", status)
 
 
 # curve

@@ -107,6 +107,21 @@ def test_the_report_as_json(capsys, folder):
     assert json.loads(out)["confirmed"] is False
 
 
+def test_a_proof_says_how_much_the_bound_moves(capsys, folder):
+    status, out, err = ask(capsys, folder / "c.json", "--data", folder / "data.csv", "--rigorous")
+    assert (status, err) == (0, ""), out
+    words = " ".join(out.split())
+    assert "ok kl proof KL(Q‖P) is between " in words
+    assert "given the declarations: the bound moves by -" in words
+    assert out.splitlines()[-1] == "CONFIRMED, given the declarations."
+    status, out, _ = ask(capsys, folder / "forged.json", "--data", folder / "data.csv", "--rigorous", "--json")
+    report = json.loads(out)
+    assert status == 1
+    assert report["proved"]["bound"] > Certificate.load(folder / "forged.json").bound
+    states = {line["name"]: line["state"] for line in report["lines"]}
+    assert (states["bound"], states["proof"]) == ("failed", "failed")
+
+
 @pytest.mark.parametrize(
     ("certificate", "data", "words"),
     [

@@ -269,7 +269,7 @@ def test_fixed_hyperparameters_keep_their_values() -> None:
         ({"rank": 31}, r"rank: expected an even number \(a cosine and a sine for each frequency\), got 31; use 32"),
         ({"rank": 200}, "rank: expected at most the number of rows, 150, got 200"),
         ({"dim": 4}, "dim: expected at most the number of columns of X, 3, got 4"),
-        ({"dim": 0}, "dim: expected a whole number >= 1, got 0"),
+        ({"dim": 0}, "dim: expected a whole number >= 1, got 0$"),
         ({"features": "sine"}, "features: expected one of 'fourier', 'leverage', 'mercer', got 'sine'"),
         ({"features": 3.0}, "features: expected 'fourier', 'leverage', 'mercer' or an object with rank"),
         ({"features": "mercer", "order": "tensor"}, "order: expected one of 'degree', 'best', 'grid', got 'tensor'"),

@@ -433,6 +433,11 @@ def test_bounds_of_a_model_say_for_which_targets_they_hold() -> None:
         (lambda X, y: ExactGP(mean=LinearMean(0.0, [1.0])).fit(X, y), r"a slope for each of 2 column\(s\)"),
         (lambda X, y: ExactGP(mean="linear").fit(np.column_stack([X, np.ones(60)]), y), "with a constant column"),
         (lambda X, y: ExactGP(mean="linear").fit(np.column_stack([X, X[:, :1]]), y), "do not determine a slope"),
+        (
+            lambda X, y: ExactGP(mean="linear").fit(X, X @ [2.0, -3.0] + 1.0),
+            "are a linear function of X",
+        ),
+        (lambda X, y: ExactGP(mean="constant").fit(X, 0.0 * y + 0.1), "are a constant function of X: there is nothing"),
         (lambda X, y: ExactGP(mean="linear").fit(X[:3], y[:3]), r"for n_samples=3 and 2 column\(s\)"),
     ],
 )
@@ -446,11 +451,12 @@ def test_the_functions_are_those_of_the_rows_themselves() -> None:
     rng = np.random.default_rng(0)
     for D, P in itertools.product((1, 3), (1, 2)):
         X = 1e3 + rng.standard_normal((30, D))
-        Y = 7.0 + X @ rng.standard_normal((D, P))
+        Y = 7.0 + X @ rng.standard_normal((D, P)) + rng.standard_normal((30, P))
         mean = PriorMean.least_squares("linear", X, Y)
-        np.testing.assert_allclose(np.column_stack([f(X) for f in mean.functions()]), Y, rtol=1e-9)
-        np.testing.assert_allclose(residuals(PriorMean.of(mean.functions(), D), X, Y), 0.0, atol=1e-8)
-        np.testing.assert_allclose(PriorMean.of(mean.functions(), D).onwards(X, Y)(X), Y, rtol=1e-9)
+        given = PriorMean.of(mean.functions(), D)
+        np.testing.assert_allclose(np.column_stack([f(X) for f in mean.functions()]), mean(X), rtol=1e-9)
+        np.testing.assert_allclose(residuals(given, X, Y), Y - mean(X), atol=1e-8)
+        np.testing.assert_allclose(given.onwards(X, Y)(X), mean(X), rtol=1e-9)
 
 
 @pytest.mark.gpu

@@ -158,5 +158,7 @@ def test_bounds_from_tails_and_on_total_variation_are_rounded_upwards(
         assert nystrom.certified
         assert rounding.certified
         if (values > rho).sum() >= M:
-            rounded_up(observe, "N-round", 1 - low[M] / high[M], float(rounding))
-            observe.upper("N-round", 1 - low[M] / high[M], mp.mpf(float(kdpp.rounding_tv(values, rho, M))))
+            kept = reference.esp([mp.mpf(v) if v > rho else mp.mpf(0) for v in values], M)
+            truth = min((high[M] - low[M]) / kept[M], mp.mpf(1))
+            rounded_up(observe, "N-round", truth, float(rounding))
+            observe.upper("N-round", truth, mp.mpf(float(kdpp.rounding_tv(values, rho, M))))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpbounds.claims import VERDICTS, ledger
+from gpbounds.claims import STATUSES, VERDICTS, ledger
 
 LETTERS = {"R": 73, "L": 52, "P": 43, "D": 41}
 HERE = Path(__file__).parent
@@ -84,6 +84,41 @@ def test_entries_are_complete() -> None:
         assert claim.printed or claim.verdict not in ("false", "misprint"), claim.id
 
 
+def test_every_claim_says_what_its_true_statement_rests_on() -> None:
+    """New claims have a proof, or say that they have none; so do corrected ones, or they name the proof's place."""
+    faults = []
+    for claim in ledger():
+        given = [name for name in ("proof", "source", "unproved") if getattr(claim, name).strip()]
+        if len(given) > 1:
+            faults.append(f"{claim.id} has {' and '.join(given)}; expected one of them")
+        elif not given and claim.verdict in ("misprint", "false", "ill-defined", "new"):
+            faults.append(f"{claim.id}: the paper does not prove the true statement; give proof, source or unproved")
+        elif given == ["source"] and claim.verdict == "new":
+            faults.append(f"{claim.id} is new; expected proof or unproved, got a source")
+        elif claim.proof and re.search(r"docstring|\bgpbounds\.", claim.place + claim.proof):
+            faults.append(f"{claim.id}: the ledger is the place of proofs, and this one names another")
+        if bool(claim.sharper_proof) != bool(claim.sharper and not claim.proof):
+            faults.append(f"{claim.id}: expected sharper_proof if and only if there is a sharper form and no proof")
+        assert claim.status in STATUSES, claim.id
+    assert not faults, "\n".join(faults)
+
+
+def test_no_docstring_repeats_a_proof_of_the_ledger() -> None:
+    """A docstring names the claim; its proof stands in the ledger, from which the documentation shows it."""
+
+    def sentences(text: str) -> set[str]:
+        return {each for each in re.split(r"(?<=[.:;]) ", " ".join(text.split())) if len(each) > 80}
+
+    proved = {each: claim.id for claim in ledger() for each in sentences(claim.proof + " " + claim.sharper_proof)}
+    faults = []
+    for folder in ("gpbounds", "fitting"):
+        for path in sorted((HERE.parent / folder).rglob("*.py")):
+            repeated = sentences(path.read_text(encoding="utf-8")) & proved.keys()
+            faults += [f"{path.name} repeats the proof of {proved[each]}: {each[:60]}…" for each in repeated]
+    assert len(proved) > 300
+    assert not faults, "\n".join(faults)
+
+
 def test_verdicts_on_the_renyi_papers_add_up() -> None:
     verdicts = Counter(claim.verdict for claim in ledger() if claim.id.startswith("R-"))
     assert verdicts == {"holds": 40, "extra hypothesis": 6, "misprint": 5, "false": 17, "ill-defined": 5}
@@ -92,6 +127,7 @@ def test_verdicts_on_the_renyi_papers_add_up() -> None:
 def test_claims_refer_to_claims_that_exist() -> None:
     ids = {claim.id for claim in ledger()}
     for claim in ledger():
-        text = " ".join((claim.statement, claim.printed, claim.sharper))
+        text = " ".join((claim.statement, claim.printed, claim.sharper, claim.proof, claim.source, claim.unproved))
+        text += " " + claim.sharper_proof
         for reference in re.findall(r"\b(?:[LPD]-\d\d[a-c]?|[RN]-[a-z][\w-]*\w)", text):
             assert reference in ids, f"{claim.id} refers to {reference}"

@@ -1,16 +1,16 @@
-"""The role ``claim``, the directive ``proofs``, and the page of all claims beside the site's own pages."""
+"""The role ``claim``, the directives ``proofs`` and ``counts``, and the page of all claims beside the site's pages."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from gpbounds.claims import find, ledger
+from gpbounds.claims import STATUSES, Claim, find, ledger, named_claims
 from gpbounds.pages import claims_page
-from gpbounds.pages.claims import proof, written_proof
 
 FOLDER = "claims"
 
@@ -29,24 +29,46 @@ def _link(id: str, document: str) -> nodes.reference:
 
 
 class Proofs(SphinxDirective):
-    """The claims that are in no paper: those with a written proof, or with the argument ``other`` the others."""
+    """The claims that are proved here, with their proofs.
+
+    With the argument ``sharper`` the sharper forms of other claims; with ``none`` the claims without a proof.
+    """
 
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """One entry a claim: its statement, and its proof or the place of one."""
-        wanted = not self.arguments
+        """One entry a claim: its statement, and its proof or what is known without one."""
         entries = nodes.definition_list()
+        wanted = self.arguments[0] if self.arguments else "proof"
         for claim in ledger():
-            if claim.verdict == "new" and bool(written_proof(claim)) == wanted:
-                entries += self._entry(claim)
+            if wanted == "sharper" and claim.sharper_proof:
+                entries += self._entry(claim, claim.sharper, claim.sharper_proof)
+            elif text := {"proof": claim.proof, "none": claim.unproved}.get(wanted):
+                entries += self._entry(claim, claim.statement, text)
         return [entries]
 
-    def _entry(self, claim: Any) -> nodes.definition_list_item:
-        text = proof(claim)
-        said = text if text.startswith("Proof") or not written_proof(claim) else f"Proof.  {text}"
-        body = nodes.definition("", nodes.paragraph(text=claim.statement), nodes.paragraph(text=said))
+    def _entry(self, claim: Claim, statement: str, text: str) -> nodes.definition_list_item:
+        body = nodes.definition("", self._paragraph(statement))
+        word = "" if claim.unproved else "Proof. "
+        for i, paragraph in enumerate(text.strip().split("\n\n")):
+            body += self._paragraph((word if i == 0 else "") + " ".join(paragraph.split()))
         return nodes.definition_list_item("", nodes.term("", "", _link(claim.id, self.env.docname)), body)
+
+    def _paragraph(self, text: str) -> nodes.paragraph:
+        """The text with a link for each claim that it names; its primes are not quotation marks."""
+        parts = named_claims().split(text)
+        links = [_link(part, self.env.docname) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
+        return nodes.paragraph("", "", *links, support_smartquotes=False)
+
+
+class Counts(SphinxDirective):
+    """How many claims have each status."""
+
+    def run(self) -> list[nodes.Node]:
+        """One sentence."""
+        counts = Counter(claim.status for claim in ledger())
+        parts = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+        return [nodes.paragraph(text=f"Of the {len(ledger())} statements in the ledger: {parts}.")]
 
 
 def _write(app: Any, exception: BaseException | None) -> None:
@@ -60,5 +82,6 @@ def setup(app: Any) -> dict[str, Any]:
     """Add role and directive, and write the page after the others."""
     app.add_role("claim", claim_role)
     app.add_directive("proofs", Proofs)
+    app.add_directive("counts", Counts)
     app.connect("build-finished", _write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

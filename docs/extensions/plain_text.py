@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpbounds.claims import ledger
+from gpbounds.claims import named_claims
 
-_IDS = "|".join(sorted((re.escape(claim.id) for claim in ledger()), key=len, reverse=True))
-_CLAIM = re.compile(rf"(?<![\w`\\-])({_IDS})(?![\w`]|-\w)")
+_CLAIM = named_claims()
 _CODE = re.compile(r"(``.+?``|:[\w:]+:`[^`]+`|`[^`\n]+`_?)", re.DOTALL)
 _MARKUP = re.compile(r"([\\*|_])")
 _AFTER = re.compile(r"[\s'\")\]}>\-/\\.,:;!?]")

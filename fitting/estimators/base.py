@@ -214,13 +214,27 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         about, arrays = saving.read(path)
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
-            raise ValueError(f"path: expected a saved {cls.__name__}, got a {about['class']} in {os.fspath(path)!r}")
+            got = saving.one_line(ValueError(about["class"]))
+            raise ValueError(f"path: expected a saved {cls.__name__}, got a {got} in {os.fspath(path)!r}")
         own = by_name(features)
-        arguments = saving.arguments(about, arrays, own) | ({} if device is None else {"device": device})
-        model = kinds[about["class"]](**arguments)
-        saving.restore(model, about, arrays)
-        model.posterior_ = saving.posterior(model, arrays, own)
+        chosen: Any = about["arguments"].get("device", "cpu") if device is None else device
+        array_module(chosen)  # an error about the device is none about the file
+        with saving.refusing(path):
+            arguments = saving.arguments(about, arrays, own) | {"device": chosen}
+            model = kinds[about["class"]](**arguments)
+            saving.restore(model, about, arrays)
+            model.posterior_ = saving.posterior(model, arrays, own)
+            model._check_restored()
         return model
+
+    def _check_restored(self) -> None:
+        """Refuse what a file states where its parts do not fit together: they must give a prediction."""
+        saving.check(self)
+        row = np.zeros((1, self.n_features_in_))
+        points = place(self._inputs(row), self._module())
+        mean = host(self.posterior_.mean(points, blocks=self._labels(row)))
+        if not np.isfinite(mean).all() or mean.shape != (1, *np.shape(self.y_train_)[1:]):
+            raise ValueError("its posterior gives no prediction")
 
     # ------------------------------------------------------------------ data in, in the units of the model
 

@@ -87,7 +87,7 @@ class ExactGP(Regression, Solving):
     progress : bool
         Show a progress bar.
     checkpoint : path, optional
-        Training writes to this file every 10 iterations; if the file exists, training continues from it.
+        Training writes to this file at least every 10 iterations; if the file exists, training continues from it.
 
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
     >>> model = ExactGP().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from fitting.archive import read_archive, write_archive
+from fitting.archive import one_line, read_archive, write_archive
 from fitting.estimators.history import PRESENT
 from fitting.estimators.remarks import Remark
 from fitting.features import FeatureKernel
-from fitting.features.stored import from_plain, joined, parted, to_plain
+from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
@@ -121,8 +122,67 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plain values and the arrays that `write` wrote."""
-    return read_archive(path, KIND, VERSION)
+    """The plain values and the arrays that `write` wrote.
+
+    Raises
+    ------
+    ValueError
+        as `read_archive`; for plain values without the parts of a model.
+    """
+    about, arrays = read_archive(path, KIND, VERSION)
+    parts = {"class": str, "arguments": dict, "found": dict, "runs": list, "feature_names": list}
+    for name, kind in parts.items():
+        if not isinstance(about.get(name), kind):
+            raise ValueError(f"path: expected a model with {name!r}, got one without it in {os.fspath(path)!r}")
+    return about, arrays
+
+
+BROKEN = (KeyError, TypeError, AttributeError, IndexError, AssertionError, ArithmeticError, RecursionError, ValueError)
+"""What a model raises whose parts have wrong kinds, sizes or names."""
+
+
+@contextlib.contextmanager
+def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of any error that the file at ``path`` holds no model; a class that the caller has to pass is named."""
+    try:
+        yield
+    except UnknownClass:
+        raise
+    except BROKEN as error:
+        name, why = os.fspath(path), one_line(error)
+        raise ValueError(f"path: expected a model that save wrote, got parts of none in {name!r} ({why})") from error
+
+
+def check(model: Any) -> None:
+    """Refuse arrays of wrong kinds and shapes, and numbers that are none.
+
+    Raises
+    ------
+    ValueError
+        with the name of the part.
+    """
+    for name in NUMBERS:
+        value = getattr(model, name, 0)
+        if name == "stop_reason_":
+            if not isinstance(getattr(model, name, ""), str):
+                raise ValueError(f"{name}: expected a sentence, got {value!r}")
+        elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"{name}: expected a number, got {value!r}")
+    for name in ARRAYS:
+        array = getattr(model, name, None)
+        if array is None:
+            continue
+        if array.dtype.kind not in "iuf" or (name != "history_" and not np.isfinite(array).all()):
+            raise ValueError(f"{name}: expected finite numbers, got others")
+    for name, needed in (("likelihood_", hasattr(model, "likelihood")), ("classes_", hasattr(model, "predict_proba"))):
+        if needed and not hasattr(model, name):
+            raise ValueError(f"{name}: expected in a {type(model).__name__}, got none")
+    X, y, D = model.X_train_, model.y_train_, model.n_features_in_
+    if not isinstance(D, int) or X.ndim != 2 or X.shape[1] != D or y.ndim not in (1, 2) or len(X) != len(y):
+        raise ValueError(f"X_train_, y_train_: expected shapes (N, {D}) and (N,), got {X.shape} and {y.shape}")
+    P = 1 if y.ndim == 1 else y.shape[1]
+    if model.y_mean_.shape != (P,) or model.y_scale_.shape != (P,) or not (model.y_scale_ > 0.0).all():
+        raise ValueError(f"y_mean_, y_scale_: expected {P} numbers each, scales > 0")
 
 
 def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,6 +222,8 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Set the results of training, except the posterior."""
     for name, value in about["found"].items():
+        if name not in NUMBERS:  # a file sets no other attribute
+            raise ValueError(f"expected numbers named {', '.join(NUMBERS)}, got {name!r}")
         setattr(model, name, value)
     for name in ARRAYS:
         if name in arrays:

@@ -230,6 +230,7 @@ class Trainer:
                 run = self.session.run(
                     name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
                 )
+        run.check_size(len(packing.bounds))
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 

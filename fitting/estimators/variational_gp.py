@@ -14,6 +14,7 @@ from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.npy import mapped
 from gpbounds.sources import is_elsewhere, source
 from gpbounds.sources.mapped import on_disk
 from gpbounds.validation import open_unit, scalar
@@ -123,7 +124,7 @@ progress, checkpoint : as in `ExactGP`
             its limit.
         """
         if isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy") and client is None:
-            return super().fit(np.load(X, mmap_mode="r"), np.load(y) if isinstance(y, str | os.PathLike) else y)
+            return super().fit(mapped(X), np.array(mapped(y)) if isinstance(y, str | os.PathLike) else y)
         if not is_elsewhere(X):
             if client is not None:
                 raise ValueError("client: expected None for arrays in memory, which no cluster reads")

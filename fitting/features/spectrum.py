@@ -178,8 +178,8 @@ def log_line(numbers: Float, kappa: Float) -> tuple[Float, Float]:
     I_j'/I_j = I_{j+1}/I_j + j/κ.  Below 1e-280 the leading term of Debye's expansion of I_j takes its place: such a
     weight is below the rounding of the others.
 
-    >>> log_line(np.array([[0.0], [1.0]]), np.array([1e-3]))[0].round(4).ravel()  # κ/2 = 0.0005
-    array([-0.001 , -7.6019])
+    >>> log_line(np.array([[0.0], [1.0]]), np.array([1e-3]))[0].ravel().round(4).tolist()  # κ/2 = 0.0005
+    [-0.001, -7.6019]
     """
     from scipy.special import ive
 

@@ -36,6 +36,10 @@ KINDS: dict[str, Any] = {
 """The classes of this package, whose fields are what they consist of."""
 
 
+class UnknownClass(ValueError):
+    """A file names a class of features that was not passed."""
+
+
 def to_plain(value: Any) -> Any:
     """``value`` as JSON values, with arrays in their places.
 
@@ -70,7 +74,7 @@ def from_plain(value: Any, own: Mapping[str, Any]) -> Any:
 
     Raises
     ------
-    ValueError
+    UnknownClass
         for a user's class that is not among ``own``.
     """
     if not isinstance(value, dict):
@@ -84,7 +88,7 @@ def from_plain(value: Any, own: Mapping[str, Any]) -> Any:
         return KINDS[value["kind"]](**parts)
     if value["own"] not in own:
         given = ", ".join(own) or "none"
-        raise ValueError(
+        raise UnknownClass(
             f"features: expected the class {value['own']} of the saved features, got {given}: call "
             f"load(path, features={value['own']})"
         )

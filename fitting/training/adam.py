@@ -134,6 +134,7 @@ class _Walk:
                 return watch.end("resolved", self.resolved)
             if not batches and self.resolution is None and self._rests(ftol):
                 return watch.end("converged", f"Converged after {watch.iterations} steps.")
+            watch.checkpoint()  # of a run that goes on: one that has ended would take a step more after a kill
         if batches:
             return watch.end("iterations", f"All {max_iter} mini-batches were drawn.")
         return watch.end("iterations", f"All {max_iter} steps are used; raise max_iter to go on.")

@@ -71,7 +71,7 @@ def train_lbfgs(
     earlier : Run, optional
         The run to continue.
     save : function of a Run, optional
-        Called every 10 iterations and at the end.
+        Called at least every 10 iterations, after each one that takes long, and at the end.
     progress : bool
         Show a progress bar with the best value, and the time until the run is expected to settle.
 
@@ -139,6 +139,7 @@ class _Search:
         def moved(intermediate_result: Any) -> None:
             nonlocal settled, resolved
             watch.step(float(intermediate_result.fun))
+            watch.checkpoint()
             if replay.replaying:
                 return
             settled = watch.settled()

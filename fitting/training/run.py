@@ -55,8 +55,23 @@ class Run:
         """Number of steps."""
         return max(len(self.values) - 1, 0)
 
+    def check_size(self, p: int) -> None:
+        """Refuse a run with another number of parameters than ``p``, as a changed checkpoint may hold.
+
+        Raises
+        ------
+        ValueError
+        """
+        if self.vector.shape != (p,):
+            raise ValueError(
+                f"checkpoint: expected {p} parameters, got a checkpoint of {self.vector.size}: pass another path, or "
+                "delete this file"
+            )
+
     def is_over(self, max_iter: int, ending: Ending | None = None) -> bool:
         """Whether a run with ``max_iter`` iterations that ends by ``ending`` is complete."""
         if self.status == "settled":
             return self.iterations >= max_iter or (ending is not None and ending.reason(self.values) is not None)
+        if self.status == "interrupted" and self.iterations == max_iter:  # a kill came before the record of the end
+            return False
         return self.status in ("converged", "resolved", "stalled") or self.iterations >= max_iter

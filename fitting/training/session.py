@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from fitting.archive import read_archive, write_archive
-from fitting.training.run import Run
+from fitting.archive import one_line, read_archive, write_archive
+from fitting.training.run import Run, Status
 from fitting.training.tail import Ending
 
 KIND, VERSION = "checkpoint", 1
@@ -83,15 +84,67 @@ class Session:
 
     def _read(self, path: Path) -> None:
         about, arrays = read_archive(path, KIND, VERSION)
-        if about["fingerprint"] != self.fingerprint:
+        if about.get("fingerprint") != self.fingerprint:
             raise ValueError(
                 f"checkpoint: expected one of the same data and settings, got one of others in {os.fspath(path)!r}: "
                 "pass another path, or delete this file"
             )
-        self.seed = about["seed"]
-        for i, plain in enumerate(about["runs"]):
-            name, state = plain.pop("name"), plain.pop("state")
-            prefix = f"{i}/state/"
-            state |= {key.removeprefix(prefix): v for key, v in arrays.items() if key.startswith(prefix)}
-            values = tuple(arrays[f"{i}/values"].tolist())
-            self.runs[name] = Run(vector=arrays[f"{i}/vector"], values=values, state=state, **plain)
+        try:
+            seed, runs = about["seed"], [_run(i, plain, arrays) for i, plain in enumerate(about["runs"])]
+            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+                raise ValueError(f"seed: expected a whole number >= 0, got {seed!r}")
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint: expected one that training wrote, got parts of none in {os.fspath(path)!r} "
+                f"({one_line(error)}): pass another path, or delete this file"
+            ) from error
+        self.seed, self.runs = seed, dict(runs)
+
+
+def _run(i: int, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Run]:
+    """The name and the record of run ``i``, whose parts must be of the right kinds and shapes."""
+    values, prefix = arrays[f"{i}/values"], f"{i}/state/"
+    rest = {name: part for name, part in plain.items() if name not in ("name", "state")}
+    state = plain["state"] | {key.removeprefix(prefix): v for key, v in arrays.items() if key.startswith(prefix)}
+    run = Run(vector=arrays[f"{i}/vector"], values=tuple(values.tolist()), state=state, **rest)
+    numbers = {"vector": run.vector, "values": values, **{k: v for k, v in state.items() if isinstance(v, np.ndarray)}}
+    for name, array in numbers.items():
+        if array.dtype != (np.uint64 if name == "digests" else np.float64):
+            raise ValueError(f"{name}: expected doubles, got {array.dtype}")
+    if run.vector.ndim != 1 or values.ndim != 1 or not np.isfinite(run.vector).all() or np.isnan(values).any():
+        raise ValueError("vector, values: expected lists of numbers")
+    counts = (run.evaluations, run.failures)
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in counts):
+        raise ValueError(f"evaluations, failures: expected whole numbers >= 0, got {counts}")
+    known = isinstance(run.value, float) and (math.isfinite(run.value) or (run.value == -math.inf and not values.size))
+    if not isinstance(run.status, str) or run.status not in get_args(Status) or not known:
+        raise ValueError(f"status, value: expected a status and a number, got {run.status!r} and {run.value!r}")
+    if not isinstance(run.reason, str) or not isinstance(plain["name"], str):
+        raise ValueError("name, reason: expected texts")
+    _check_state(state, run.vector.size)
+    return plain["name"], run
+
+
+def _check_state(state: dict[str, Any], p: int) -> None:
+    """Refuse a state of Adam or of L-BFGS-B with p numbers that does not fit together."""
+    if "losses" in state:
+        k = len(state["losses"])
+        if k == 0 or np.isnan(state["losses"]).any() or not math.isfinite(state["losses"][0]):
+            raise ValueError("losses: expected numbers, of which the first is finite, got others")
+        shapes = {"losses": (k,), "digests": (k,), "gradients": (k, p)}
+    elif "x" in state:
+        shapes = dict.fromkeys(("x", "first", "second"), (p,))
+        for name, kind in (("t", int), ("failed", int), ("rate", float)):
+            if isinstance(state[name], bool) or not isinstance(state[name], kind) or not 0 <= state[name] < 2**53:
+                raise ValueError(f"{name}: expected a number >= 0, got {state[name]!r}")
+        np.random.default_rng(0).bit_generator.state = state["rng"]
+    elif unknown := set(state) - {"kept", "candidate"}:
+        raise ValueError(f"state: expected that of L-BFGS-B or of Adam, got {', '.join(map(repr, sorted(unknown)))}")
+    else:
+        shapes = {}
+    candidate = state.get("candidate", 0)
+    if isinstance(candidate, bool) or not isinstance(candidate, int) or candidate < 0:
+        raise ValueError(f"candidate: expected a whole number >= 0, got {candidate!r}")
+    for name, shape in shapes.items():
+        if state[name].shape != shape or (name != "losses" and not np.isfinite(state[name]).all()):
+            raise ValueError(f"{name}: expected finite numbers of shape {shape}, got others")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,11 @@ from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 
 EVERY = 10
-"""Iterations between two checkpoints."""
+"""Largest number of iterations between two checkpoints."""
+
+SPACING = 50.0
+"""A checkpoint is also written after an iteration if the time since the last one is so many times what that one took:
+long iterations have one each, and short ones lose at most a fiftieth of their time to checkpoints beside every 10th."""
 
 FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
 """Errors that count as an objective of −inf at a point."""
@@ -60,6 +65,8 @@ class Watch:
         progress: bool = False,
         label: str = "training",
     ) -> None:
+        if earlier is not None:
+            earlier.check_size(np.size(start))
         self.best = np.array(start if earlier is None else earlier.vector, dtype=np.float64)
         self.value = -math.inf if earlier is None else earlier.value
         self.values = [] if earlier is None else list(earlier.values)
@@ -69,6 +76,7 @@ class Watch:
         self.state: Callable[[], dict[str, Any]] = dict
         self.ending = Ending(0.0) if ending is None else ending
         self.quiet = False
+        self._saved_at, self._cost = time.perf_counter(), 0.0
         self._save, self._most, self._bar = save, max_iter, _bar(progress, label, max_iter, self.iterations)
 
     @property
@@ -99,12 +107,21 @@ class Watch:
             self.values.append(-f)
 
     def step(self, f: float) -> None:
-        """Record an iteration: its value, the progress bar, and every 10 iterations a checkpoint unless ``quiet``."""
+        """Record an iteration: its value, and the progress bar."""
         self.values.append(-f)
         if self._bar is not None:
             self._show(self._bar)
-        if self._save is not None and self.iterations % EVERY == 0 and not self.quiet:
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint where one is due, unless ``quiet``; for a run that goes on after its last iteration."""
+        if self._save is not None and not self.quiet and self._due():
+            began = time.perf_counter()
             self._save(self.record("interrupted", "Training was interrupted."))
+            self._saved_at = time.perf_counter()
+            self._cost = self._saved_at - began
+
+    def _due(self) -> bool:
+        return self.iterations % EVERY == 0 or time.perf_counter() - self._saved_at >= SPACING * self._cost
 
     def settled(self) -> str | None:
         """A sentence if further iterations are expected to gain less than matters."""

@@ -18,10 +18,6 @@ def excess(posterior: SparsePosterior, X: Any, y: Any, *, noise: float) -> float
     L_VI(q) = L_VI(q*) − KL[q(U)‖q*(U)].  In the coordinates in which q*(U) is N(0, I) it is a sum of terms ≥ 0, so that
     nothing cancels.
 
-    Proof.  log p(y) − L_VI(q) = KL[q‖p] (R-order), and L_VI(q) = E_q g(U) − KL[q(U)‖p(U)] with
-    g(U) = E log p(y|f) under p(f|U).  With c = ∫ p(U) e^{g(U)} dU and the law r(U) = p(U) e^{g(U)}/c this is
-    log c − KL[q(U)‖r(U)].  It is largest for q(U) = r(U), which therefore is q*(U), and L_VI(q*) = log c.  QED
-
     Parameters
     ----------
     posterior : SparsePosterior

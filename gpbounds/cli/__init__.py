@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from gpbounds.cli.options import Parser
+from gpbounds.cli.signals import TERMINATED, Terminated, sigterm_raises
+from gpbounds.cli.steps import INTERRUPTED
 from gpbounds.linalg.parallel import one_blas_thread
 
 EPILOG = """\
@@ -15,7 +17,8 @@ example:
 
 The output names the theorem behind every number; `gpbounds claims R-thm1` prints a theorem.  Exit status: 0 if the
 command has an answer (also if no number of inducing points meets the target); 1 if a certificate is not confirmed;
-2 if the arguments or the data are wrong, with one sentence on stderr.
+2 if the arguments or the data are wrong, with one sentence on stderr; 130 after Ctrl-C, with what was found until then;
+143 after SIGTERM, without.  Every file that a command writes is complete, or what it was before.
 """
 
 
@@ -44,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         args = build_parser().parse_args(argv)
-        with one_blas_thread():  # what is large runs in lanes
+        with sigterm_raises(), one_blas_thread():  # what is large runs in lanes
             args.run(args)
         sys.stdout.flush()
     except SystemExit as stop:  # --help and --version
@@ -54,7 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("gpbounds: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
+    except Terminated:
+        print("gpbounds: terminated", file=sys.stderr)
+        return TERMINATED
     except (ValueError, OSError, ArithmeticError, MemoryError) as error:
         print(f"gpbounds: {_sentence(error)}", file=sys.stderr)
         return 2

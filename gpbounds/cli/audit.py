@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import options, output
+from gpbounds.writing import replacing
 
 EPILOG = """\
 example:
@@ -129,7 +130,8 @@ def run(args: argparse.Namespace) -> None:
     audit = audited.audit(case, args, steps)
     steps.finish(audit.enough is not None or audit.calibration is not None)
     audit = audited.with_notes(audit, steps.reasons)
-    args.out.write_text(audit_page(audit), encoding="utf-8")
+    with replacing(args.out) as file:
+        file.write(audit_page(audit))
     if args.json:
         output.print_json({"command": "audit", **audit.to_dict(), "out": str(args.out)})
         steps.leave()

@@ -85,6 +85,8 @@ def case(args: argparse.Namespace) -> Case:
         model = models.fitted(
             "sparse", {**chosen, "random_state": args.seed}, train, np.inf, progress=sys.stderr.isatty()
         )
+        if any(run.status == "interrupted" for run in model.runs_):
+            raise KeyboardInterrupt  # nobody asked about a model that is trained in part
         notes: tuple[str, ...] = (
             f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
             models.for_the_shell(model.stop_reason_),

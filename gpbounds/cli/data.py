@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
+import itertools
+import re
 import zlib
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,30 +59,58 @@ class Data:
         return Data(self.name, self.X[chosen], self.y[chosen], self.notes)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of every line that is not blank."""
-    opened = gzip.open if path.suffix == ".gz" else open
+LARGEST = 2**22
+"""Characters of the text of a gzip file that need no further reason."""
+
+RATIO = 100
+"""Largest ratio of the text to the gzip file beyond them; that of numbers is 2 to 20."""
+
+NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
+"""A decimal number; Python's ``float`` also reads 1_0 and the digits of other scripts."""
+
+USUAL = frozenset("0123456789+-.eE \t")
+"""Characters of decimal numbers; what ``float`` reads of them is one."""
+
+NO_VALUE = re.compile(r"[ \t]*[+-]?(?:nan|inf|infinity)[ \t]*", re.ASCII | re.IGNORECASE)
+
+
+def _bytes(path: Path) -> bytes:
+    """The bytes of a file; a gzip file is not unpacked beyond what its size justifies."""
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    limit, unpacked = max(LARGEST, RATIO * path.stat().st_size), bytearray()
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            text = file.read()
+        with gzip.open(path, "rb") as file:
+            while piece := file.read(2**18):
+                unpacked += piece
+                if len(unpacked) > limit:
+                    raise ValueError(
+                        f"{path}: expected a gzip file of at most {limit} characters, got a longer text, more than "
+                        f"{RATIO} times the file: unpack it yourself if you trust it"
+                    )
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise ValueError(f"{path}: expected a gzip file, got a damaged file or another format") from None
+    return bytes(unpacked)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of every line that is not blank."""
+    data = _bytes(path)
+    first = data.lstrip().partition(b"\n")[0]
+    delimiter = next((mark for mark in ",;\t" if mark.encode() in first), ",")
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=""), delimiter=delimiter)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, cells
     except UnicodeDecodeError:
         raise ValueError(f"{path}: expected a text file with comma-separated numbers") from None
-    first = text.lstrip().partition("\n")[0]
-    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-    reader = csv.reader(text.splitlines(), delimiter=delimiter)
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
-            yield reader.line_num, cells
+    except csv.Error as error:
+        raise ValueError(f"{path}: expected comma-separated numbers, but {error}") from None
 
 
 def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return NUMBER.fullmatch(cell) is not None or NO_VALUE.fullmatch(cell) is not None
 
 
 def read_table(path: Path) -> tuple[Float, bool]:
@@ -96,10 +128,10 @@ def read_table(path: Path) -> tuple[Float, bool]:
     """
     if parquet.is_parquet(path):
         return parquet.numbers(path), True
-    lines = _all_lines(path)
-    header = bool(lines) and not all(_is_number(cell) for cell in lines[0][1])
-    body = lines[1:] if header else lines
-    return _numbers(path, body, header), header
+    lines = _lines(path)
+    first = next(lines, None)
+    header = first is not None and not all(map(_is_number, first[1]))
+    return _numbers(path, lines if header or first is None else itertools.chain([first], lines), header), header
 
 
 def read_with_words(path: Path, column: int) -> tuple[Float, list[str], str | None]:
@@ -124,7 +156,7 @@ def read_with_words(path: Path, column: int) -> tuple[Float, list[str], str | No
         names = parquet.names(path)
         label = names.pop(column)
         return parquet.numbers(path, names), parquet.words(path, label), label
-    lines = _all_lines(path)
+    lines = list(_lines(path))
     first = lines[0][1] if lines else []
     header = not all(_is_number(cell) for i, cell in enumerate(first) if i != column)
     body, words = [], []
@@ -139,33 +171,30 @@ def read_with_words(path: Path, column: int) -> tuple[Float, list[str], str | No
     return values, words, first[column].strip() if header else None
 
 
-def _all_lines(path: Path) -> list[tuple[int, list[str]]]:
-    try:
-        return list(_lines(path))
-    except csv.Error as error:
-        raise ValueError(f"{path}: expected comma-separated numbers, but {error}") from None
-
-
-def _numbers(path: Path, body: list[tuple[int, list[str]]], header: bool) -> Float:
-    """The numbers of the lines of a table; every cell must hold one."""
-    if not body:
-        raise ValueError(f"{path}: expected rows of numbers, got {'a header line only' if header else 'none'}")
-    width = len(body[0][1])
-    values = np.empty((len(body), width))
-    for i, (line, cells) in enumerate(body):
+def _numbers(path: Path, body: Iterable[tuple[int, list[str]]], header: bool) -> Float:
+    """The numbers of the lines of a table; every cell must hold one.  Memory is taken as they come."""
+    values, numbers, width = array("d"), array("q"), 0
+    for line, cells in body:
+        width = width or len(cells)
         if len(cells) != width:
             raise ValueError(f"{path}: expected {width} columns in every row, got {len(cells)} in line {line}")
         try:
-            values[i] = cells
+            if not USUAL.issuperset("".join(cells)) and not all(map(_is_number, cells)):
+                raise ValueError
+            values.extend(map(float, cells))
         except ValueError:
             column = next(j for j, cell in enumerate(cells) if not _is_number(cell))
-            cell_text = repr(cells[column]) if cells[column].strip() else "an empty cell"
+            cell_text = repr(cells[column][:60]) if cells[column].strip() else "an empty cell"
             raise ValueError(f"{path}: expected numbers, got {cell_text} in line {line}, column {column + 1}") from None
-    bad = [body[i][0] for i in np.flatnonzero(~np.isfinite(values).all(axis=1))]
+        numbers.append(line)
+    if not numbers:
+        raise ValueError(f"{path}: expected rows of numbers, got {'a header line only' if header else 'none'}")
+    table = np.array(values).reshape(len(numbers), width)
+    bad = [numbers[i] for i in np.flatnonzero(~np.isfinite(table).all(axis=1))]
     if bad:
         shown = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise ValueError(f"{path}: expected finite numbers, got NaN or infinity in {len(bad)} row(s), line(s) {shown}")
-    return values
+    return table
 
 
 def first_cells(path: Path) -> list[str]:

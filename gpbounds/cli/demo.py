@@ -17,7 +17,7 @@ from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
 from gpbounds.cli.floors import Floors, sentence
 from gpbounds.cli.problem import Case, fitted_law
-from gpbounds.cli.steps import INTERRUPTED
+from gpbounds.cli.steps import leave
 from gpbounds.cli.study import Study, picture, smallest_reaching, study
 from gpbounds.inputs import Gaussian
 
@@ -143,9 +143,7 @@ def show(
     else:
         print(report(result))
         print(f"\nSaved {out}")
-    if result.reached.interrupted:
-        sys.stdout.flush()
-        raise SystemExit(INTERRUPTED)
+    leave(result.reached.interrupted)
     return result
 
 

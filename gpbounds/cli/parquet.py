@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.sources.parquet import reading
+from gpbounds.writing import replacing
+
+LARGEST = 2**26
+"""Bytes of numbers of a file that need no further reason."""
+
+RATIO = 1000
+"""Largest ratio of the bytes of numbers to those of the file beyond them: a constant column needs few."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -27,7 +36,11 @@ def names(path: Path) -> list[str]:
         if a file cannot be read.
     """
     files = _files(path)
-    columns = [list(_read(file, metadata=True).schema.to_arrow_schema().names) for file in files]
+    columns = []
+    for file in files:
+        about = _read(file, metadata=True)
+        with reading(file):
+            columns.append(list(about.schema.to_arrow_schema().names))
     for file, own in zip(files, columns, strict=True):
         if own != columns[0]:
             raise ValueError(f"{file}: expected the columns {columns[0]} of {files[0].name}, got {own}")
@@ -72,12 +85,13 @@ def size(path: Path) -> int:
 
 
 def write(path: Path, columns: list[str], parts: Iterable[Float]) -> None:
-    """Write one file with a row group for each of the ``parts`` (n, number of columns)."""
+    """Write one file with a row group for each of the ``parts`` (n, number of columns), and checksums."""
     import pyarrow
     import pyarrow.parquet
 
     schema = pyarrow.schema([(name, pyarrow.float64()) for name in columns])
-    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+    checked_writer = partial(pyarrow.parquet.ParquetWriter, write_page_checksum=True)
+    with replacing(path, "wb") as target, checked_writer(target, schema) as file:
         for part in parts:
             file.write_table(pyarrow.Table.from_arrays(list(map(pyarrow.array, part.T)), schema=schema), len(part))
 
@@ -107,7 +121,14 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
         import pyarrow.parquet
     except ImportError:
         raise ValueError(f"{path}: Parquet files are read by pyarrow: pip install 'gpbounds[parquet]'") from None
-    try:
-        return pyarrow.parquet.read_metadata(path) if metadata else pyarrow.parquet.read_table(path, columns=columns)
-    except pyarrow.ArrowInvalid:
-        raise ValueError(f"{path}: expected a Parquet file, got a damaged file or another format") from None
+    with reading(path):
+        about = pyarrow.parquet.read_metadata(path)
+        if metadata:
+            return about
+        rows, width = about.num_rows, about.num_columns if columns is None else len(columns)
+        if 8 * rows * width > max(LARGEST, RATIO * path.stat().st_size):
+            raise ValueError(
+                f"{path}: expected at most {RATIO} bytes of numbers for each byte of the file, got {rows} rows of "
+                f"{width} columns: write it again without compression if you trust it"
+            )
+        return pyarrow.parquet.read_table(path, columns=columns, page_checksum_verification=True)

@@ -17,6 +17,7 @@ from gpbounds.cli.passes import RowsInPasses, in_passes, without
 from gpbounds.cli.table import Table
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.raw import Scaled
+from gpbounds.writing import replacing
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Rows(Table):
 
     def write(self, path: Path) -> None:
         """Write these rows as CSV with all digits, the target last."""
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        with replacing(path) as file:
             out = csv.writer(file, lineterminator="\n")
             if self.columns:
                 out.writerow(self.columns)

@@ -73,9 +73,14 @@ class Steps:
 
     def leave(self) -> None:
         """Exit with the status of Ctrl-C if it ended a step; for the end of a command, after its output."""
-        if self.stopped:
-            sys.stdout.flush()
-            raise SystemExit(INTERRUPTED)
+        leave(self.stopped)
+
+
+def leave(interrupted: bool) -> None:
+    """Exit with the status of Ctrl-C if it ``interrupted`` the command; for its end, after its output."""
+    if interrupted:
+        sys.stdout.flush()
+        raise SystemExit(INTERRUPTED)
 
 
 def full_stop(error: BaseException) -> str:

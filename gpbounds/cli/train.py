@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import options, output
+from gpbounds.cli.steps import leave
 
 EPILOG = """\
 example:
@@ -233,10 +234,13 @@ def run(args: argparse.Namespace) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     estimator.set_params(progress=False).save(files["model"])
     held_out.picture(result).savefig(files["picture"])
+    interrupted = any(run.status == "interrupted" for run in estimator.runs_)
     if args.json:
         written = {name: str(path) for name, path in files.items()}
         output.print_json({"command": "train", **held_out.record(result), "files": written})
+        leave(interrupted)
         return
     print(held_out.report(result))
     print(f"\nSaved {', '.join(str(path) for path in files.values())}")
     print(f'Load it:\n  python -c "import fitting; print(fitting.load({str(files["model"])!r}))"')
+    leave(interrupted)

@@ -45,6 +45,8 @@ class Trained:
         Messages of the training.
     others : tuple of Certificate
         For the other values of ε; all hold together.
+    interrupted : bool
+        Whether Ctrl-C ended the training; the certificates are those of the best point until then.
     """
 
     certificate: Certificate
@@ -53,6 +55,7 @@ class Trained:
     how: str
     notes: tuple[str, ...]
     others: tuple[Certificate, ...] = ()
+    interrupted: bool = False
 
 
 def train(
@@ -119,7 +122,9 @@ def train(
     how = _for_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
     texts = (_for_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
     remarks = tuple(dict.fromkeys(text for text in texts if text not in how))
-    return Trained(certificate, mean, std, how, (*_at_the_edge(certificate), *remarks), model.certificates_[1:])
+    notes = (*_at_the_edge(certificate), *remarks)
+    interrupted = any(run.status == "interrupted" for run in model.runs_)
+    return Trained(certificate, mean, std, how, notes, model.certificates_[1:], interrupted)
 
 
 def start(rows: Table, family: Family, edges: tuple[float, float, int], shared: bool) -> tuple[Kernel, HyperGrid]:

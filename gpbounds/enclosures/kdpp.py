@@ -68,10 +68,11 @@ def nystrom_tv(values: Sequence[Any], trace: Any, M: int) -> Any:
 
 
 def rounding_tv(values: Sequence[Any], rounding: Any, M: int) -> Any:
-    """1 − e_M((λ − ρ)₊)/e_M(λ + ρ) (N-round)."""
+    """[e_M(λ + ρ) − e_M((λ − ρ)₊)]/e_M(λ above ρ) (N-round)."""
     low = symmetric([(value - rounding).max(exact(0.0)) for value in values], M)
     high = symmetric([value + rounding for value in values], M)
-    return 1 - low[M] / high[M]
+    kept = symmetric([value for value in values if value > rounding], M)
+    return (high[M] - low[M]) / kept[M]
 
 
 def residual(values: Sequence[Any], M: int) -> tuple[list[Any], Any]:

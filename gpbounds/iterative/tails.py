@@ -25,8 +25,7 @@ def frobenius(squares: float, size: float, probes: int, delta: float) -> float:
 
         F̂ = Λ√(x/m) + √(s² + Λ²x/m),  x = log(1/delta),  Λ = ``size``
 
-    Proof.  A² is positive semi-definite with ‖A²‖_F ≤ Λ‖A‖_F, so with probability 1 − delta (Laurent and Massart 2000,
-    lemma 1) s² ≥ ‖A‖_F² − 2Λ‖A‖_F√(x/m), a quadratic inequality in ‖A‖_F.
+    The proof is that of N-slqtail.
 
     >>> frobenius(4.0, 0.0, 10, 0.01)
     2.0
@@ -38,8 +37,7 @@ def frobenius(squares: float, size: float, probes: int, delta: float) -> float:
 def chernoff(error: float, norm: Float, above: float, probes: int) -> Float:
     """P(mean z'Az − tr A ≥ error) ≤ exp(−(mκ/2)(u − log(1 + u))), κ = F²/a², u = error/(κa), a = ``above``.
 
-    Proof.  log E exp(s(z'Az − tr A)) = Σ_i g(s·a_i), g(t) = −½log(1 − 2t) − t, and g(t)/t² increases, so that the sum
-    is at most (F/a)² g(sa); minimise over s.  The bound increases in F and in a.
+    The proof is that of N-slqtail.  The bound increases in F and in a.
     """
     with np.errstate(divide="ignore", over="ignore"):
         shape = (norm / above) ** 2

@@ -18,9 +18,7 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "fl
 
     TV ≤ 1 − e_M(K̃)/e_M(K) ≤ 1 − 1/Σ_{j≤M} (e_{M−j}(K̃)/e_M(K̃)) T^j/j!,   T = Tr(K − K̃)
 
-    Proof: |K̃_ZZ| ≤ |K_ZZ|, so P̃(Z) ≤ P(Z)·e_M(K)/e_M(K̃) and Σ_Z min(P, P̃) ≥ e_M(K̃)/e_M(K).  With Δ = K − K̃, K has
-    the nonzero eigenvalues of a matrix with the diagonal blocks K̃ and Δ; pinching it makes e_M no smaller (Schur
-    concavity), so e_M(K) ≤ Σ_j e_{M−j}(K̃) e_j(Δ), and e_j(Δ) ≤ T^j/j!.
+    The proof is that of N-tv.
 
     Hypotheses: 0 ⪯ K̃ ⪯ K, M ≤ rank K̃.  New; with it R-cor1 applies to large N.  The bound is small only if T is much
     smaller than the mean trace at M − 1 points, divided by M.  The first inequality is an equality for M = 1 and K̃
@@ -70,14 +68,13 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "fl
 def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str = "float") -> Bound:
     """Upper bound on the total variation between the k-DPP of K and the k-DPP of K̂, where ‖K − K̂‖ ≤ ρ.
 
-    TV ≤ 1 − e_M((λ̂ − ρ)₊) / e_M(λ̂ + ρ)
+    TV ≤ [e_M(λ̂ + ρ) − e_M((λ̂ − ρ)₊)] / e_M(λ̂)
 
-    It also holds if eigenvalues of K̂ up to ρ are replaced by 0.  Proof: with A = (K̂ − ρI)₊ and B = K̂ + ρI all of
-    these matrices lie between A and B in the Loewner order, so |A_ZZ| ≤ |K_ZZ|, |K̂_ZZ| for every Z, and Σ_Z min(P,
-    P̂) ≥ Σ_Z |A_ZZ| / max(e_M(K), e_M(K̂)) ≥ e_M(A)/e_M(B).
+    It also holds if eigenvalues of K̂ up to ρ are replaced by 0; so the denominator counts those above ρ only.
 
-    Hypotheses: K, K̂ ⪰ 0.  New; it bounds the error of an exact sampler near the numerical rank.  For small ρ it is
-    2ρ Σ_m P(m ∈ J)/λ_m, J the random set of eigenvectors: 1e-10 for well-conditioned problems, of order 1 at the rank.
+    Hypotheses: K, K̂ ⪰ 0.  Claim N-round, new; it bounds the error of an exact sampler near the numerical rank.  For
+    small ρ it is 2ρ Σ_m P(m ∈ J)/λ_m, J the random set of eigenvectors: 1e-10 for well-conditioned problems, of order 1
+    at the rank.
 
     Parameters
     ----------
@@ -91,25 +88,26 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str =
         "arb": the value is the double above an Arb ball of the last formula, by construction, and the bound is
         certified.
 
-    >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # 1 − 2.98/3.02
-    0.013245
+    >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # (3.02 − 2.98)/3
+    0.013333
     """
     values, rho, M = checked(eigenvalues), scalar(non_negative, "rounding", rounding), count("M", M, 0)
     proved = choice("rigor", rigor, RIGOR) == "arb"
-    if rho == 0.0 and int((values > 0.0).sum()) >= M:
-        value = 0.0
-    elif int((values > rho).sum()) < M:
+    if int((values > rho).sum()) < M:
         value = 1.0
+    elif rho == 0.0:
+        value = 0.0
     elif proved:
-        # a ball of 1 − x may be wide beside 1 − x, and is below 1 all the same
         all_values = [exact(x) for x in values.tolist()]
         value = min(1.0, rounded(lambda: enclosures.rounding_tv(all_values, exact(rho), M), upwards=True))
     else:
+        kept, power = scaled_esp(np.where(values > rho, values, 0.0), M)
         low, low_power = scaled_esp(np.maximum(values - rho, 0.0), M)
         high, high_power = scaled_esp(values + rho, M)
-        # 1e-12 covers the rounding of both symmetric polynomials
-        ratio = float(np.ldexp(low[M] / high[M], low_power[M] - high_power[M])) * (1.0 - 1e-12)
-        value = min(1.0, float(np.nextafter(1.0 - ratio, 2.0)))
+        below = float(np.ldexp(low[M] / kept[M], low_power[M] - power[M]))
+        above = float(np.ldexp(high[M] / kept[M], min(high_power[M] - power[M], 100)))
+        # 1e-12 covers the rounding of the symmetric polynomials in each ratio
+        value = min(1.0, float(np.nextafter(above * (1.0 + 1e-12) - below * (1.0 - 1e-12), 2.0)))
     return Bound(
         value,
         "upper",

@@ -19,8 +19,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     τ_i = [K(K + ρI)⁻¹]_ii,  Στ_i = s_ρ(K), the effective dimension;  S landmarks among the rows of X:
     τ_i ≤ (1/ρ)(k_ii − k_iS(K_SS + ρI)⁻¹k_Si) and τ_i ≤ 1
 
-    Proof: with C = K^½PK^½, P the projection on the coordinates S, the right side is [K^½(C + ρI)⁻¹K^½]_ii, and C ⪯ K
-    (Musco & Musco, 2017).  An equality if S is all of X, up to rounding k_ii·eps/ρ.
+    The proof is that of N-lev (Musco & Musco, 2017).  An equality if S is all of X, up to rounding k_ii·eps/ρ.
 
     Parameters
     ----------

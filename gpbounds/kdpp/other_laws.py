@@ -13,11 +13,9 @@ from gpbounds.validation import count, positive, scalar
 def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Float:
     """Upper bound on the mean residual of M of N points drawn uniformly without replacement: E (K − Q) ⪯ (K⁻¹ + cI)⁻¹.
 
-    ρ_i = λ_i/(1 + cλ_i), c = Σ_{k<M} 1/((N − k)·max K_ii).  Claim N-unif.  Proof: with k points drawn, S = K − Q
-    becomes S − S e_i e_iᵀ S/S_ii for one of the N − k others, and S vanishes at the points drawn, so with
-    C = (N − k)·max K_ii its mean is at most S − S²/C ⪯ (S⁻¹ + I/C)⁻¹, a parallel sum, concave and monotone in S.
-    Skipping rows equal to one drawn amounts to drawing more rows, so the bound remains valid.  It is several to
-    thousands of times the mean of a k-DPP.
+    ρ_i = λ_i/(1 + cλ_i), c = Σ_{k<M} 1/((N − k)·max K_ii).  Claim N-unif.  Skipping rows equal to one
+    drawn amounts to drawing more rows, so the bound remains valid.  It is several to thousands of times the mean of a
+    k-DPP.
 
     Parameters
     ----------

@@ -135,11 +135,9 @@ def _proposed(weights: Float, size: int, rng: np.random.Generator) -> Indices:
 def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     """Upper bound on the mean residual of randomly pivoted Cholesky: E (K − Q) ⪯ V diag(ρ) Vᵀ in the eigenbasis of K.
 
-    ρ = Φ^M(λ), Φ(ρ) = ρ − ρ²/Σρ.  Claim N-rpc.  Proof: given the points so far, S = K − Q becomes
-    S − S e_i e_iᵀ S/S_ii with probability S_ii/Tr S, on average Φ(S) = S − S²/Tr S.  Φ is concave (A²/t is jointly
-    convex), homogeneous and Φ(H) ⪰ 0 for H ⪰ 0, hence superadditive and so monotone: E S_{t+1} ⪯ Φ(E S_t) ⪯ Φ^{t+1}(K).
-    An equality at M = 1.  For larger M it is 3 to 10⁵ times the true trace: for planning, the exact mean of a k-DPP
-    (`expected_trace`) is smaller, although its draws usually have a larger trace.
+    ρ = Φ^M(λ), Φ(ρ) = ρ − ρ²/Σρ.  Claim N-rpc; an equality at M = 1.  For larger M it is 3 to 10⁵ times the true trace:
+    for planning, the exact mean of a k-DPP (`expected_trace`) is smaller, although its draws usually have a larger
+    trace.
 
     Parameters
     ----------

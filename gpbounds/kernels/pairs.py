@@ -12,9 +12,10 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.kernels.base import PIECE, Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.matern import Matern
+from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.numerics.pair_exp import exp
+from gpbounds.numerics.pair_exp import exp, log
 from gpbounds.numerics.pairs import Pair, add, divide, multiply, square_root, two_sum
 
 U2 = (0.5 * EPS) ** 2
@@ -27,19 +28,26 @@ TINY = 1e-140
 """Allows for products that underflow, relative to the variance."""
 SMALLEST = 5e-324
 """The smallest double above 0."""
+SHAPES = 1e-6, 1e6
+"""Least and largest shape of a rational quadratic kernel: its values err by 6e-31 of the variance times the shape."""
+FARTHEST = 1e130
+"""Largest scaled distance in one dimension for such a kernel, which falls so slowly that no distance counts as 0."""
 LARGEST = 2.0**1021
 """Largest coordinate: sums of two are doubles."""
 
 
 def has_pairs(kernel: Kernel) -> bool:
     """Whether `pair_covariances` knows the kernel: squared exponential, constant and Matérn kernels with ν = p + ½,
-    p ≤ 20, and sums, products and kernels on some columns of them."""
+    p ≤ 20, rational quadratic ones with a shape from 1e-6 to 1e6, and sums, products and kernels on some columns of
+    them."""
     if isinstance(kernel, Sum | Product):
         return has_pairs(kernel.k1) and has_pairs(kernel.k2)
     if isinstance(kernel, OnColumns):
         return has_pairs(kernel.kernel)
     if type(kernel) is Matern:
         return kernel.is_half_integer and kernel.nu < MOST + 1.0
+    if type(kernel) is RationalQuadratic:
+        return SHAPES[0] <= kernel.shape <= SHAPES[1]
     return type(kernel) in (SquaredExponential, Constant)
 
 
@@ -122,17 +130,11 @@ def times_power(kernel: Kernel, exponent: int) -> Kernel:
 def pair_error(kernel: Kernel, dim: int) -> float:
     """A bound on the error of each entry of `pair_covariances` in ``dim`` dimensions, about 1e-30 times the variance.
 
-    Proof.  Relative errors in units of u², to first order; 5 % are added at the end.  x − x' is exact as a pair, its
-    quotient by the lengthscale errs by 7, the square by 18 + 14, the sum over D terms, all ≥ 0, by 6D: s = r² by c =
-    32 + 6D.
+    Squared exponential and Matérn kernels: N-pairs.
 
-    Squared exponential: t = −s/2 errs by c|t|, exp by 8|t| + 20, the product with the variance by 18; and |t|e^t ≤ 1/e.
-    So k errs by v((c + 8)/e + 38).
-
-    Matérn, ν = p + ½: z = √(2νs) errs by (18 + c)/2 + 12, and ρ(z) = Σ_i c_i z^i e^−z with c_i > 0.  As ρ falls by at
-    most ρ dz, the error of z changes ρ by at most its part of zρ ≤ B = Σ c_i((i + 1)/e)^(i+1), since z^m e^−z ≤
-    (m/e)^m.  Horner's rule errs by p(18 + 6) + 7 on positive terms, exp by 8z + 20, the two products by 18 each:
-    v(((18 + c)/2 + 20)B + 24p + 63).
+    Rational quadratic, shape a: t = s/(2a) errs by (c + 7)t, T = 1 + t by 6T more, log T by 14 log T + 52 (N-pairlog),
+    L = a log T by 18L, e^−L by 8L + 20, and the product with the variance by 18: e^−L[a(c + 7)t/T + 58a + 40L + 38].
+    As a(t/T)T^−a ≤ 1/e and Le^−L ≤ 1/e, k errs by v((c + 47)/e + 58a + 38).
 
     A sum of kernels adds the errors of its parts, and 6; a product multiplies each by the other's largest value, and
     adds 18.  Distances are cut at 1e4 lengthscales, where k and its value here are below 1e-290·v; `TINY` includes it.
@@ -166,14 +168,17 @@ def _unit_error(kernel: Kernel, dim: int) -> float:
         return v * (1.05 * U2 * ((0.5 * (18.0 + c) + 20.0) * largest + 24.0 * p + 63.0) + TINY)
     if isinstance(kernel, SquaredExponential):
         return v * (1.05 * U2 * ((c + 8.0) / math.e + 38.0) + TINY)
+    if isinstance(kernel, RationalQuadratic):
+        return v * (1.05 * U2 * ((c + 47.0) / math.e + 58.0 * kernel.shape + 38.0) + TINY)
     return 0.0
 
 
 def _require(kernel: Kernel) -> None:
     if not has_pairs(kernel):
         raise ValueError(
-            "kernel: expected squared exponential, constant or Matérn kernels with nu = 0.5, 1.5, ..., 20.5, or sums "
-            f"and products of them, which are computed to 30 digits, got {kernel!r}"
+            "kernel: expected squared exponential, constant or Matérn kernels with nu = 0.5, 1.5, ..., 20.5, rational "
+            "quadratic ones (shape from 1e-6 to 1e6), or sums and products of them, which are computed to 30 digits, "
+            f"got {kernel!r}"
         )
 
 
@@ -188,26 +193,38 @@ def _entries(kernel: Kernel, X1: Float, X2: Float) -> Pair:
     if isinstance(kernel, Constant):
         return np.full(shape, kernel.variance), np.zeros(shape)
     assert isinstance(kernel, Stationary)
-    squared = _squared(X1, X2, kernel.lengthscales(X1.shape[1]))
-    if isinstance(kernel, Matern):
+    rational = isinstance(kernel, RationalQuadratic)
+    squared = _squared(X1, X2, kernel.lengthscales(X1.shape[1]), cut=not rational)
+    if isinstance(kernel, RationalQuadratic):
+        correlation = _rational_quadratic(squared, kernel.shape)
+    elif isinstance(kernel, Matern):
         correlation = _matern(squared, kernel.nu)
     else:
         correlation = exp((-0.5 * squared[0], -0.5 * squared[1]))
     return multiply(correlation, (np.float64(kernel.variance), np.float64(0.0)))
 
 
-def _squared(X1: Float, X2: Float, lengthscales: Float) -> Pair:
-    """Σ_d (x_d − x'_d)²/ℓ_d²."""
+def _squared(X1: Float, X2: Float, lengthscales: Float, *, cut: bool = True) -> Pair:
+    """Σ_d (x_d − x'_d)²/ℓ_d², each distance cut at `FAR`, or refused beyond `FARTHEST`."""
     total: Pair = (np.zeros((len(X1), len(X2))), np.zeros((len(X1), len(X2))))
     for d, scale in enumerate(lengthscales):
         mantissa, exponent = math.frexp(scale)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             high, low = two_sum(X1[:, d, None], -X2[None, :, d])
             apart = divide((np.ldexp(high, -exponent), np.ldexp(low, -exponent)), np.float64(mantissa))
-        near = np.abs(apart[0]) < FAR  # False also where the quotient overflows
-        cut = np.where(near, apart[0], FAR), np.where(near, apart[1], 0.0)
-        total = add(total, multiply(cut, cut))
+        near = np.abs(apart[0]) < (FAR if cut else FARTHEST)  # False also where the quotient overflows
+        if not cut and not bool(near.all()):
+            raise ValueError(f"X: expected distances below {FARTHEST:g} lengthscales for a rational quadratic kernel")
+        kept = np.where(near, apart[0], FAR), np.where(near, apart[1], 0.0)
+        total = add(total, multiply(kept, kept))
     return total
+
+
+def _rational_quadratic(squared: Pair, shape: float) -> Pair:
+    """(1 + r²/(2a))^−a."""
+    one = np.ones_like(squared[0]), np.zeros_like(squared[0])
+    logarithm = log(add(one, divide(squared, np.float64(2.0 * shape))))
+    return exp(multiply(logarithm, (np.float64(-shape), np.float64(0.0))))
 
 
 def _matern(squared: Pair, nu: float) -> Pair:

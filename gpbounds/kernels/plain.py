@@ -34,6 +34,9 @@ FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "Polynomial": (Polynomial, ("variance", "offset", "degree")),
 }
 """The class and the arguments of each kernel that is not made of others."""
+LARGEST_NU = 1e4
+"""Largest ν of a Matérn kernel in a file: its values take ν steps, so that a file could take any time."""
+
 PAIRS: dict[str, Any] = {"Sum": Sum, "Product": Product}
 KINDS = (*FIELDS, *PAIRS, "OnColumns")
 
@@ -44,7 +47,13 @@ def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -
     >>> stationary(math.inf), stationary(1.5).nu
     (SquaredExponential(variance=1.0, lengthscale=1.0), 1.5)
     """
-    return SquaredExponential(variance, lengthscale) if nu == math.inf else Matern(nu, variance, lengthscale)
+    return SquaredExponential(variance, lengthscale) if nu == math.inf else Matern(_readable(nu), variance, lengthscale)
+
+
+def _readable(nu: Any) -> Any:
+    if isinstance(nu, int | float) and nu > LARGEST_NU:
+        raise ValueError(f"nu: expected at most {LARGEST_NU:g} in a file, got {nu:.6g}")
+    return nu
 
 
 def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
@@ -75,12 +84,18 @@ def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
     2.0
     """
     name = plain["type"]
+    if name not in KINDS:
+        raise ValueError(f"kernel: expected one of {', '.join(KINDS)}, got {str(name)[:60]!r}")
+    parts = ("k1", "k2") if name in PAIRS else ("kernel", "columns") if name == "OnColumns" else FIELDS[name][1]
+    if set(plain) != {"type", *parts}:  # a field that is missing must not become a default
+        given = ", ".join(str(key)[:60] for key in plain)
+        raise ValueError(f"kernel: expected the fields type, {', '.join(parts)} of {name}, got {given}")
+    if name == "Matern":
+        _readable(plain["nu"])
     if name in PAIRS:
         return PAIRS[name](kernel_from_plain(plain["k1"]), kernel_from_plain(plain["k2"]))
     if name == "OnColumns":
         return OnColumns(kernel_from_plain(plain["kernel"]), plain["columns"])
-    if name not in FIELDS:
-        raise ValueError(f"kernel: expected one of {', '.join(KINDS)}, got {name!r}")
     return FIELDS[name][0](**{key: value for key, value in plain.items() if key != "type"})
 
 

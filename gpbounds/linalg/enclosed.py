@@ -46,16 +46,15 @@ def enclosed_eigen(
     The bounds hold for every symmetric K with |K − A| ≤ ``entry_errors`` entry by entry.  Eigenvalues down to
     −``negative`` count as 0, which the error includes; the default is n·eps·λ_max.
 
-    Proof.  W are the computed vectors, Λ the computed values (those below 0 set to 0), R = AW − WΛ, F = WᵀW − I, f ≥
-    ‖F‖, f < 1, G = (I + F)^-½, V = WG.  V is orthogonal, and |AV − VΛ| = |RG + W(ΛG − GΛ)|.  G is a power series in F,
-    hence ‖ΛG − GΛ‖ ≤ ½(1 − f)^(-3/2) ‖ΛF − FΛ‖, and ΛF − FΛ = (WΛ)ᵀW − Wᵀ(WΛ) = WᵀR − RᵀW as A is symmetric.  So
+    With W the computed vectors, Λ the computed values (those below 0 set to 0), R = AW − WΛ, f ≥ ‖WᵀW − I‖, f < 1,
+    V = W(WᵀW)^-½ is orthogonal, and (N-enclosed)
 
         ‖A − VΛVᵀ‖ ≤ ‖R‖[(1 − f)^-½ + (1 + f)(1 − f)^(-3/2)],   twice ‖R‖ nearly.
 
     ‖K − A‖ ≤ max_i Σ_j (entry errors).  ‖V − W‖ ≤ f.  R is computed to far more than double precision: the leading bits
     of A and W are so few that their product is exact (Ozaki, Ogita, Oishi & Rump, Numer. Algorithms 59, 2012), and what
     remains is 2⁻²⁰ times as large.  Every other product is allowed the error n·2⁻⁵³/(1 − n·2⁻⁵³) times the product of
-    absolute values, which holds for every order of summation.  QED
+    absolute values, which holds for every order of summation.
 
     Raises
     ------

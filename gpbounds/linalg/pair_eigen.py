@@ -91,19 +91,13 @@ def graded_columns(factor: PairFactor, *, further: float = 0.0) -> GradedColumns
 def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> EnclosedValues:
     """Bounds on all eigenvalues of a symmetric PSD A with ‖A − LLᵀ‖ ≤ factor.error + ``further`` (N-graded).
 
-    Proof.  Step k multiplies the columns by a matrix T_k of doubles, and computes B_k = B_{k−1}T_k + E_k in
-    double-double, B₀ = L.  With T = T₁…T_p and E = Σ E_k T_{k+1}…T_p the last B is LT + E.
+    Step k multiplies the columns by a matrix T_k of doubles, and computes B_k = B_{k−1}T_k + E_k in double-double,
+    B₀ = L.  With T = T₁…T_p and E = Σ E_k T_{k+1}…T_p the last B is LT + E.  The proof is that of N-graded, with
 
-    1. TᵀT has eigenvalues in [g, G], products of those of the steps.  A step rotates the columns that are left, and
-    subtracts multiples of the others: T_k = [I, W; 0, V] = [I, 0; 0, V] + [0, W; 0, 0].  With ‖VᵀV − I‖ ≤ f and ‖W‖ ≤ w
-    its singular values are in [√(1 − f) − w, √(1 + f) + w].
+    1. [g, G] from the steps: a step rotates the columns that are left, and subtracts multiples of the others;
 
-    2. With doubles s_j > 0 near the norms of the columns, and Û the doubles next to B diag(s)⁻¹, BᵀB = S(I + F)S, S =
+    2. with doubles s_j > 0 near the norms of the columns, and Û the doubles next to B diag(s)⁻¹, BᵀB = S(I + F)S, S =
     diag(s), ‖F‖ ≤ h: the error of ÛᵀÛ − I in double precision, and 5u Σ|û|² for the rounding of Û, are part of h.
-
-    3. Ostrowski: λ_i(XᵀHX) = θλ_i(H) with θ between the extreme eigenvalues of XᵀX.  So σ_i(B)² ∈ s_(i)²[1 − h, 1 + h],
-    |σ_i(LT) − σ_i(B)| ≤ ‖E‖ (Weyl), σ_i(LT)² ∈ λ_i(LLᵀ)[g, G], and |λ_i(A) − λ_i(LLᵀ)| ≤ ε (Weyl).  Eigenvalues beyond
-    the rank of L lie in [0, ε].  QED
 
     No decomposition is trusted: one that is wrong makes h or ‖E‖ large.  Rounding of these few numbers is covered by a
     factor 1 ± 1e-14.

@@ -86,10 +86,7 @@ def product(A: Left, B: Right) -> tuple[Pair, float]:
     ABᵀ = Σ_{s+t<3} A_s B_tᵀ + Σ_s A_s(B − B₀ − … − B_{2−s})ᵀ + (A − A₀ − A₁ − A₂)Bᵀ.  For each s + t the first sum is
     one product of doubles, without rounding; the rest is a fourth product, about 2⁻⁶⁰ times as large.
 
-    Proof of the bound.  The factors of the fourth product, of inner size 4k, are doubles next to the exact ones, so it
-    errs by at most 1.01(4k + 2)u times the sum of the products of norms.  Adding the four products, remainders are
-    kept: at most u times partial sums; adding the remainders errs by less than 6u² times the largest partial sum, and
-    all partial sums are at most (Σ‖A_s‖)(Σ‖B_t‖), the rest included.  QED
+    The proof of the bound is that of N-slices.
 
     >>> one = np.array([[1.0, 2.0**-40]]), np.array([[2.0**-80, 0.0]])
     >>> (high, low), error = product(left(one), right(one))  # 1 + 2⁻⁷⁹ + 2⁻⁸⁰ + 2⁻¹⁶⁰

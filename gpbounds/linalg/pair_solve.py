@@ -60,6 +60,17 @@ def solve_upper(L: Pair, B: Pair) -> Pair:
     return high[::-1], low[::-1]
 
 
+def solve(factor: PairFactor, B: Pair) -> Pair:
+    """A⁻¹B for a factor with as many columns as rows, as `solve_lower`."""
+    pivots = factor.pivots
+    L = factor.L[0][pivots], factor.L[1][pivots]
+    solved = solve_upper(L, solve_lower(L, (B[0][pivots], B[1][pivots])))
+    result: Pair = np.zeros_like(B[0]), np.zeros_like(B[1])
+    for part, values in zip(result, solved, strict=True):
+        part[pivots] = values
+    return result
+
+
 def column_squares(A: Pair) -> list[Any]:
     """Σ_i a_ip² for each column p, in balls."""
     return [sum((_number(*entry) ** 2 for entry in zip(*column, strict=True)), exact(0.0)) for column in _columns(A)]

@@ -71,8 +71,7 @@ def spectral_kl(Delta: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "pr
 
     (1 − Δ)(K + σ²I) ⪯ Sigma + σ²I ⪯ (1 + Δ)(K + σ²I),  0 ≤ Δ < 1.  KL is KL(exact‖approximate) (L-11).
 
-    Claim L-25 (Daskalakis et al., proof of Thm 2); equality for Sigma + σ²I = (1 − Δ)(K + σ²I).  Proof: the eigenvalues
-    1 + e of Σ₂⁻¹Σ₁ lie in [1/(1 + Δ), 1/(1 − Δ)], and the convex e − log(1 + e) is greatest at the upper end.
+    Claim L-25 (Daskalakis et al., proof of Thm 2); equality for Sigma + σ²I = (1 − Δ)(K + σ²I).
     ``form="printed"`` is KL ≤ 2ΔN, for Δ ≤ ½; it is true, and larger by a factor 8/Δ for small Δ.
 
     Parameters

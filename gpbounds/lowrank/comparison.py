@@ -93,7 +93,7 @@ def kl_from_ratio(gamma: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "
     printed   γN
 
     Claim L-07 (Prop. 1, eq. 5).  Sharpest: equality at Σ₁ = (1+γ)Σ₂, and quadratic in γ where the printed form is
-    linear.  Proof: e_i in [−g, γ], φ convex, and φ(γ) ≥ φ(−g) since their difference has derivative g² ≥ 0.
+    linear.
 
     Parameters
     ----------

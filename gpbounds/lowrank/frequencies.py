@@ -40,16 +40,7 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
     The result is the least value over a grid of Δ.  It depends on ε as L-28 does, with smaller constants, without
     ‖K‖ ≥ λ, and with log(1/δ) where L-28 has 1/δ.  It is infinite if m is too small for every Δ.
 
-    Proof.  V = (K + λI)^{−1/2}, Y_k = w_k V z_k z_k* V, B = VKV = E Y_k, E = (1/m)ΣY_k − B; with e_i the eigenvalues of
-    its real part KL = ½Σf(e_i), f(e) = log(1 + e) − e/(1 + e), and f(e)/e² = ∫₀¹ u/(1 + ue)² du decreases.  So
-    KL ≤ (κ(Δ)/Δ²)‖E‖_F² where E ⪰ −ΔI.
-    (i) ‖Y‖ = s̃τ/τ̃ ≤ s̃, so E Y² ⪯ s̃B, and e^{−y} ≤ 1 − y + y²/2 for y ≥ 0 with Lieb's theorem gives
-    E tr e^{−θE} ≤ tr exp(θ²s̃B/(2m)).  With E tr E = 0 and Markov's inequality for e^y − y − 1,
-    P(E ⋡ −ΔI) ≤ tr(exp(θ²s̃B/(2m)) − I)/(e^{θΔ} − θΔ − 1); as 0 ⪯ B ⪯ I, tr B = s_λ, the numerator is at most
-    s_λ(e^{θ²s̃/(2m)} − 1); θ = mΔ/s̃.
-    (ii) E‖E‖_F² ≤ (1/m)E‖Y‖_F² ≤ (s̃/m)∫τ²/τ̃ ≤ u²: Markov's inequality.
-    (iii) m‖E‖_F = sup_A Σ⟨A, Y_k − B⟩ over ‖A‖_F ≤ 1 has mean at most mu; each term is at most ‖Y − B‖_F ≤ b, its
-    variance at most E⟨A, Y⟩² ≤ s̃ tr A²B ≤ s̃: Bousquet's inequality.  Each of (ii), (iii) holds with probability 1 − δ₂.
+    The proof is that of N-rff.
     """
     return _over_gaps(m, total, dimension, delta).min(axis=-1)
 

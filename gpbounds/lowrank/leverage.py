@@ -110,12 +110,7 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     The function returns the least value over a grid of (A, h).  L-23; the mean overlap E(W' − |t|)₊ ≤ W' and the
     product instead of the sum Σ_j 2Φc(h) make it sharper than the ledger's form (N-shell).
 
-    Proof.  τ(η) = min_f ‖f‖²_H + λ⁻¹Σ_i |f(x_i) − √p(η) e^{−2πi ηᵀx_i}|².  Take f = √p(η) e^{−2πi ηᵀx} Π_j w_j(x_j),
-    w_j the indicator of an interval of length W'_j, centred on the data, convolved with N(0, s²).  On the data
-    1 − w_j is a convex even function of the distance to the centre, hence largest at the ends:
-    1 − w_j ≤ Φc(h) + Φc(h + W_j/s).  That is the second term.  And ‖f‖²_H = Π_j ∫|ŵ_j(u)|² e^{η_j u + u²/2} du with
-    |ŵ_j(u)|² = e^{−4π²s²u²} ∬ e^{2πiu(x−y)}, x, y in the interval: it is ∬ G(x − y),
-    |G(t)| = √(π/A) e^{η_j²/(4A) − π²t²/A}, that is e^{η_j²/(4A)} times E(W'_j − |t|)₊.
+    The proofs are those of L-23 and N-shell.
 
     Parameters
     ----------

@@ -18,9 +18,8 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
 
     KL(N(0, K + σ²I)‖N(0, Sigma + σ²I)) ≥ ½ Σ_{i>r} [λ_i/σ² − log(1 + λ_i/σ²)]  for every PSD Sigma of rank ≤ r.
 
-    Claim L-10, the "lowest possible rank" of Fig. 1; attained by the eigen-truncation of K.  Proof: von Neumann's Tr
-    Σ₂⁻¹Σ₁ ≥ Σ λ_i(Σ₁)/λ_i(Σ₂), and λ_i(Σ₂) = σ² for i > r.  The terms are summed in increasing order, without
-    cancellation.
+    Claim L-10, the "lowest possible rank" of Fig. 1; attained by the eigen-truncation of K.  The terms are
+    summed in increasing order, without cancellation.
 
     Parameters
     ----------

@@ -173,10 +173,6 @@ def mercer_kl(
     ``form="printed"``: (N/2σ²)(Λ + √(vΛ/(Nδ))), Daskalakis et al., Theorem 3, Eq. 9; in expectation NΛ/(2σ²).
     ½[x − log(1+x)] is attained only by a residual of rank one on whose range the truncation vanishes.
 
-    Proof of N-mercer.  X = ΣY_i/σ² with independent Y_i in [0, v] of mean Λ, and g(x) = ½[x − log(1 + x)] is convex, so
-    E g(X) ≤ E g(bk), k ~ Bin(N, Λ/v), b = v/σ²; and log(1 + bk) ≥ log(1 + b) for k ≥ 1.  Also g'' ≤ ½, so
-    E g(X) ≤ g(x̄) + ¼ Var X, and Var Y_i ≤ Λ(v − Λ).
-
     Parameters
     ----------
     kernel : Kernel

@@ -196,8 +196,7 @@ def sample_size(
 
         L > ln(6n/δ_t)/(2a²)·max{B²/ζ², (B'−b')², (B''−b'')²},   ‖w_t‖ ≤ γ_t c₃,  c₃ = 2A(1 + B*)/ζ,  c₄ = 0   (D-50).
 
-    Proof: by Hoeffding each of 3n averages errs by more than aE φ, a, a with probability ≤ δ_t/(3n).  Else
-    |X̄'/X̄ − μ'/μ| ≤ a/((1−a)μ) + |μ'|a/((1−a)μ) ≤ 2a(1 + B*)/ζ, for φ' and for ½φ'' alike.
+    The proof is that of D-50.
 
     ``rule="printed"`` is Corollary 5, where M divides by (E φ')² and (E φ'')², so that L is unbounded as these tend
     to 0, and it needs m and v  (D-42).  It lacks γ_t ≤ ½, which γ_t = 1/t violates at t = 1 (D-43):

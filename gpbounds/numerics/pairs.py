@@ -1,8 +1,7 @@
 """Double-double numbers: the unevaluated sum of a high and a low part, after Dekker and Knuth.
 
 `add`, `multiply`, `divide` and `square_root` take and return pairs with |low| ≤ 2u|high|, u = 2⁻⁵³.  Their errors are
-stated for numbers so large that no product of low parts underflows (above 1e-250, or 0), and proved by adding up the
-roundings: each rounds sums and products of low parts only, which are at most a few u times the result.
+stated for numbers so large that no product of low parts underflows (above 1e-250, or 0), and proved in N-pairs.
 """
 
 from __future__ import annotations
@@ -56,45 +55,53 @@ def quick_two_sum(a: Array, b: Array) -> Pair:
 
 
 def add(a: Pair, b: Pair) -> Pair:
-    """a + b, with an error of at most 6u²(|a| + |b|).
-
-    Proof.  two_sum is exact twice.  fl(a₂ + b₂) errs by u·2u(|a₁| + |b₁|), and adding the remainder of a₁ + b₁, at most
-    u(|a₁| + |b₁|), errs by u·3u(|a₁| + |b₁|): 5u² with the terms of order u³ left out, which are less than u².
-    """
+    """a + b, with an error of at most 6u²(|a| + |b|) (N-pairs)."""
     total, remainder = two_sum(a[0], b[0])
     return two_sum(total, remainder + (a[1] + b[1]))
 
 
 def multiply(a: Pair, b: Pair) -> Pair:
-    """a·b, with an error of at most 18u²|a·b|.
-
-    Proof.  In units of u²|a₁b₁|: a₂b₂, which is left out, is at most 4; fl(a₁b₂) and fl(a₂b₁) err by 2 each, their sum
-    by 4, and adding the remainder of a₁b₁ by 5: 17, and less than 1 of order u³.  The last sum is exact as the low part
-    is at most 5u|a₁b₁|.
-    """
+    """a·b, with an error of at most 18u²|a·b| (N-pairs)."""
     value, remainder = two_product(a[0], b[0])
     return quick_two_sum(value, remainder + (a[0] * b[1] + a[1] * b[0]))
 
 
 def divide(a: Pair, d: Array) -> Pair:
-    """a/d for a double d ≠ 0, with an error of at most 7u²|a/d|.
-
-    Proof.  q = fl(a₁/d).  The remainder a₁ − qd is a double, at most u|a₁|, and computed exactly, as a₁ and fl(qd) are
-    within a factor of 2.  Adding a₂ errs by u·3u|a₁|, the division by u·3u|a₁/d|.
-    """
+    """a/d for a double d ≠ 0, with an error of at most 7u²|a/d| (N-pairs)."""
     q = a[0] / d
     value, remainder = two_product(q, d)
     return quick_two_sum(q, ((a[0] - value) - remainder + a[1]) / d)
 
 
 def square_root(a: Pair) -> Pair:
-    """√a for a ≥ 0, with an error of at most 12u²√a.
-
-    Proof.  q = fl(√a₁), ρ = a − q², |ρ| ≤ 4.1u·a.  √a − q − ρ/(2q) is at most ρ²/(8q³) ≤ 2.2u²√a.  fl(a₁ − q²) errs by
-    u·2.1u·a, adding a₂ by u·4.2u·a, and the division by u·2.1u√a: 2.2 + (2.1 + 4.2)/2 + 2.1 < 8 in all.
-    """
+    """√a for a ≥ 0, with an error of at most 12u²√a (N-pairs)."""
     xp = namespace(a[0])
     q = xp.sqrt(a[0])
     value, remainder = two_product(q, q)
     rest = (a[0] - value) - remainder + a[1]
     return quick_two_sum(q, rest / xp.where(q > 0.0, 2.0 * q, 1.0))
+
+
+def reciprocal(a: Pair) -> Pair:
+    """1/a for a > 0 to about 30 digits; no bound on its error is proved: whoever needs one multiplies by a."""
+    xp = namespace(a[0])
+    q = 1.0 / a[0]
+    one = xp.ones_like(q), xp.zeros_like(q)
+    rest = add(one, multiply((-q, xp.zeros_like(q)), a))
+    return quick_two_sum(q, q * (rest[0] + rest[1]))
+
+
+def row_sums(terms: Pair) -> Pair:
+    """The sums over the last axis, of k terms by halves, with an error of at most 7⌈log₂ k⌉u² Σ|terms|, k ≤ 2⁴⁰.
+
+    Proof.  Each of the ⌈log₂ k⌉ levels adds neighbours, which errs by 6u² times the sum of their absolute values; these
+    sums exceed Σ|terms| by a relative error of 6·40u² at most.
+    """
+    high, low = terms
+    xp = namespace(high)
+    while high.shape[-1] > 1:
+        half = high.shape[-1] // 2
+        odd = high[..., 2 * half :], low[..., 2 * half :]
+        high, low = add((high[..., :half], low[..., :half]), (high[..., half : 2 * half], low[..., half : 2 * half]))
+        high, low = xp.concatenate([high, odd[0]], axis=-1), xp.concatenate([low, odd[1]], axis=-1)
+    return high[..., 0], low[..., 0]

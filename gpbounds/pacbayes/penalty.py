@@ -126,9 +126,8 @@ def mixture_kl(kl: ArrayLike, log_prior_penalty: ArrayLike, axis: int = -1) -> A
 
     KL(Q‖Σp_θP^θ) ≤ −ln Σ_θ p_θ e^(−KL(Q‖P^θ)) ≤ min{min_θ [ln(1/p_θ) + KL(Q‖P^θ)], Σ_θ p_θ KL(Q‖P^θ)}.
 
-    Claims P-40, P-41 (sharper than Reeb et al., Eq. 15–17 and Remark 2).  Proof: ln Σ p_θP^θ ≥ Σ w_θ ln(p_θP^θ/w_θ) by
-    concavity for all weights w; the best w gives the bound.  Equality where the P^θ agree, or only one KL is finite and
-    the others have disjoint support.  The value serves as ``kl`` in `bound`, without a penalty for θ.
+    Claims P-40, P-41 (sharper than Reeb et al., Eq. 15–17 and Remark 2).  Equality where the P^θ agree, or only one KL
+    is finite and the others have disjoint support.  The value serves as ``kl`` in `bound`, without a penalty for θ.
 
     Parameters
     ----------

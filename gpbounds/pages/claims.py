@@ -1,15 +1,11 @@
-"""The claims of the ledger as one page: statement, verdict, proof, function, check and what a run has observed."""
+"""The claims of the ledger as one page: statement, verdict, status, proof, function, check, what a run has observed."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpbounds.claims import VERDICTS, Claim, ledger
+from gpbounds.claims import STATUSES, VERDICTS, Claim, ledger, named_claims
 from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup, document, escaped
 from gpbounds.pages.marks import Level, Line
@@ -19,7 +15,7 @@ PAPERS = {
     "L": "Daskalakis et al., low-rank kernels",
     "P": "Reeb et al., PAC-Bayes",
     "D": "Wei et al., direct loss minimisation",
-    "N": "proved here",
+    "N": "this project",
 }
 """The letter of an id, and the paper."""
 
@@ -30,8 +26,14 @@ MEANINGS = {
     "misprint": "misprinted, with a clear intention",
     "false": "wrong as printed",
     "ill-defined": "without a meaning as printed",
-    "new": "not in the papers, proved here",
+    "new": "not in the papers",
 }
+BASES = {
+    "proved in the paper": "by the paper, or by a source that it cites",
+    "proved here": "the proof is below",
+    "checked numerically only": "no proof is known here",
+}
+"""The statuses of the true statement, and what they mean."""
 
 
 def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims") -> str:
@@ -56,11 +58,14 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
     claims = ledger()
     counts = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}
     summary = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+    bases = {status: sum(claim.status == status for claim in claims) for status in STATUSES}
+    proofs = ", ".join(f"{number} {status}" for status, number in bases.items())
     checked = sum(state(claim, observed) == STATES[0] for claim in claims)
     run = f"This run has checked {checked} of them." if observed else "The page shows the ledger, without a run."
     body = (
         f"<header><h1>{escaped(title)}</h1>\n<p>{len(claims)} claims: {escaped(summary)}. "
-        f"{run} The verdict is about the form that the paper prints; the statement is the true one.</p>\n"
+        f"{run} The verdict is about the form that the paper prints; the statement is the true one. "
+        f"The statements: {escaped(proofs)}.</p>\n"
         f"{_controls()}</header>\n<main>\n" + "\n".join(_article(claim, observed) for claim in claims) + "\n</main>"
     )
     return document(title, body, style=STYLE, script=SCRIPT)
@@ -74,7 +79,7 @@ def state(claim: Claim, observed: Mapping[str, Any]) -> str:
 
 
 def proof(claim: Claim) -> str:
-    """The proof in a docstring or in the ledger, or where it stands.
+    """The proof, or where it stands, or why there is none; then that of a sharper form which needs another.
 
     >>> from gpbounds.claims import find
     >>> proof(find("R-lem3"))[:13]
@@ -82,75 +87,17 @@ def proof(claim: Claim) -> str:
     >>> proof(find("N-conc"))[:27]
     'With φ_i(β) = log(1+βd_i)/β'
     """
-    if text := written_proof(claim):
-        return text
-    if claim.verdict == "new":
-        if "docstring of the function" in claim.place:
-            return f"In the documentation of {claim.function}, among its explanations."
-        if objects := _objects(claim):
-            return f"In the documentation of {' and '.join(objects)}, among its explanations."
-        return f"None is written down here; {claim.check or 'nothing'} checks it numerically."
-    if claim.verdict == "holds":
-        return f"In the paper: {claim.place}."
-    if claim.function:
-        return f"See the documentation of {claim.function}; the paper prints another form."
-    return "None is written down here; the paper prints another form."
+    text = claim.proof or claim.unproved or claim.source or f"In the paper: {claim.place}."
+    return text + (f"\n\nOf the sharper form: {claim.sharper_proof}" if claim.sharper_proof else "")
 
 
-def written_proof(claim: Claim) -> str:
-    """The proof that this project has written down; empty if there is none.
+def _linked(text: str) -> str:
+    """The text with a link for each claim that it names.
 
-    It is the claim's ``proof`` in the ledger, or begins with "Proof" in the docstring of its function, or of an
-    object that its place names, as in "proof in gpbounds.kdpp.mcmc".
+    >>> _linked("By R-lem3, x < 1")
+    'By <a href="#R-lem3">R-lem3</a>, x &lt; 1'
     """
-    if claim.proof:
-        return claim.proof
-    objects = _objects(claim)
-    named = "docstring of the function" in claim.place or any(claim.function.startswith(path) for path in objects)
-    texts = [_proof_in(claim.function, claim.id, named=named)]
-    texts += [_proof_in(path, claim.id, named=True) for path in objects]
-    return next(filter(None, texts), "")
-
-
-def _objects(claim: Claim) -> list[str]:
-    """Dotted paths that the claim's place names."""
-    return re.findall(r"(?:gpbounds|fitting)(?:\.\w+)+", claim.place)
-
-
-_BEGINNING = re.compile(r"(?:(?<=\s)|\A)Proof(?: (?:of|for) [^.:\n]+)?[.:]\s")
-
-
-def _proof_in(path: str, claim: str, *, named: bool) -> str:
-    """The text from "Proof" to "QED", or to the end of the paragraph, of a docstring; empty if there is none.
-
-    Unless the ledger has ``named`` the object as the place of the proof, the docstring must name the claim.
-    """
-    target = _object(path)
-    words = inspect.getdoc(target) if target is not None else None
-    if not words or not (named or claim in words):
-        return ""
-    beginnings = list(_BEGINNING.finditer(words))
-    own = [each for each in beginnings if claim in each[0]]
-    if not beginnings:
-        return ""
-    text = words[(own or beginnings)[0].start() :]
-    return textwrap.dedent(text[: text.index("QED") + 3] if "QED" in text else text.split("\n\n")[0])
-
-
-def _object(path: str) -> Any:
-    """The object with a dotted path; None if there is none."""
-    module, rest = path, list[str]()
-    while module:
-        try:
-            target: Any = importlib.import_module(module)
-        except ImportError:
-            module, _, last = module.rpartition(".")
-            rest.insert(0, last)
-            continue
-        for name in rest:
-            target = getattr(target, name, None)
-        return target
-    return None
+    return named_claims().sub(r'<a href="#\1">\1</a>', escaped(text))
 
 
 def _controls() -> Markup:
@@ -164,6 +111,7 @@ def _controls() -> Markup:
         '<label>Search <input id="search" type="search" placeholder="id or words" autocomplete="off"></label>'
         + select("paper", "Paper", papers)
         + select("verdict", "Verdict", [(verdict, verdict) for verdict in VERDICTS])
+        + select("status", "Status", [(status, status) for status in STATUSES])
         + select("state", "State", [(each, each) for each in STATES])
         + '<output id="count" aria-live="polite"></output>'
         '<span class="soft">Keys: / searches, j and k move, Esc shows all</span></form>\n'
@@ -178,17 +126,23 @@ def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
     if claim.sharper:
         rows.append(("Sharper form", claim.sharper))
     text = proof(claim)
-    rows.append(("Proof", Markup(f'<pre class="proof">{escaped(text)}</pre>') if "\n" in text else text))
+    name = "Unproved" if claim.unproved else "Proof"
+    rows.append((name, Markup(f'<div class="proof">{_linked(text)}</div>')))
     rows.append(("Function", Markup(f"<code>{escaped(claim.function)}</code>") if claim.function else "not built"))
     rows.append(("Check", Markup(f"<code>{escaped(claim.check)}</code>") if claim.check else "not built"))
     if record is not None:
         rows += _figures(record)
     entries = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in rows)
     colour = {"holds": "good", "new": "good", "extra hypothesis": "warn", "misprint": "warn"}.get(claim.verdict, "bad")
-    attributes = f'data-paper="{claim.id[0]}" data-verdict="{claim.verdict}" data-state="{state(claim, observed)}"'
+    attributes = (
+        f'data-paper="{claim.id[0]}" data-verdict="{claim.verdict}" data-status="{claim.status}" '
+        f'data-state="{state(claim, observed)}"'
+    )
+    basis = "warn" if claim.unproved else "good"
     return (
         f'<article id="{claim.id}" tabindex="-1" {attributes}>\n<h2><a href="#{claim.id}">{claim.id}</a> '
-        f'<span class="{colour}" title="{MEANINGS[claim.verdict]}">{claim.verdict}</span></h2>\n'
+        f'<span class="{colour}" title="{MEANINGS[claim.verdict]}">{claim.verdict}</span> <span class="soft">·</span> '
+        f'<span class="{basis}" title="{BASES[claim.status]}">{claim.status}</span></h2>\n'
         f'<p class="statement">{escaped(claim.statement)}</p>\n<dl>{entries}</dl>{_picture(claim, record)}</article>'
     )
 
@@ -258,7 +212,7 @@ function filter() {
   const words = field("search").value.toLowerCase().split(/\\s+/).filter(word => word);
   let shown = 0;
   claims.forEach((claim, i) => {
-    const fits = ["paper", "verdict", "state"].every(
+    const fits = ["paper", "verdict", "status", "state"].every(
       name => !field(name).value || claim.dataset[name] === field(name).value);
     claim.hidden = !(fits && words.every(word => texts[i].includes(word)));
     shown += !claim.hidden;

@@ -139,9 +139,9 @@ def axes(figure: Any, ylabel: str, position: int = 111, scale: str = "log") -> A
 
 def figure(width: float, height: float) -> Any:
     """An empty figure of this size in inches."""
-    from matplotlib.figure import Figure
+    from gpbounds.plotting.whole import WholeFigure
 
-    return Figure(figsize=(width, height), layout="constrained", dpi=160)
+    return WholeFigure(figsize=(width, height), layout="constrained", dpi=160)
 
 
 def target_line(ax: Any, target: float | None) -> None:

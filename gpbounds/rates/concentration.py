@@ -44,8 +44,7 @@ class TraceMajorant:
     slopes of R = (M+1) e_{M+1}/e_M at numbers b_1 >= b_2 >= ...: g_i = (M+1) miss_i²(1 − r_i^(M+1)/r_i^(M)), the slope
     at an eigenvalue 0 being g0.  Where (b, u) are the Mercer eigenvalues and -functions, E g = R(μ): N-pop.
 
-    Proof.  R is concave and homogeneous in the operator A = Σ φ(x_n)φ(x_n)' (N-pop), so R(A) <= ⟨∇R(B), A⟩ for every
-    B = Σ b_i u_i u_i', and ∇R(B) = g0·I − Σ (g0 − g_i) u_i u_i'.  QED
+    The proof is that of N-sum.
     The u_i need not be eigenfunctions: here they are eigenvectors of Σ_j w_j φ(z_j)φ(z_j)' for pilot points z with
     weights w, made from K_zz + jitter.  A jitter shortens them; the bound also holds for projections of functions that
     are orthonormal in a larger space.
@@ -113,8 +112,7 @@ def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, del
 
     Outliers (N-out): τ_M(K + ff') <= ((M+1)/M)·τ_{M−1}(K), so up to l points in a set S of small probability cost a
     factor (M+1)/(M+1−l) and l of the M points: P(more than l in S) is binomial.  S holds the cells where g is largest.
-    Proof: e_j(K + ff') is affine in ff', so the left side's e_{M+1}/e_M is a mediant of e_{M+1}/e_M and
-    e_M(−f)/e_{M−1}(−f), both at most e_M/e_{M−1} of K.  QED   The least over l = 0, 1, 2 and no S is taken.
+    The least over l = 0, 1, 2 and no S is taken.
 
     Parameters
     ----------

@@ -25,12 +25,8 @@ SMALLEST_SHARE = 1e-280
 class PopulationTrace:
     """log R(μ), R(μ) = (M+1) e_{M+1}(μ)/e_M(μ), or an upper bound of it: E Tr(K − Q) <= N·R(μ) (N-pop).
 
-    X iid with Mercer eigenvalues μ, Z | X from the k-DPP of size M.  Proof: given X the mean over Z is R of the
-    eigenvalues of K (R-lem3).  R is concave and homogeneous in the matrix (with τ_M = R, τ_M = Σ_i (λ_i ‖ r_i), a
-    parallel sum of λ_i and r_i = e_M/e_{M−1} of the others: concave by induction over M; a symmetric concave function
-    of the eigenvalues is concave in the matrix, Davis 1957), K has the nonzero eigenvalues of
-    A = Σ_n φ(x_n)φ(x_n)', and E A has N·μ: Jensen.  N·R(μ) is never above the Gauss-Schmidt form of R-samp.  N may
-    not be replaced by N − M.
+    X iid with Mercer eigenvalues μ, Z | X from the k-DPP of size M.  The proofs are those of N-pop and N-cut.  N·R(μ)
+    is never above the Gauss-Schmidt form of R-samp.  N may not be replaced by N − M.
 
     The computation uses only upper bounds T_k on the tails Σ_{m>k} μ_m.  The true tails are convex in k, hence at most
     the greatest convex sequence below T; its differences ν have tails at least those of μ, and R increases and is

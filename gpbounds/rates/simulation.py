@@ -40,10 +40,8 @@ class Simulation:
 
         P(F(X) > k-th greatest of F(X¹) ... F(X^m)) <= k/(m+1).
 
-    Proof.  The event says that fewer than k of the m other values are at least F(X).  Of any m + 1 numbers, at most k
-    have fewer than k others that are at least as great; the m + 1 sets are exchangeable, so X is one of those k with
-    probability at most k/(m+1).  QED
-    Equality if F has no ties. Kernel, law and dimension are arbitrary, and no spectrum is needed.
+    The proof is that of N-sim.  Equality if F has no ties. Kernel, law and dimension are arbitrary, and no spectrum is
+    needed.
 
     The statement holds for one simulation: if you choose among several seeds, or along a curve of M, it does not hold.
 

@@ -16,7 +16,15 @@ from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
-from gpbounds.linalg.pair_cholesky import NEGLIGIBLE, Block, PairFactor, pair_cholesky, residual
+from gpbounds.linalg.pair_cholesky import (
+    NEGLIGIBLE,
+    Block,
+    PairFactor,
+    minus,
+    pair_cholesky,
+    residual,
+    with_diagonal,
+)
 from gpbounds.linalg.pair_products import UP, multiply
 from gpbounds.linalg.pair_solve import (
     Unresolved,
@@ -26,11 +34,11 @@ from gpbounds.linalg.pair_solve import (
     quadratic,
     remainder,
     share,
+    solve,
     solve_lower,
-    solve_upper,
 )
 from gpbounds.linalg.triangular import solve_triangular
-from gpbounds.numerics.pairs import Pair, add, two_sum
+from gpbounds.numerics.pairs import Pair, two_sum
 from gpbounds.numerics.search import least as fewest
 from gpbounds.rigor import above, at_bits, below, exact
 from gpbounds.validation import noise_variance
@@ -125,25 +133,10 @@ class Scaled:
         further = UP * (self.N * self.entry + math.sqrt(self.N) * ADDED * (self.kernel.max_variance + self.noise))
         known = {"least": self.noise, "further": further}
         share(further, self.noise)  # no factor would do
-        block = _with_diagonal(_entries(self.kernel, self.X), self.noise)
+        block = with_diagonal(_entries(self.kernel, self.X), self.noise)
         factor = pair_cholesky(block, self.N, "K + σ²I", min(NEGLIGIBLE, 0.25 * self.noise))
         volume = log_det(factor, **known)
         return self.log_density(volume, quadratic(factor, self.targets, **known))
-
-
-def _with_diagonal(block: Block, number: float) -> Block:
-    """A + number·I by blocks."""
-
-    def shifted(rows: slice, columns: slice) -> Pair:
-        high, low = block(rows, columns)
-        first, last = max(rows.start, columns.start), min(rows.stop, columns.stop)
-        if first < last:
-            high, low, on = high.copy(), low.copy(), np.arange(first, last)
-            at = on - rows.start, on - columns.start
-            high[at], low[at] = add((high[at], low[at]), (np.float64(number), np.float64(0.0)))
-        return high, low
-
-    return shifted
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +224,7 @@ class Nearby:
 
     def factor(self, shift: float) -> tuple[PairFactor, float]:
         """A factor of FᵀF + shift·I, and what is to be added to its error."""
-        block = _with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
+        block = with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
         size = float(self.gram[0].diagonal().max()) + shift
         factor = pair_cholesky(block, self.m, "FᵀF + σ²I", 0.0)
         return factor, UP * (self.gram_error + math.sqrt(self.m) * ADDED * size)
@@ -245,14 +238,10 @@ class Nearby:
     def unexplained(self, shift: float) -> tuple[Pair, Pair, float]:
         """a near (FᵀF + shift·I)⁻¹Fᵀy', y' − Fa as pairs, and a bound on the error of the latter."""
         factor, _ = self.factor(shift)
-        L = factor.L[0][factor.pivots], factor.L[1][factor.pivots]
         F, Y = _transposed(self.F), self.problem.targets
         zero = np.zeros((self.m, self.problem.P))
         fitted = remainder(F, Y, (zero, zero)).value  # −Fᵀy'
-        right = -fitted[0][factor.pivots], -fitted[1][factor.pivots]
-        solved, a = solve_upper(L, solve_lower(L, right)), (zero.copy(), zero.copy())
-        for part, values in zip(a, solved, strict=True):
-            part[factor.pivots] = values
+        a = solve(factor, minus(fitted))
         rest = remainder(self.F, a, Y)
         return a, rest.value, rest.error
 
@@ -316,20 +305,10 @@ def enclosed_evidence(
 ) -> tuple[Bound, Bound]:
     """The bounds of `gpbounds.renyi.evidence` with ``rigor="arb"``.
 
-    Exact (N-exact).  A = K + σ²I ⪰ σ²I, as the exact K is positive semi-definite.  L is a computed factor, and ‖A −
-    LLᵀ‖_F ≤ η is proved: entries of K to 30 digits (N-pairs), products of slices without rounding (N-slices).  ρ =
-    η/σ² < ¼.  With H = A^(−½)(A − LLᵀ)A^(−½), ‖H‖_F ≤ ρ: LLᵀ = A^½(I − H)A^½ gives |log|LLᵀ| − log|A|| ≤ √Nρ/(1 − ρ)
-    and (1 − ρ)|L⁻¹y|² ≤ yᵀA⁻¹y ≤ (1 + ρ)|L⁻¹y|².  For any w with s = y − Lw: ||L⁻¹y| − |w|| ≤ |s|/√((1 − ρ)σ²).
-
-    Inducing points (N-nystrom).  C = [Kuu Kuf; Kfu K] ⪰ 0.  For any L (m, m), F (N, m) and W (m, N) let E = Kuu − LLᵀ,
-    R = Kfu − FLᵀ, S = Fᵀ − LᵀW.  For a vector x and a = −Wx
-
-        0 ≤ (a, x)ᵀC(a, x) = |Lᵀa + Fᵀx|² + aᵀEa + 2aᵀRᵀx + xᵀ(K − FFᵀ)x,   Lᵀa + Fᵀx = Sx,
-
-    hence K − FFᵀ ⪰ −εI, ε = ‖S‖² + ‖E‖‖W‖² + 2‖R‖‖W‖, and K + σ²I ⪰ FFᵀ + sI for s = σ² − ε.  Titsias's bounds and
-    their sharper forms (R-eq8, R-amgm) need nothing else: they are those of FFᵀ, s and T = Tr(K + σ²I − FFᵀ − sI).
-    log|FFᵀ + sI| = (N − m)log s + log|FᵀF + sI| as above; yᵀ(FFᵀ + sI)⁻¹y ≤ |y − Fa|²/s + |a|² for any a, and
-    yᵀ(FFᵀ + tI)⁻¹y ≥ (dᵀy)²/(t|d|² + |Fᵀd|²) for any d.  QED
+    Exact: N-exact, with a computed factor L of A = K + σ²I ⪰ σ²I, as the exact K is positive semi-definite.  The bound
+    ‖A − LLᵀ‖_F ≤ η is proved: entries of K to 30 digits (N-pairs), products of slices without rounding (N-slices).
+    ρ = η/σ² < ¼.
+    Inducing points: N-nystrom, with log|FFᵀ + sI| = (N − m)log s + log|FᵀF + sI| in the same way.
 
     Parameters
     ----------
@@ -358,10 +337,7 @@ def enclosed_gap(
 
     The bound "elbo 1" of `enclosed_evidence` is at most L_VI of the exact Q of all of Z.
 
-    Proof.  C of `enclosed_evidence` with Q in place of K is positive semi-definite as well, so that Q ⪰ Q₀ = FFᵀ + (s −
-    σ²)I; leaving points out makes Q smaller.  Along Q₀ + t(Q − Q₀), B = Q + σ²I ⪰ sI and with D = Q − Q₀ ⪰ 0 the
-    derivative of L_VI is at least ½Tr(D)(1/σ² − 1/s) ≥ −½T(σ² − s)/(sσ²), as Tr D ≤ T.  At Q₀ it is log N(y; 0, FFᵀ +
-    sI) − T/(2σ²), and 1/σ² + (σ² − s)/(sσ²) = 1/s.  QED
+    The proof is that of N-nystrom.
     """
     problem, centres = _checked(kernel, X, y, Z, noise)
     assert centres is not None

@@ -13,7 +13,9 @@ from gpbounds.arrays import Float, as_host_points, as_points
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.means import LinearMean, to_plain
+from gpbounds.strict_json import read_json
 from gpbounds.validation import noise_variance
+from gpbounds.writing import replacing
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Model:
             "Z": None if self.Z is None else self.Z.tolist(),
             "mean": None if self.mean is None else to_plain(self.mean),
         }
-        with open(path, "w", encoding="utf-8") as file:
+        with replacing(path) as file:
             json.dump(record, file, indent=1, allow_nan=False)
 
     @classmethod
@@ -83,19 +85,21 @@ class Model:
         """
         name = os.fspath(path)
         wrong = f"{name}: expected a model that gpbounds.renyi.Model.save wrote"
-        with open(path, encoding="utf-8") as file:
-            try:
-                record = json.load(file)
-            except (json.JSONDecodeError, UnicodeDecodeError):
-                raise ValueError(f"{wrong}, got a file that is not JSON") from None
-        if not isinstance(record, dict) or record.get("kind") != KIND or record.get("version") != VERSION:
+        record = read_json(path, "a model that gpbounds.renyi.Model.save wrote")
+        marks = (record.get("kind"), record.get("version")) if isinstance(record, dict) else (None, None)
+        if marks != (KIND, VERSION) or isinstance(marks[1], bool):
             raise ValueError(f"{wrong}, got another JSON file, or one of another version")
         try:
+            if unknown := set(record) - {"kind", "version", "kernel", "noise", "Z", "mean"}:
+                raise ValueError(f"unknown field(s) {', '.join(map(repr, sorted(unknown)))}")
             Z = None if record["Z"] is None else np.asarray(as_points(record["Z"], "Z"), dtype=np.float64)
             mean = None if record["mean"] is None else LinearMean(**record["mean"])
-            return cls(kernel_from_plain(record["kernel"]), noise_variance(record["noise"]), Z, mean)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{wrong}, got values that are no model: {error}") from None
+            noise = record["noise"]
+            if isinstance(noise, bool) or not isinstance(noise, int | float):
+                raise TypeError(f"noise: expected a number, got {noise!r}")
+            return cls(kernel_from_plain(record["kernel"]), noise_variance(noise), Z, mean)
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
 
 
 KIND, VERSION = "imported model", 1

@@ -23,8 +23,7 @@ def two_sided(problem: Streamed, v: Array, product: Array, shift: float) -> tupl
 
         ½ rᵀ(B + shift·I)⁻¹r ≤ ½ yᵀK_n⁻¹y − vᵀ(r + ½K_n v) ≤ ½ rᵀB⁻¹r.
 
-    Proof.  With e = K_n⁻¹y − v, r = K_n e, and ½yᵀK_n⁻¹y − vᵀ(y − ½K_n v) = ½eᵀK_n e = ½rᵀK_n⁻¹r, where y − ½K_n v = r
-    + ½K_n v; and B ⪯ K_n ⪯ B + λI gives (B + λI)⁻¹ ⪯ K_n⁻¹ ⪯ B⁻¹ (R-lem1).  v = 0 gives the two bounds of Titsias, v =
+    The proof is that of N-quad.  v = 0 gives the two bounds of Titsias, v =
     K_n⁻¹y the exact value.  Artemev, Burt & van der Wilk (2021) have 0 on the left.
     """
     r = problem.Y - product

@@ -18,10 +18,7 @@ def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any
     γ → ∞.  ``form="printed"`` is footnote 2 of Prop. 4: max(1 − 2√γ, e^(−1−2γ)) ≤ b ≤ 1 and 1 ≤ t ≤ 1 + max(√(8γ), 8γ),
     which are wider.  For accurate numbers use :func:`roots`.
 
-    Claim L-33.  Proof, φ(x) = x − 1 − log x, q a bound on t with q(0) = 1: φ(q(v)) − v²/2 has the derivative
-    (q'(q − 1) − vq)/q, which is −v³/(9q) for q = 1 + v + v²/3, v²/(2q) for 1 + v + v²/2 and (v⁴/54 + v⁵/432)/q for the
-    cubic; so φ(q) is below 2γ, above it, above it.  φ(e^(−v)) = e^(−v) − 1 + v ≤ v²/2 gives e^(−v) ≥ b, and at 1 − v
-    it is at least v²/2.  Both maps are increasing and have b or t as a fixed point, so they move such an x towards it.
+    The proof is that of L-33.
 
     Parameters
     ----------

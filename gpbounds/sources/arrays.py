@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.mapreduce.program import Rows
+from gpbounds.npy import mapped
 from gpbounds.sources.checked import checked
 from gpbounds.whitening import slices
 
@@ -41,7 +42,7 @@ class NpyPart:
 
     def load(self) -> Rows:
         """A copy of the checked rows."""
-        X, Y = (np.array(np.load(path, mmap_mode="r")[self.rows]) for path in (self.X, self.Y))
+        X, Y = (np.array(mapped(path)[self.rows]) for path in (self.X, self.Y))
         return checked(self.number, X, Y)
 
 
@@ -58,7 +59,9 @@ def array_parts(X: Any, Y: Any, size: int = PART) -> list[ArrayPart]:
 def npy_parts(X: str | os.PathLike[str], Y: str | os.PathLike[str], size: int = PART) -> tuple[list[NpyPart], bool]:
     """Partitions of two .npy files, and whether y has one dimension."""
     paths = os.path.abspath(X), os.path.abspath(Y)
-    first, second = (np.load(path, mmap_mode="r") for path in paths)
+    first, second = map(mapped, paths)
+    if not first.ndim or not second.ndim:
+        raise ValueError("X, y: expected arrays of rows, got one number")
     _same_rows(first, second)
     parts = [NpyPart(*paths, number, rows) for number, rows in enumerate(slices(first.shape[0], size))]
     return parts, second.ndim == 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class ParquetPart:
 
     def load(self) -> Rows:
         """The checked rows; a missing value is NaN, which is an error."""
-        with _arrow().ParquetFile(self.path) as file:
+        with reading(self.path), _arrow().ParquetFile(self.path, page_checksum_verification=True) as file:
             table = file.read_row_groups(list(self.groups), columns=[*self.features, *self.targets], use_threads=False)
         cells = {name: np.asarray(table.column(name)) for name in (*self.features, *self.targets)}
         if self.doubles:
@@ -75,8 +76,9 @@ def parquet_parts(
     parts: list[ParquetPart] = []
     columns: list[str] | None = None
     for each in files:
-        about = arrow.read_metadata(each)
-        own = list(about.schema.to_arrow_schema().names)
+        with reading(each):
+            about = arrow.read_metadata(each)
+            own = list(about.schema.to_arrow_schema().names)
         if columns is not None and own != columns:
             raise ValueError(f"X: expected the columns {columns} in every file, got {own} in {os.fspath(each)!r}")
         columns = own
@@ -97,6 +99,26 @@ def parquet_parts(
     if not parts:
         raise ValueError(f"X: expected at least one row, got none in {os.fspath(path)!r}")
     return parts
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of the errors of pyarrow that the file is none; those of the system pass.
+
+    Raises
+    ------
+    ValueError
+        for a damaged file, or another format.
+    """
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system cannot read it
+            raise
+        name = os.fspath(path)
+        raise ValueError(f"{name}: expected a Parquet file, got a damaged file or another format") from None
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:

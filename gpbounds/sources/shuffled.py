@@ -27,7 +27,8 @@ def shuffle_to(
     """Write the rows in an order drawn uniformly to ``folder``/X.npy and ``folder``/y.npy, in one pass over them.
 
     Each row goes to a random one of several temporary files in ``folder``, each of which then fits into memory and is
-    permuted: all orders are equally likely.  The disk holds the rows twice in the meantime.
+    permuted: all orders are equally likely.  The disk holds the rows twice in the meantime.  The two files get their
+    names when they are complete; a process that is killed leaves a folder ``shuffle-…``, which you may delete.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ def shuffle_to(
     with tempfile.TemporaryDirectory(prefix="shuffle-", dir=place) as scratch:
         scattered = _scattered(rows, Path(scratch), generator)
         shapes = (rows.N, rows.D), (rows.N,) if rows.single else (rows.N, rows.P)
-        both_files = zip(paths, shapes, strict=True)
+        parts = [Path(scratch) / path.name for path in paths]
+        both_files = zip(parts, shapes, strict=True)
         written = [np.lib.format.open_memmap(path, "w+", np.float64, shape) for path, shape in both_files]
         start = 0
         for path in scattered:
@@ -73,6 +75,9 @@ def shuffle_to(
             path.unlink()
         for each in written:
             each.flush()
+        del written, each
+        for part, path in zip(parts, paths, strict=True):  # whole files only get their names
+            part.replace(path)
     return paths
 
 

@@ -19,9 +19,7 @@ class SumSpectrum(Spectrum):
 
         tail_M(k)  <=  Σ_i tail_{M_i}(k_i)   for all whole numbers M_i >= 0 with Σ_i M_i <= M.
 
-    Proof.  tail_M of a positive operator A of finite trace is the least trace of A on the complement of a subspace of
-    dimension M (Ky Fan).  Let V_i attain it for A_i and M_i, and V be a subspace of dimension M that contains all V_i.
-    On its complement A_i has a trace of at most tail_{M_i}(A_i), as this complement lies in that of V_i.  QED
+    The proof is that of N-direct.
 
     The bound is the tail of the M largest of all eigenvalues of the summands together, and equality holds if their
     images are orthogonal.  M_i counts the differences of convex sequences below the tails of the parts among the M

@@ -41,10 +41,8 @@ def domination_family(lengthscales: Float, halves: Float) -> list[tuple[float, F
 class DominatedSpectrum(Spectrum):
     """SE × Uniform: λ_m <= C·λ_m(Gaussian) and tail(M) <= C·tail_Gaussian(M) whenever p <= C·N(0, diag(s²)).
 
-    Proof: with p = w·N(0, S), 0 <= w <= C, the operator of p has the nonzero eigenvalues of √w K_S √w, and
-    √w K_S √w has m-th eigenvalue at most C·λ_m(K_S) (Courant-Fischer); sums likewise.  The choice of s depends on
-    M: s_d = ρ·ℓ_d with the best ρ if box and lengthscales have the same proportions, otherwise the best of a fixed
-    family.  tail(M) <= trace always holds.
+    The proof is that of N-dom.  The choice of s depends on M: s_d = ρ·ℓ_d with the best ρ if box and lengthscales have
+    the same proportions, otherwise the best of a fixed family.  tail(M) <= trace always holds.
     """
 
     certified = True

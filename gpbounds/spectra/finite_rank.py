@@ -24,8 +24,7 @@ class FiniteRankSpectrum(Spectrum):
 
     They are those of the matrix C = (√w_a √w_b E x^(a+b)), so that Σ_{m>M} λ_m = 0 for M >= r.
 
-    Proof.  With φ_a(x) = √w_a x^a, k(x, x') = φ(x)'φ(x').  Let Tv = v'φ, from R^r to L²(law of x): the operator of k is
-    TT*, and T*T = E φφ' = C; TT* and T*T have the same nonzero eigenvalues.  QED
+    The proof is that of N-finite.
 
     Rounding.  w_a and the moments are exact rational numbers (`monomials`); they are rounded once each, so that every
     entry of C has a relative error below 4 eps.  `enclosed_eigen` bounds how far the computed eigenvalues are from

@@ -30,13 +30,7 @@ class MaternUniform(Spectrum):
 
         S((m + p)π/L)/L  <=  λ_m  <=  S(max(m - p - 1, 0)π/L)/L,      hence      Σ_{m>M} λ_m <= Σ_{j>=M-p} S(jπ/L)/L.
 
-    Proof.  On [0, L] the norm of the kernel's Hilbert space is z'P^-1 z + ‖(c + D)^(p+1) f‖²/C, z the values of f,
-    ..., f^(p) at 0, P their stationary covariance, C a constant.  Functions whose p + 1 values at L equal those at 0
-    (or their negatives) form the space of the periodic (antiperiodic) kernel, whose norm is the second summand alone,
-    hence smaller; its eigenvalues are S(ω)/L at the even (odd) multiples of π/L. Conditioning on p + 1 linear
-    functionals shifts eigenvalues by at most p + 1 places, so λ_{m+p+1} is at most the m-th eigenvalue of either; the
-    smaller one is S(mπ/L)/L.  On the functions whose p + 1 values vanish at both ends the three norms agree; this
-    space gives the lower bound in the same way.  For p = 0 this is L-49b.
+    The proof is that of N-grid.  For p = 0 this is L-49b.
 
     The tail returned is the least of this sum, of the trace, and of Ky Fan's bound (L-49c) in the first n Legendre
     polynomials: Σ_{M<i<=n} of the Ritz values, plus the trace on the other polynomials (in closed form), plus an

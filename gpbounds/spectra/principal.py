@@ -22,16 +22,11 @@ class PrincipalSpectrum(Spectrum):
     Λ = diag(lengthscales), g the eigenvalues of Λ⁻¹ΣΛ⁻¹: the variances along the principal axes of the inputs in
     units of the lengthscales.
 
-    Proof.  Let Λ⁻¹ΣΛ⁻¹ = U diag(g) U' and w = U'Λ⁻¹(x − μ).  Then w ~ N(0, diag g), and ‖Λ⁻¹(x − x')‖ = ‖w − w'‖, as U
-    is orthogonal.  f -> f∘w maps L²(law of w) isometrically into L²(law of x), and carries the operator of
-    k(‖w − w'‖) to that of k(‖Λ⁻¹(x − x')‖), whose image has functions of w only: the nonzero eigenvalues agree.  Σ may
-    be singular.  With Σ = AA', A'Λ⁻²A has the same nonzero eigenvalues, as its factors are Λ⁻¹A and its transpose.
+    The proof is that of N-cov; Σ may be singular.
 
-    Rounding: the tails of the squared exponential kernel increase in every g_d, and so in Σ (Loewner order).  In one
-    dimension the tail is v·B^M, and B increases in g; so a sequence with a larger g is majorised by that with a smaller
-    one, ν = Sμ with S doubly stochastic, and so are the products over dimensions, ν ⊗ η = (S ⊗ I)(μ ⊗ η).  The
+    Rounding: the tails of the squared exponential kernel increase in every g_d, and so in Σ (Loewner order).  The
     eigenvalues computed are therefore raised by a proved bound on their error (`enclosed_eigen`), which includes the
-    rounding of Λ⁻¹ΣΛ⁻¹ and, if Σ is singular, what rounding may hide of its negative part.  QED
+    rounding of Λ⁻¹ΣΛ⁻¹ and, if Σ is singular, what rounding may hide of its negative part.
 
     Parameters
     ----------

@@ -29,11 +29,7 @@ class TensorSpectrum(Spectrum):
 
         tail(M)/trace  <=  1 − (the sum of the M largest products of the ν)  =  Σ (the others).
 
-    Proof.  The eigenfunctions of the product operator are the products of those of the parts.  The true tails of a part
-    are convex in M, so H is at least as large; the rest H_L may be taken as infinitely many infinitely small
-    eigenvalues, whose tails stay at H_L.  So the eigenvalues μ of the part majorise ν: ν = Sμ with S doubly
-    (sub)stochastic, hence ν ⊗ η = (S ⊗ I)(μ ⊗ η): products are majorised by products, and majorised sequences have the
-    larger tails.  The M largest products that are formed are at most the M largest of all.  QED
+    The proof is that of N-tensor.
 
     The products kept are a lower set; what lies outside is a sum of positive terms over its edges, Π_{i<d} ν_{n_i}·H_m,
     without the subtraction 1 − Σ.  Tails are raised by (4·D·L + n + 64)·eps of themselves for the rounding of ν, of

@@ -37,8 +37,7 @@ class Factor:
         the diagonal blocks of B are I, so tr B = N;
         log|K + σ²I| = log|P| − Σ_i ψ(b_i) ≤ log|P|,  b_i the eigenvalues of B,  ψ(x) = x − 1 − log x ≥ 0.
 
-    Proof.  Row block j applied to y gives L₂₂⁻¹(y_B − E[y_B | y_S]), whose covariance for y ~ N(0, K + σ²I) is I.
-    log|B| = log|K + σ²I| − log|P| and Σψ(b_i) = tr B − N − log|B|.
+    The proof is that of N-vecchia.
 
     Attributes
     ----------

@@ -129,17 +129,8 @@ class FourierFeatures(CosineSine):
     Each entry of ΞΞᵀ is a mean of r/2 independent terms within ±v whose expectation is k(x, x'); its diagonal is v.
     The paper prints the density and the features of another kernel (L-55).
 
-    Proof for Matérn.  Given g = χ²/2, which is Gamma(ν), E cos ωᵀτ = exp(−νd²/(2g)), d the scaled distance; and
-    ∫ g^{ν−1} e^{−g − νd²/(2g)} dg/Γ(ν) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2ν) d.  With an independent χ² for
-    each coordinate the kernel would be the product of one-dimensional Matérn kernels.
-
-    Proof for the rational quadratic kernel.  Given τ, E cos ωᵀδ = exp(−τd²/2), and the Laplace transform of Gamma(a,
-    rate a) at d²/2 is (1 + d²/(2a))^{−a}.
-
-    Proof for the periodic kernel.  With κ = 1/ℓ² and t = δ/p, −2 sin²(πt)/ℓ² = κ(cos 2πt − 1), and E e^{2πijt} =
-    exp((κ/2)(e^{2πit} − 1) + (κ/2)(e^{−2πit} − 1)) is the same, as the characteristic function of the difference of
-    two Poisson variables of mean κ/2; coordinates are independent, and so the product.  Its probabilities are
-    e^{−κ}I_|j|(κ), the Fourier coefficients of the kernel.
+    The proofs are those of N-student, N-gamma and N-line.  With an independent χ² for each coordinate the first kernel
+    would be the product of one-dimensional Matérn kernels.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpbounds.pacbayes.certificate import formula, priors
+from gpbounds.pacbayes.certificate import formula, priors, proved
 from gpbounds.pacbayes.certificate.evaluation import Enclosed
 from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.raw import Raw
@@ -17,7 +17,7 @@ LOOSE = 100.0
 """Largest excess of a stated R_S or KL over the recomputed one, in allowances; a relative 1e-6 is added."""
 
 
-def check(certificate: Statement, rows: Raw) -> Report:
+def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Report:
     """The report of `Certificate.check`; see there."""
     lines = [*_declared(certificate, rows), _seal(certificate), _grid(certificate)]
     data = _data(certificate, rows)
@@ -48,7 +48,13 @@ def check(certificate: Statement, rows: Raw) -> Report:
         *_penalties(certificate),
         _bound(certificate, computed),
     ]
-    return conclude(certificate.rigorous, certificate.statement, lines)
+    if not rigorous:
+        return conclude(certificate.rigorous, certificate.statement, lines)
+    if data.state != "confirmed":
+        lines.append(Line("proof", "skipped", "not proved: the data differ"))
+        return conclude(certificate.rigorous, certificate.statement, lines)
+    findings, numbers = proved.lines(certificate, rows)
+    return conclude(certificate.rigorous, certificate.statement, [*lines, *findings], numbers)
 
 
 def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,22 +38,20 @@ class Fields:
 
     def __init__(self, record: Any, where: str) -> None:
         if not isinstance(record, dict):
-            raise ValueError(f"{where}: expected an object with named fields, got {_shown(record)}")
+            raise ValueError(f"{where}: expected an object with named fields, got {shown(record)}")
         self.record = dict(record)
         self.where = where
 
     def take(self, name: str) -> Any:
         """The value of a field of any kind."""
         if name not in self.record:
-            raise ValueError(
-                f"{self.where}: expected a field {name!r}, got {', '.join(map(repr, self.record)) or 'none'}"
-            )
+            raise ValueError(f"{self.where}: expected a field {name!r}, got {listed(self.record)}")
         return self.record.pop(name)
 
     def _kind(self, name: str, *kinds: type) -> Any:
         value = self.take(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise ValueError(f"{self.where}.{name}: expected {KINDS[kinds[0]]}, got {_shown(value)}")
+            raise ValueError(f"{self.where}.{name}: expected {KINDS[kinds[0]]}, got {shown(value)}")
         return value
 
     def text(self, name: str) -> str:
@@ -79,7 +77,7 @@ class Fields:
         """A SHA-256 in hexadecimal."""
         text = self.text(name)
         if not re.fullmatch("[0-9a-f]{64}", text):
-            raise ValueError(f"{self.where}.{name}: expected 64 hexadecimal digits, got {_shown(text)}")
+            raise ValueError(f"{self.where}.{name}: expected 64 hexadecimal digits, got {shown(text)}")
         return text
 
     def built(self, make: Callable[[], T]) -> T:
@@ -102,7 +100,7 @@ class Fields:
         """A list of any items."""
         value = self.take(name)
         if not isinstance(value, list):
-            raise ValueError(f"{self.where}.{name}: expected a list, got {_shown(value)}")
+            raise ValueError(f"{self.where}.{name}: expected a list, got {shown(value)}")
         return value
 
     def parts(self, name: str) -> list[Fields]:
@@ -113,14 +111,14 @@ class Fields:
         """A list of texts."""
         items = self.each(name)
         if not all(isinstance(item, str) for item in items):
-            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {_shown(items)}")
+            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {shown(items)}")
         return tuple(items)
 
     def integers(self, name: str) -> tuple[int, ...]:
         """A list of whole numbers."""
         items = self.each(name)
         if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {_shown(items)}")
+            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {shown(items)}")
         return tuple(items)
 
     def numbers(self, name: str) -> float | tuple[float, ...]:
@@ -135,7 +133,7 @@ class Fields:
         if ndim == 1:
             return np.array([_double(v, where) for v in value], dtype=np.float64)
         if not value or not all(isinstance(row, list) and len(row) == len(value[0]) for row in value):
-            raise ValueError(f"{where}: expected a list of rows of equal length, got {_shown(value)}")
+            raise ValueError(f"{where}: expected a list of rows of equal length, got {shown(value)}")
         return np.array([[_double(v, where) for v in row] for row in value], dtype=np.float64)
 
     def triangle(self, name: str) -> Float:
@@ -143,7 +141,7 @@ class Fields:
         rows, where = self.each(name), f"{self.where}.{name}"
         for i, row in enumerate(rows):
             if not isinstance(row, list) or len(row) != i + 1:
-                raise ValueError(f"{where}[{i}]: expected a row of {i + 1} number(s), got {_shown(row)}")
+                raise ValueError(f"{where}[{i}]: expected a row of {i + 1} number(s), got {shown(row)}")
         matrix = np.zeros((len(rows), len(rows)))
         for i, row in enumerate(rows):
             matrix[i, : i + 1] = [_double(v, where) for v in row]
@@ -152,21 +150,28 @@ class Fields:
     def done(self) -> None:
         """Refuse fields that were not read."""
         if self.record:
-            raise ValueError(f"{self.where}: unknown field(s) {', '.join(map(repr, self.record))}")
+            raise ValueError(f"{self.where}: unknown field(s) {listed(self.record)}")
 
 
 def _double(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{where}: expected a number, got {_shown(value)}")
+        raise ValueError(f"{where}: expected a number, got {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or number != value:
-        raise ValueError(f"{where}: expected a number that a double holds exactly, got {_shown(value)}")
+        raise ValueError(f"{where}: expected a number that a double holds exactly, got {shown(value)}")
     return number
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value for a message, cut after 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, the first ten of them."""
+    all_names = list(map(shown, names))
+    return ", ".join(all_names[:10] + ["..."] * (len(all_names) > 10)) or "none"

@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import re
-from pathlib import Path
 from typing import Any
+
+from gpbounds.strict_json import read_json
+from gpbounds.writing import replacing
 
 FORMAT = "gpbounds certificate"
 SCHEMA = 1
@@ -32,7 +34,8 @@ def write(record: dict[str, Any], path: str | os.PathLike[str]) -> None:
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
     # This matches only lists that json broke into lines, since a JSON string holds no raw newline.
     flat = re.sub(r"\[\n\s*([^\[\]{}\n]*(?:\n[^\[\]{}\n]*)*?)\n\s*\]", lambda m: f"[{_joined(m[1])}]", text)
-    Path(path).write_text(flat + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write(flat + "\n")
 
 
 def _joined(body: str) -> str:
@@ -50,37 +53,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         for a file that cannot be read.
     """
     name = os.fspath(path)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: expected a certificate, JSON in UTF-8, got other bytes") from None
-    try:
-        record = json.loads(text, object_pairs_hook=_unique, parse_constant=_refused)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{name}: expected a certificate in JSON, but line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
-    except RecursionError:
-        raise ValueError(f"{name}: expected a certificate in JSON, got brackets nested too deep") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    record = read_json(path, "a certificate")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise ValueError(f'{name}: expected a certificate, a JSON object with "format": "{FORMAT}"')
     if record.get("schema") != SCHEMA or isinstance(record["schema"], bool):
-        raise ValueError(
-            f"{name}: expected schema {SCHEMA}, got {record.get('schema')!r}: written by another version of gpbounds"
-        )
+        got = repr(record.get("schema"))[:60]
+        raise ValueError(f"{name}: expected schema {SCHEMA}, got {got}: written by another version of gpbounds")
     return record
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"expected each field once, got {twice!r} twice")
-    return fields
-
-
-def _refused(word: str) -> Any:
-    raise ValueError(f"expected finite numbers, got {word}")

@@ -30,12 +30,6 @@ class DeclaredMean:
 
     Claim N-prior-mean: the certificate is that of the rows (x, y − m(x)) and a prior with mean 0.
 
-    Proof.  f ↦ f − m is a bijection of functions that takes P = GP(m, k) to GP(0, k) and the Gaussian noise about f to
-    that about f − m.  So it takes the posterior given y (and any law that is computed from it) to that given y − m(X),
-    leaves KL(Q‖P) as it is, and y − f = (y − m) − (f − m) is what the loss sees.  m does not depend on the rows, so
-    that rows (x, y − m(x)) are independent draws from one law, and P-14 holds for them.  For L functions listed in
-    advance, a union bound with δ/L each holds for all of them.
-
     Parameters
     ----------
     origin : "fixed in advance", "disjoint split" or "grid"

@@ -20,7 +20,7 @@ from gpbounds.kernels import (
     Sum,
     plain,
 )
-from gpbounds.pacbayes.certificate.fields import Fields
+from gpbounds.pacbayes.certificate.fields import Fields, shown
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
 
 ALLOWED = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant, Linear, Polynomial)
@@ -110,12 +110,15 @@ def _from_structure(family: str, fields: Fields) -> Kernel:
     fields.done()
     try:
         kernel = _supported(plain.kernel_from_plain(structure))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{fields.where}.structure: expected what kernel_to_plain writes, got {structure}") from error
-    if type(kernel).__name__ != family or _text(plain.kernel_to_plain(kernel)) != _text(structure):
-        raise ValueError(f"{fields.where}.structure: expected a kernel of the family {family!r}, got {structure}")
-    if hyperparameters(kernel) != named:
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        why = " ".join(str(error).split())[:300]
         raise ValueError(
-            f"{fields.where}.hyperparameters: expected those of the structure, {hyperparameters(kernel)}, got {named}"
+            f"{fields.where}.structure: expected what kernel_to_plain writes, got {shown(structure)} ({why})"
+        ) from error
+    if type(kernel).__name__ != family or _text(plain.kernel_to_plain(kernel)) != _text(structure):
+        raise ValueError(
+            f"{fields.where}.structure: expected a kernel of the family {family!r}, got {shown(structure)}"
         )
+    if (own := hyperparameters(kernel)) != named:
+        raise ValueError(f"{fields.where}.hyperparameters: expected those of the structure, {own}, got {shown(named)}")
     return kernel

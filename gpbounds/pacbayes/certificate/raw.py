@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,12 @@ class Raw(ABC):
     ) -> Enclosed:
         """R_S and KL of the scaled rows, whose targets are those minus the prior's mean."""
 
+    @abstractmethod
+    def parts(
+        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
+    ) -> Iterator[tuple[Float, Float]]:
+        """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part: one part for arrays."""
+
 
 @dataclass(frozen=True, eq=False)
 class Arrays(Raw):
@@ -92,6 +99,11 @@ class Arrays(Raw):
         mean: DeclaredMean | None = None,
     ) -> Enclosed:
         return enclose(posterior, kernel, *Scaled(inputs, outputs, mean).apply(self.X, self.y), loss)
+
+    def parts(
+        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
+    ) -> Iterator[tuple[Float, Float]]:
+        yield Scaled(inputs, outputs, mean).apply(self.X, self.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +143,12 @@ class Partitions(Raw):
         largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
         reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
         return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
+
+    def parts(
+        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
+    ) -> Iterator[tuple[Float, Float]]:
+        for rows in self.scaled(inputs, outputs, mean).partitions():
+            yield rows.X, rows.Y[:, 0]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 State = Literal["declared", "confirmed", "failed", "skipped"]
@@ -35,6 +35,32 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Proved:
+    """R_S(Q) and KL(Q‖P), each between two proved numbers, and the bound that follows from the upper ones.
+
+    Attributes
+    ----------
+    risk, kl : float
+        Proved upper ends.
+    risk_below, kl_below : float
+        Proved lower ends.
+    bound : float
+        kl⁻¹(risk, (kl + ln choices + ln(ξ(N)/δ))/N), rounded up.
+    moved : float
+        ``bound`` less the stated bound: at most 0 where the stated bound is proved.
+    seconds : float
+    """
+
+    risk: float
+    kl: float
+    risk_below: float
+    kl_below: float
+    bound: float
+    moved: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Report:
     """The outcome of `Certificate.check`.
 
@@ -48,12 +74,15 @@ class Report:
         The claim of the certificate.
     lines : tuple of Line
         Declarations first.
+    proved : Proved or None
+        Proved ends of R_S and KL, and the bound from them, where `Certificate.check` was asked for a proof.
     """
 
     confirmed: bool
     rigorous: bool
     statement: str
     lines: tuple[Line, ...]
+    proved: Proved | None = None
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -83,7 +112,8 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         lines = [{"name": line.name, "state": line.state, "text": line.text} for line in self.lines]
-        return {"confirmed": self.confirmed, "rigorous": self.rigorous, "statement": self.statement, "lines": lines}
+        record = {"confirmed": self.confirmed, "rigorous": self.rigorous, "statement": self.statement, "lines": lines}
+        return record if self.proved is None else {**record, "proved": asdict(self.proved)}
 
 
 def _folded(mark: str, name: str, text: str) -> str:
@@ -91,8 +121,8 @@ def _folded(mark: str, name: str, text: str) -> str:
     return textwrap.fill(text, 110, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False)
 
 
-def conclude(rigorous: bool, statement: str, lines: Iterable[Line]) -> Report:
+def conclude(rigorous: bool, statement: str, lines: Iterable[Line], proved: Proved | None = None) -> Report:
     """The `Report` of some lines: confirmed when no line failed and none was skipped."""
     findings = tuple(lines)
     confirmed = all(line.state in ("declared", "confirmed") for line in findings)
-    return Report(confirmed, rigorous, statement, findings)
+    return Report(confirmed, rigorous, statement, findings, proved)

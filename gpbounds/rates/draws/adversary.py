@@ -27,11 +27,8 @@ def least_trace(
     With δ = δ₁ + δ₂, t = T/σ² for the (1 − δ₁^(1/R))-quantile T of one draw's trace (N-order; Markov: τ/(σ²δ₁^(1/R)))
     and c the (1 − δ₂)-quantile of χ²₁, c > 1.5364: with probability at least 1 − δ, D_α ≤ (α/2)[(1 + c)t − log(1 + t)].
 
-    Proof.  All R traces exceed T with probability at most δ₁.  Given Z, with w the eigenvalues of Q_n^-½(K − Q)Q_n^-½
-    and s their sum, 2D_1 = T_Z/σ² + Σ[w_i z_i² − log(1 + w_i)], z ~ N(0, I), s ≤ T_Z/σ² ≤ t; Σ log(1 + w_i) ≥ log(1 +
-    s); Σ w_i z_i² ≤ cs except with probability δ₂ (Székely and Bakirov, Probab. Theory Relat. Fields 126, 2003, cited);
-    and cs − log(1 + s) increases in s.  D_α ≤ αD_1 (N-alpha).  QED No better bound follows from the trace alone: a
-    residual of rank one attains the last steps.
+    The proof is that of N-least; it cites Székely and Bakirov (Probab. Theory Relat. Fields 126, 2003).  No better
+    bound follows from the trace alone: a residual of rank one attains the last steps.
 
     Parameters
     ----------

@@ -106,21 +106,10 @@ def certified_bounds(
 ) -> list[Bound]:
     """N-given and N-tilt-given for all matrices K within the proved error of the computed one (N-enclosed).
 
-    Proof.  V, λ, ε are those of `enclosed_eigen`: ‖K − A₀‖ ≤ ε, A₀ = V diag(λ) Vᵀ, and each eigenvalue of K is within ε
-    of λ_i (Weyl).  So b̄, Ω_a and the tilted Σ miss_i d_i², which depend on eigenvalues alone, are at most their values
-    with ρ_i, h_i, d_i from λ_i + ε, and with miss_i = r_i/(λ_i + r_i) from r_i of all λ + ε, and λ_i − ε.
-
-    q̄ = Σ vᵀE(K − Q)v.  K ⪯ V diag(λ + ε) Vᵀ, and the mean residual increases with K (N-res), so that E(K − Q) ⪯
-    V diag(ρ(λ + ε)) Vᵀ, and `EnclosedRows.form` bounds the form.
-
-    The tilted form is vᵀR(KK_n)v/σ², R(B) the mean residual of the k-DPP of B (N-tilt), and with E = K − A₀, τ = ε/σ²
-
-        KK_n = A₀² + (A₀E + EA₀) + E² + σ²A₀ + σ²E ⪯ V diag[(1 + τ)λ² + σ²λ + 2σ²ε + ε²] Vᵀ,
-
-    as (√τA₀ − E/√τ)² ⪰ 0.  R increases, and has a diagonal in V on the right side.
+    V, λ, ε are those of `enclosed_eigen`, and `EnclosedRows.form` bounds the forms.  The proof is that of N-enclosed.
 
     Rounding of what follows: r_i are ratios of sums of products of positive numbers, fewer than 16N + 100 operations
-    one after another; ρ, miss and all later sums are positive as well.  Each is raised by 40(N + 100)·2⁻⁵².  QED
+    one after another; ρ, miss and all later sums are positive as well.  Each is raised by 40(N + 100)·2⁻⁵².
 
     Parameters
     ----------

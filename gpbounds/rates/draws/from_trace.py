@@ -37,11 +37,7 @@ def prior_from_trace(
 
         D_α ≤ α W (p + t) / (2p (p + (1 − α)t)),   W = (Π_{i<R} (t + 2ϑi))^(1/R).
 
-    Proof.  N-prior: P(D_α > B) ≤ (1 − αa)^(−R) E[((α/2B)(Q_y + b̄) + αΩ_a)^R] for every a in [0, 1).  With s = √a,
-    (h − a)₊/λ ≤ (1 − s)²/σ² for h = λ/(λ + σ²), so that Ω_a = Σ miss_i (h_i − a)₊ ≤ (1 − s)² t, as Σ miss_i λ_i = τ_M.
-    Q_y + b̄ has the mean Σ miss_i h_i (1 + λ_i/σ²) = t, and θ_i = miss_i h_i ≤ rλ/((λ + r)(λ + σ²)) ≤ ϑ, hence cumulants
-    at most 2^(n−1) (n−1)! ϑ^(n−1) t: those of a Gamma variable, whose R-th moment is W^R.  Minkowski's inequality
-    leaves αW/(2B) + α(1 − s)²t ≤ p(1 − αs²), and the best s is t/(p + t).  QED
+    The proof is that of N-trace.
     The bound is finite for every t. It also holds with upper bounds on τ_M and r, since it increases in both.
 
     Parameters
@@ -176,9 +172,7 @@ def tilted_from_trace(
     D_α ≤ (α/2p)·(Π_{i<R}(t + 2ϑi))^(1/R) with probability at least 1 − δ, for every R up to the number of draws,
     t = τ_M(KK_n)/σ⁴, r = τ_{M−1}(KK_n)/M, ϑ = (r/σ²)/(2√r + σ²), K_n = K + σ²I, p = δ^(1/R) − tv.
 
-    Proof.  N-tilt-prior: D_α ≤ (α/2p)‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, d_i = λ_i/σ², miss_i that
-    of μ_i = λ_i(λ_i + σ²).  The mean is Σ miss_i d_i(1 + d_i) = Σ miss_i μ_i/σ⁴ = t, and θ_i ≤ (r/σ²)λ/(λ² + σ²λ + r)
-    is greatest at λ = √r; so the cumulants are at most those of a Gamma variable with the R-th moment above.  QED
+    The proof is that of N-tilt-trace.
 
     Parameters
     ----------

@@ -68,12 +68,7 @@ def best_given(
     Hypotheses: y is anything that does not depend on the draws, so kernel and noise may have been fitted to (X, y); the
     draws are independent; the one with the greatest objective of order α is kept.  Other candidates may be added.
 
-    Proof.  For every Z, with X = K_n^-½(K − Q)K_n^-½, x = λ_max(X), q = yᵀK_n⁻¹(K − Q)K_n⁻¹y and b = Tr[(K − Q)(I/σ² −
-    K_n⁻¹)]: 2D_α ≤ α[q/(1 − αx) + b] and x ≤ a + Y_a, where E Y_a = Ω_a (N-gaplin).  D_α > B gives q + b + 2BY_a >
-    2B(1 − αa)/α, as b(1 − αx) ≤ b; Markov's inequality for the left side, whose mean is exact (N-res), says that one
-    draw has D_α > B with probability at most p.  log p(y) does not depend on Z, so the greatest objective is the least
-    D_α, and R draws fail independently.  The maximum is at a = 0 or at some h_i: the bracket is concave and piecewise
-    linear in a.  QED
+    The proof is that of N-given.  The maximum is at a = 0 or at some h_i.
 
     Parameters
     ----------

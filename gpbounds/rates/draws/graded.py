@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +17,14 @@ from gpbounds.kdpp.residual import residual_between
 from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
-from gpbounds.linalg.pair_cholesky import pair_cholesky
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.pair_cholesky import minus, pair_cholesky, with_diagonal
 from gpbounds.linalg.pair_eigen import graded_columns
 from gpbounds.linalg.pair_products import UP
-from gpbounds.linalg.pair_solve import U2, remainder
+from gpbounds.linalg.pair_products import multiply as products
+from gpbounds.linalg.pair_solve import U2, remainder, solve
 from gpbounds.numerics import gaussian_forms
-from gpbounds.numerics.pairs import Pair, add, multiply, two_sum
+from gpbounds.numerics.pairs import Pair, add, divide, multiply
 from gpbounds.rates.draws.certified import EnclosedRows, certified_bounds, certified_share, of_kdpp
 from gpbounds.rates.draws.given import BEFORE_DRAWS
 from gpbounds.rates.draws.prior import prior_moments
@@ -34,8 +37,10 @@ PROVED = (
     "Entries and eigenvalues of k(X, X) are enclosed in 30 digits, and all rounding with them, if the platform's sums, "
     "products and matrix products are those of IEEE doubles, in any order."
 )
-REFINED = 3
+REFINED = 2
 """Corrections of the solution of K_n v = y."""
+RESOLVED = 1e-9
+"""Least σ²/λ_max for which K_n v = y is solved in double precision before it is corrected."""
 SPREAD = 1e-12
 """t: (1 + t)BBᵀ + (1 + 1/t)EEᵀ is at least (B + E)(B + E)ᵀ."""
 FARTHEST = 150
@@ -119,16 +124,13 @@ class GradedRows(Rows):
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
         """Upper bound on q̄ = Σ over outputs of yᵀK_n⁻¹E(K − Q)K_n⁻¹y (N-antitone).
 
-        Proof.  B, T, E, s, h, g are those of `gpbounds.linalg.pair_eigen`, ε ≥ ‖K − LLᵀ‖.  L = (B − E)T⁻¹ and
-        (TᵀT)⁻¹ ⪯ I/g, hence for any t > 0
+        B, T, E, s, h, g are those of `gpbounds.linalg.pair_eigen`, ε ≥ ‖K − LLᵀ‖.  L = (B − E)T⁻¹ and (TᵀT)⁻¹ ⪯ I/g,
+        hence for any t > 0
 
             K ⪯ (1/g)(B − E)(B − E)ᵀ + εI ⪯ K⁺ := bBBᵀ + ηI,   b = (1 + t)/g,   η = ε + (1 + 1/t)‖E‖²/g,
 
-        and E(K − Q) increases with K (N-res): it is at most that of K⁺, whose eigenvalues κ_i lie between b(1 − h)s² +
-        η and b(1 + h)s² + η, or are η.  Let φ(x) = c/(1 + x/q) be at least miss_i at every κ_i.  Then E(K − Q) ⪯
-        K⁺φ(K⁺) ⪯ bBBᵀφ(bBBᵀ) + ηcI, and BBᵀφ(bBBᵀ) = Bφ(bBᵀB)Bᵀ ⪯ B diag φ(b(1 − h)s_j²) Bᵀ, because φ decreases as
-        a function of matrices and BᵀB ⪰ (1 − h) diag(s²).  For any v in place of K_n⁻¹y, √q̄ changes by at most
-        √(max ρ_i)·|y − K_n v|/σ².  Every q > 0 gives a bound; the least of a grid is returned.  QED
+        whose eigenvalues lie between b(1 − h)s² + η and b(1 + h)s² + η, or are η.  Every q > 0 gives a bound by
+        N-antitone; the least of a grid is returned.
         """
         assert isinstance(residual, ExpectedResidual)
         assert residual.noise is not None
@@ -170,22 +172,40 @@ class GradedRows(Rows):
     def _solution(self, noise: float) -> tuple[Pair, float]:
         """v near K_n⁻¹y as pairs, and a bound on √Σ_p |y_p − K_n v_p|²/σ²; K, σ² and y scaled."""
         if noise not in self._solved:
-            Y, graded = self.scaled_targets, self.columns
-            basis = (graded.B[0] + graded.B[1]) / graded.scales
-            explained = graded.scales**2 / (graded.scales**2 + noise)
-
-            def inverse(R: Float) -> Float:
-                return np.asarray((R - basis @ (explained[:, None] * (basis.T @ R))) / noise)
-
-            zero = np.zeros_like(Y)
-            v: Pair = inverse(Y), zero
+            zero = np.zeros_like(self.scaled_targets)
+            y = self.scaled_targets, zero
+            inverse = self._inverse(noise)
+            v = inverse(y)
             for _ in range(REFINED):
-                rest, _ = self._rest(v, (Y, zero), noise)
-                v = add(v, two_sum(inverse(rest[0] + rest[1]), zero))
-            rest, error = self._rest(v, (Y, zero), noise)
+                v = add(v, inverse(self._rest(v, y, noise)[0]))
+            rest, error = self._rest(v, y, noise)
             norm = UP * float(np.linalg.norm(rest[0] + rest[1])) * UP
             self._solved[noise] = v, UP * (norm + error) / noise
         return self._solved[noise]
+
+    def _inverse(self, noise: float) -> Callable[[Pair], Pair]:
+        """(LLᵀ + σ²I)⁻¹R = (R − L(LᵀL + σ²I)⁻¹LᵀR)/σ², in double precision where σ² allows it, else in 30 digits."""
+        L, m = self.factor.L, self.factor.L[0].shape[1]
+        if noise > RESOLVED * float(self.upper[0]):
+            factor = cholesky(L[0].T @ L[0] + noise * np.eye(m), name="LᵀL + σ²I")
+
+            def rough(R: Pair) -> Pair:
+                whole = R[0] + R[1]
+                return (whole - L[0] @ factor.solve(L[0].T @ whole)) / noise, np.zeros_like(whole)
+
+            return rough
+        turned = np.ascontiguousarray(L[0].T), np.ascontiguousarray(L[1].T)
+        gram, _ = products(turned, turned)
+        inner = pair_cholesky(
+            with_diagonal(lambda rows, columns: (gram[0][rows, columns], gram[1][rows, columns]), noise), m, "LᵀL", 0.0
+        )
+
+        def fine(R: Pair) -> Pair:
+            zero = np.zeros((m, R[0].shape[1]))
+            fitted = solve(inner, minus(remainder(turned, R, (zero, zero)).value))
+            return divide(remainder(L, fitted, R).value, np.float64(noise))
+
+        return fine
 
     def _rest(self, v: Pair, Y: Pair, noise: float) -> tuple[Pair, float]:
         """y − K_n v, and a bound on its error in the Frobenius norm."""

@@ -64,8 +64,7 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     T/(2σ²) at α = 1; else (α/(2β)) log(1 + βT/σ²), β = 1 − α; T as in :func:`least_subset_trace`.  Also at least
     (α/(2β)) Σ_{i>M} log(1 + βλ_i/σ²), for any inducing variables (N-lowprior); the larger is returned.
 
-    Proof.  E_y D_α = L_det + ½ Tr χ(αX) ≥ L_det, as χ ≥ 0 (N-one); L_det = (α/(2β)) Σ log(1 + βδ_i/σ²) with Σ δ_i ≥ T,
-    a concave function that is least if one δ_i equals the sum.  λ_i(K − Q) ≥ λ_{M+i}(K) gives the other.  QED
+    The proofs are those of N-sub and N-lowprior.
 
     Parameters
     ----------

@@ -18,8 +18,7 @@ def joint_mean(residual: ExpectedResidual, alpha: float = 1.0) -> float:
     τ = Σ ρ_i, n = rank − M, g(τ) = (αn/(2β)) log(1 + βτ/(nσ²)), β = 1 − α; at α = 1 it is Σ miss_i [d_i − ½ log(1 +
     d_i)], an equality for diagonal K.
 
-    Proof.  E_y D_α = L_det + ½ Tr χ(αX), X = H^½ΠH^½ (N-gaplin's proof).  χ is convex with χ(0) = 0, so Tr χ(αΠHΠ) ≤
-    Tr Π χ(αH), eigenvector by eigenvector, with mean Σ miss_i χ(αh_i).  L_det ≤ g(T), concave, so E L_det ≤ g(τ).  QED
+    The proof is that of N-one.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> round(joint_mean(expected_residual([3.0, 1.0], 1, noise=1.0)), 6)  # ¼(3 − ½ log 4) + ¾(1 − ½ log 2)

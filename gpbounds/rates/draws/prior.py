@@ -31,8 +31,7 @@ def prior_moments(
     P(D_α > B) ≤ min_a (1 − αa)^(−R) E_y[((α/2B)(Q_y + b̄) + αΩ_a)^R],  Q_y = Σ θ_i z_i², θ_i = miss_i h_i, z ~ N(0, I),
     b̄ = Σ ρ_i h_i/σ², Ω_a = Σ miss_i (h_i − a)₊, h_i = λ_i/(λ_i + σ²), over 0 ≤ a < 1; B is where that is δ.
 
-    Proof.  Given y, N-gaplin and Markov's inequality bound P_Z(D_α > B) by what is in the brackets over 1 − αa, with
-    q̄ = Q_y in law, since y = K_n^½ z.  The draws fail independently given y, so P(D_α > B) = E_y[P_Z(D_α > B)^R].  QED
+    The proof is that of N-prior.
     The R-th moment is computed from the cumulants of Q_y, which are positive.  For each a, B solves
     ‖(Q_y + b̄)/(2B) + Ω_a‖_R = p(1 − αa)/α, p = δ^(1/R) − tv, whose left side is convex in 1/B.
 
@@ -143,13 +142,8 @@ def prior_large(
     - quantiles: B = [αQ*/(1 − a) + αb̄ + cΓ_a]/(2p), δ = δ₁ + δ₂ + p^R, Q* a (1 − δ₁)-quantile of Σ θ_i z_i²
       (Chernoff), c the (1 − δ₂)-quantile of χ²₁, δ₂ ≤ .2.
 
-    Proof.  2D_α ≤ zᵀαX(I − αX)⁻¹z + αb (N-gaplin), X = H^½ΠH^½, and x/(1 − x) ≤ x/(1 − a) + g_a(x), where g_a is convex
-    with g_a(0) = 0.  So Tr g_a(αX) ≤ Tr Π g_a(αH) (Jensen, for each eigenvector), with mean Γ_a, and given y, 2 E_Z D_α
-    ≤ α Q_y/(1 − a) + αb̄ + zᵀGz =: W with Tr G ≤ Γ_a.  Markov given y: P_Z(D_α > B) ≤ W/(2B), so P(D_α > B) ≤ E_y
-    W^R/(2B)^R.  The moments of Σ w_i z_i² are Schur-convex in w, and the eigenvalues of a sum are majorised by the sum
-    of the ordered eigenvalues (Ky Fan): the greatest moments belong to G = Γ_a times the projector on z_1. Quantiles:
-    zᵀGz ≤ cΓ_a except with probability δ₂ by the theorem of Székely and Bakirov (Probab. Theory Relat. Fields 126,
-    2003), cited: among forms of mean 1, P(form ≤ x) is least for χ²₁ where x > 1.5364.  QED
+    The proof is that of N-prior2; the quantiles rest on the theorem of Székely and Bakirov (Probab. Theory Relat.
+    Fields 126, 2003), cited.
 
     Parameters, result and errors as :func:`prior_moments`.
 

@@ -75,14 +75,7 @@ def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
       E~ Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ² = Σ miss_i d_i²;
     - for every Z ⊂ X and y, α ∈ (0, 1]: 2D_α ≤ α[yᵀ(Q_n⁻¹ − K_n⁻¹)y + Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ²].
 
-    Proof.  |K_ZZ||Q_n + cuuᵀ| = |B||(K + KB⁻¹K)_ZZ|, B = σ²I + cuuᵀ.  Summed over Z and differentiated in c at 0, with
-    ∂ log e_M/∂μ_i = (1 − miss_i)/μ_i, E~ Q_n⁻¹ = V diag((1 − (1 − miss_i)h_i)/σ²) Vᵀ, h_i = d_i/(1 + d_i), and K_n⁻¹ =
-    V diag((1 − h_i)/σ²) Vᵀ: every functional linear in Q_n⁻¹ has an exact mean, the three above among them. X =
-    K_n^-½(K − Q)K_n^-½ = H^½ΠH^½ has Q_n = K_n^½(I − X)K_n^½.  With x_j, u_j the eigenpairs of ΠHΠ in the range of Π,
-    x_j = u_jᵀHu_j < 1 and d_j = u_jᵀDu_j ≥ x_j, D = K/σ² ⪰ H: Tr (K − Q)/σ² = Σ d_j, and Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ² = Tr
-    X(I − X)⁻¹D = Σ (d_j − x_j)/(1 − x_j) ≥ Σ (d_j − x_j) = Tr (K − Q)/σ² − Tr X, since X(I − X)⁻¹ = H^½ Σ u_ju_jᵀ/(1 −
-    x_j) H^½ and HD = D − H. Last, 2D_α ≤ α[yᵀK_n^-½X(I − αX)⁻¹K_n^-½y + Tr (K − Q)/σ² − Tr X] (N-gaplin), and I − αX ⪰
-    I − X.  QED
+    The proof is that of N-tilt.
 
     Parameters
     ----------
@@ -116,9 +109,7 @@ def tilted_prior(
     With probability at least 1 − δ, D_α ≤ (α/(2p)) ‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, z ~ N(0, I),
     p = δ^(1/R) − tv, ‖W‖_R = (E W^R)^(1/R).
 
-    Proof.  Given y = K_n^½ z the right side of N-tilt has the mean W(z) = Σ θ_i z_i² + Σ miss_i d_i² over Z.  Markov:
-    P_Z(D_α > B) ≤ αW/(2B) + tv, R draws fail together with probability at most the R-th power, whose mean over y is at
-    most ((α/2B)‖W‖_R + tv)^R (Minkowski).  QED
+    The proof is that of N-tilt-prior.
     At R = 1 it is 1/δ times a bound on the mean of D_α over y and Z.
 
     Parameters

@@ -23,12 +23,7 @@ def trace_quantile(residual: ExpectedResidual, *, level: float) -> Bound:
     miss_i)), least over the sets that hold the greatest λ_i, or the least; G = all is Markov's inequality, ρ_i = λ_i
     miss_i.
 
-    Proof.  Let J, |J| = M, have P(J) ∝ Π_J λ_i (Bernoulli variables given their sum) and L_J = Σ_{i∉J} c_i, c ≥ 0.
-    |K_ZZ| = Σ_J |V_ZJ|² Π_J λ_i couples Z and J; given Z, J is the projection DPP of P_Z, so that L = Σ c_i Π_ii is the
-    mean of L_J given Z, and E φ(L) ≤ E φ(L_J) for every convex φ (Jensen).  Take c_i = λ_i, where L = T, and (L − a)₊ ≤
-    L_G + (L_rest − a)₊; the members of J are negatively correlated, so L_J over the rest has a variance of at most V =
-    Σ λ_i² miss_i (1 − miss_i) and E (L_rest − a)₊ ≤ (√(V + (a − μ)²) − (a − μ))/2, μ = Σ_rest ρ_i.  Markov for (T − a)₊
-    at t, the best a: Cantelli's quantile for the rest.  QED
+    The proof is that of N-order.
 
     Parameters
     ----------
@@ -80,8 +75,7 @@ def trace_variance(residual: ExpectedResidual) -> Bound:
     Var T = E Tr(K − Q)² − τ_M(τ_M − τ_{M+1}) exactly, τ_m = (m+1)e_{m+1}/e_m, and E Tr(K − Q)² ≤ Σ λ_i ρ_i;
     Var T ≤ Σ λ_i² miss_i (1 − miss_i).
 
-    Proof.  E T² = 2 E e_2(K − Q) + E Tr(K − Q)² and 2 E e_2 = τ_M τ_{M+1} (R-lem3); ‖ΠKΠ‖_F² ≤ ‖ΠK‖_F² = Tr ΠK².  The
-    second is N-order with φ(t) = (t − τ_M)², and negative correlation.  QED Chebyshev's inequality with it is rarely
+    The proof is that of N-vart.  Chebyshev's inequality with it is rarely
     better than Markov's; N-order combines the two.
 
     >>> from gpbounds.kdpp.residual import expected_residual

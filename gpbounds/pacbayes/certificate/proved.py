@@ -1,0 +1,133 @@
+"""Proved upper ends of a certificate's R_S, KL and bound, from the recorded numbers and the rows alone."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.divergences import verified
+from gpbounds.kernels.enclosed import EnclosedKernel
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.losses.enclosed import enclosed_sum
+from gpbounds.pacbayes.certificate import formula
+from gpbounds.pacbayes.certificate.mean import for_loss
+from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
+from gpbounds.pacbayes.certificate.raw import Raw
+from gpbounds.pacbayes.certificate.report import Line, Proved
+from gpbounds.pacbayes.certificate.statement import Statement
+from gpbounds.rigor import above, at_bits, below
+
+BITS = 256
+"""Precision of sums of balls."""
+
+
+def prove(certificate: Statement, rows: Raw) -> Proved:
+    """R_S and KL of the Q that the record defines, enclosed, and the bound from their upper ends.
+
+    Claims N-proved-kl, N-proved-risk.  The kernel is an exact function of the doubles x_d/lengthscale_d, as the prior's
+    definition says; x, y − m(x), Z, noise, jitter and the numbers of Q are the doubles of the scaled rows and of the
+    record.  Everything else is exact arithmetic, enclosed: kernel entries (N-pairs, N-pairlog), factorisations and
+    solves (N-verified), matrix products (N-slices), Gaussian means of the loss and the final formula (Arb balls).
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        where something cannot be proved: a kernel or a loss without enclosures, numbers that could overflow, a matrix
+        that is singular to within the rounding of its entries, a KL without a finite upper end.
+    """
+    start = time.perf_counter()
+    kernel = EnclosedKernel.of(certificate.kernel)
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        kl, losses = _enclosed(certificate, kernel, rows)
+    N = rows.shape[0]
+    with at_bits(BITS):
+        risk = losses / N
+        ends = below(kl), above(kl), below(risk), above(risk)
+    if not math.isfinite(ends[1]) or math.isnan(ends[3]):
+        raise ValueError("posterior: expected a KL(Q‖P) with a finite upper end, but the proof has none")
+    kl_above, risk_above = max(ends[1], 0.0), min(max(ends[3], 0.0), 1.0)
+    bound = formula.risk_bound(risk_above, kl_above, certificate.count, N, certificate.delta)
+    return Proved(
+        risk=risk_above,
+        kl=kl_above,
+        risk_below=max(ends[2], 0.0),
+        kl_below=max(ends[0], 0.0),
+        bound=bound,
+        moved=bound - certificate.bound,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _enclosed(certificate: Statement, kernel: EnclosedKernel, rows: Raw) -> tuple[Any, Any]:
+    """KL(Q‖P) and the sum of the expected losses, as balls."""
+    for_loss(certificate.mean, certificate.loss)
+    units, loss = (certificate.inputs, certificate.outputs, certificate.mean), certificate.loss
+
+    def parts() -> Iterator[tuple[Float, Float]]:
+        return rows.parts(*units)
+
+    if isinstance(certificate.posterior, Exact):
+        (X, y), *others = parts()
+        if others:
+            raise ValueError(
+                "posterior: expected a sparse one for rows that are read by partitions, got the exact GP posterior, "
+                "which needs all rows in memory"
+            )
+        kl, law = verified.full_law(kernel, X, y, certificate.posterior.noise)
+        return kl, enclosed_sum(loss, y, *_numbers(law))
+    q = _sparse(certificate.posterior, kernel, parts)
+    total: Any = 0
+    for X, y in parts():
+        sums = enclosed_sum(loss, y, *_numbers(q.latent(X)))
+        with at_bits(BITS):
+            total = sums + total
+    return q.kl, total
+
+
+def _numbers(law: verified.Latent) -> tuple[Any, ...]:
+    return law.mean, law.variance, law.mean_error, law.variance_error
+
+
+def _sparse(posterior: Posterior, kernel: EnclosedKernel, parts: verified.Parts) -> verified.SparseLaw:
+    if isinstance(posterior, Sparse):
+        jitter = float(posterior.jitter)
+        return verified.collapsed_law(kernel, parts, posterior.Z, posterior.noise, posterior.power, jitter)
+    if isinstance(posterior, Free):
+        return verified.free_law(kernel, posterior.Z, posterior.mean, posterior.cov, float(posterior.jitter))
+    if isinstance(posterior, Whitened):
+        return verified.whitened_law(kernel, posterior.Z, posterior.mean, posterior.factor, float(posterior.jitter))
+    raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
+
+
+def lines(certificate: Statement, rows: Raw) -> tuple[list[Line], Proved | None]:
+    """The lines of a report that say what is proved, and the numbers; a refusal is a line that failed."""
+    try:
+        proved = prove(certificate, rows)
+    except ValueError as error:
+        return [Line("proof", "failed", f"R_S and KL cannot be proved: {error}")], None
+    findings = [
+        _number("kl proof", "KL(Q‖P)", certificate.kl, proved.kl_below, proved.kl),
+        _number("risk proof", "R_S", certificate.risk, proved.risk_below, proved.risk),
+    ]
+    text = (
+        f"R(Q) ≤ {proved.bound!r} is proved in {proved.seconds:.3g} s, given the declarations: the bound moves by "
+        f"{proved.moved:+.2g}"
+    )
+    if proved.moved <= 0.0:
+        findings.append(Line("proof", "confirmed", f"{text}, and the stated one holds."))
+    else:
+        findings.append(Line("proof", "failed", f"{text}, so that the stated one is not proved."))
+    return findings, proved
+
+
+def _number(name: str, title: str, stated: float, lower: float, upper: float) -> Line:
+    """Where a stated number stands: it fails if it is proved to be too small."""
+    text = f"{title} is between {lower!r} and {upper!r}, proved; stated {stated!r}"
+    if stated < lower:
+        return Line(name, "failed", f"{text}, which is too small.")
+    return Line(name, "confirmed", f"{text}.")
