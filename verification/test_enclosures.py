@@ -16,7 +16,7 @@ from observer import Observer
 
 import gpbounds
 from gpbounds.enclosures import scalars, theorems, traces
-from gpbounds.enclosures.spectra import laws
+from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.rates.corollaries import matern_corollary, smooth_corollary

@@ -14,7 +14,7 @@ from observer import Observer
 import gpbounds
 from gpbounds.enclosures import traces
 from gpbounds.enclosures.finite_rank import FiniteRank
-from gpbounds.enclosures.spectra import laws
+from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
 from gpbounds.reference.kdpp import expected_trace

@@ -11,13 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.enclosures.eigenvalues import Eigenvalues
-from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
-from gpbounds.kernels.base import OnColumns, Product
 from gpbounds.rigor import exact
-from gpbounds.spectra import independent_factors, summands
 from gpbounds.spectra.lower_sets import edges
-from gpbounds.spectra.monomials import expansion
 from gpbounds.spectra.product import smallest_sums
 
 LARGEST = 2**17
@@ -175,90 +170,3 @@ def _principal_variances(cov: tuple[tuple[float, ...], ...], units: tuple[float,
         for row, a in zip(cov, units, strict=True)
     ]
     return sorted((value.real for value in acb_mat(scaled).eig(multiple=True)), key=float, reverse=True)
-
-
-KNOWN = (
-    "squared exponential kernels under Gaussian inputs, also correlated ones, and on boxes; Matérn-½ kernels on "
-    "intervals; constant, linear and polynomial kernels; products on different, independent columns and sums of these"
-)
-
-
-def laws(kernel: Kernel, inputs: InputLaw) -> Eigenvalues:
-    """The eigenvalues of a kernel under a law of inputs, in balls.
-
-    Raises
-    ------
-    ValueError
-        for a pair whose eigenvalues are not known in closed form.
-
-    >>> laws(SquaredExponential(2.0, 0.5), Gaussian(dim=2))
-    Laws(variance=2.0, lengthscales=(0.5, 0.5), stds=(1.0, 1.0))
-    """
-    if isinstance(inputs, Gaussian | Uniform) and (known := _known(kernel, inputs)) is not None:
-        return known
-    raise ValueError(
-        f"rigor: expected 'float' for this pair of kernel and inputs; 'arb' encloses {KNOWN}; got "
-        f"{type(kernel).__name__} and {inputs!r}"
-    )
-
-
-def _known(kernel: Kernel, inputs: Gaussian | Uniform) -> Eigenvalues | None:
-    from gpbounds.enclosures.finite_rank import FiniteRank
-    from gpbounds.enclosures.joined import Sums
-
-    if isinstance(kernel, OnColumns):
-        return _known(kernel.kernel, inputs.marginal(kernel.columns))
-    if (weights := expansion(kernel, tuple(range(inputs.dim)))) is not None:
-        bounded = kernel.max_variance if isinstance(kernel, Constant) else None
-        singular = isinstance(inputs, Gaussian) and inputs.slack > 0.0
-        return None if singular else FiniteRank(weights, inputs, bounded)
-    if isinstance(kernel, Sum):
-        parts = [_known(part, inputs) for part in summands(kernel)]
-        return None if None in parts else Sums([part for part in parts if part is not None], inputs.dim)
-    if isinstance(kernel, Product):
-        return _product(kernel, inputs)
-    if isinstance(kernel, SquaredExponential):
-        return _squared_exponential(kernel, inputs)
-    if isinstance(kernel, Matern) and kernel.nu == 0.5 and isinstance(inputs, Uniform) and inputs.dim == 1:
-        from gpbounds.enclosures.matern_half import MaternHalf
-
-        (ell,), (low,), (high,) = (_floats(x, 1) for x in (kernel.lengthscales(1), inputs.low, inputs.high))
-        return MaternHalf(kernel.variance, ell, low, high)
-    return None
-
-
-def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Eigenvalues | None:
-    lengthscales = tuple(kernel.lengthscales(inputs.dim).tolist())
-    if isinstance(inputs, Uniform):
-        from gpbounds.enclosures.dominated import Dominated
-
-        return Dominated(
-            kernel.variance, lengthscales, _floats(inputs.low, inputs.dim), _floats(inputs.high, inputs.dim)
-        )
-    if not inputs.correlated:
-        return Laws(kernel.variance, lengthscales, tuple(inputs.stds.tolist()))
-    if inputs.slack > 0.0:
-        return None
-    cov = np.asarray(inputs.cov)
-    values = np.linalg.eigvalsh(cov / np.outer(lengthscales, lengthscales))[::-1]
-    near = tuple(np.sqrt(np.maximum(values, 1e-300)).tolist())
-    return Rotated(kernel.variance, (1.0,) * inputs.dim, near, lengthscales, tuple(map(tuple, cov.tolist())))
-
-
-def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
-    from gpbounds.enclosures.joined import Products
-
-    parts = independent_factors(kernel, inputs, split=False)
-    if parts is None:
-        return None
-    scale, factors = parts
-    if all(isinstance(factor, SquaredExponential) for _, factor in factors) and isinstance(inputs, Uniform):
-        return None
-    found = [_known(factor, inputs.marginal(columns)) for columns, factor in factors]
-    if any(part is None or part.note for part in found):  # upper bounds of eigenvalues leave no trace to subtract from
-        return None
-    return Products([part for part in found if part is not None], scale, inputs.dim)
-
-
-def _floats(values: Any, dim: int) -> tuple[float, ...]:
-    return tuple(np.broadcast_to(np.asarray(values, dtype=np.float64), (dim,)).tolist())

@@ -11,9 +11,10 @@ from gpbounds.kdpp.expectations import annealed_trace, expected_esp, expected_tr
 from gpbounds.kdpp.from_kernel import Sample, sample_kernel
 from gpbounds.kdpp.leverage import ridge_leverage
 from gpbounds.kdpp.low_rank import sample_factor
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.other_laws import uniform_residual
 from gpbounds.kdpp.record import Selection
-from gpbounds.kdpp.residual import ExpectedResidual, expected_residual, loewner
+from gpbounds.kdpp.residual import expected_residual, loewner
 from gpbounds.kdpp.rpcholesky import rpcholesky, rpcholesky_residual
 from gpbounds.kdpp.sampling import sample, sample_eigen
 from gpbounds.kdpp.selection import greedy, residual_trace

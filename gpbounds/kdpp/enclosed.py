@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.enclosures import kdpp as enclosures
-from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.rigor import MOST_BITS, above, at_bits, below, enclosed_each, exact, outer, rounded
 
 

@@ -15,7 +15,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.enclosures import truncation as enclosures
 from gpbounds.enclosures.eigenvalues import Eigenvalues
-from gpbounds.enclosures.spectra import laws
+from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank import deviations

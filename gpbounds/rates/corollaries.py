@@ -10,7 +10,8 @@ from typing import Any
 from gpbounds import validation
 from gpbounds.bound import Bound
 from gpbounds.enclosures import corollaries as enclosures
-from gpbounds.enclosures.spectra import Laws, laws
+from gpbounds.enclosures.known import laws
+from gpbounds.enclosures.spectra import Laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term

@@ -13,7 +13,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.enclosures import theorems, traces
 from gpbounds.enclosures.eigenvalues import Eigenvalues
-from gpbounds.enclosures.spectra import laws
+from gpbounds.enclosures.known import laws
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.expected_trace import GivenData, best_truncation

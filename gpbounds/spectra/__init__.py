@@ -126,6 +126,7 @@ def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
 
 
 def summands(kernel: Kernel) -> Iterator[Kernel]:
+    """The summands of a sum of kernels, also of sums in it."""
     if isinstance(kernel, Sum):
         yield from summands(kernel.k1)
         yield from summands(kernel.k2)

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from gpbounds import validation
 from gpbounds.bound import Bound
-from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.rates import forms
 from gpbounds.rates.draws.prior import PEAK, SHARES
 from gpbounds.rates.draws.sentences import DRAWN, FIXED_BEFORE, FROM_PRIOR, checked_draws, record, share

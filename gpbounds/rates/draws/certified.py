@@ -6,7 +6,8 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
-from gpbounds.kdpp.residual import ExpectedResidual, expected_residual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
+from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.rounding import entry_errors

@@ -12,7 +12,8 @@ import numpy as np
 from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.kdpp.residual import ExpectedResidual, residual_between
+from gpbounds.kdpp.mean_residual import ExpectedResidual
+from gpbounds.kdpp.residual import residual_between
 from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit

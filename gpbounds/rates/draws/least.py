@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.bound import Bound
-from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.rates import forms
 from gpbounds.rates.draws.one import one_draw
 from gpbounds.rates.draws.orders import of_order

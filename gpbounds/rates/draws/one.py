@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.bound import Bound
-from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.numerics.scalars import trace_term
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record

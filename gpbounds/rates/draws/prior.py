@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.numerics import gaussian_forms
 from gpbounds.rates.draws.given import MeanResidual
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record, share

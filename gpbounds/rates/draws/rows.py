@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, host, is_cupy
-from gpbounds.kdpp.residual import ExpectedResidual, expected_residual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
+from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual
 from gpbounds.kdpp.streamed_tilt import tilted_traces
 from gpbounds.kernels import Kernel

@@ -11,7 +11,7 @@ from gpbounds import validation
 from gpbounds.arrays import EPS
 from gpbounds.bound import Bound
 from gpbounds.kdpp.expectations import expected_trace, log_expected_determinant
-from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.rates.draws.sentences import DRAWN
 from gpbounds.statements import UP, upper_bound
 
