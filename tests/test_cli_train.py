@@ -12,6 +12,7 @@ import pytest
 import fitting
 from fitting import metrics
 from fitting.training.watch import Watch
+from gpbounds import kernels
 from gpbounds.cli import examples, held_out, main, models
 from gpbounds.likelihoods import Gaussian, Poisson
 from gpbounds.plotting import Intervals, Probabilities, labels_page, targets_page
@@ -20,6 +21,7 @@ from tests.test_cli_certify_train import drawn
 N = 120
 QUICK = ("--max-iter", 15)
 SPARSE = (*QUICK, "--inducing", 10)
+KERNELS = {"matern32": kernels.Matern, "linear": kernels.Linear, "rq": kernels.RationalQuadratic}
 COUNTS = ("--model", "variational", "--likelihood", "poisson")
 
 
@@ -87,6 +89,8 @@ def undrawn(monkeypatch):
         ("lowrank", (*QUICK, "--rank", 20, "--features", "leverage")),
         ("lowrank", (*QUICK, "--rank", 15, "--features", "mercer", "--order", "best")),
         ("lowrank", (*QUICK, "--rank", 20, "--kernel", "matern32", "--dim", 1)),
+        ("exact", (*QUICK, "--kernel", "linear+rq")),
+        ("sparse-pac", (*SPARSE, "--kernel", "linear+matern32")),
         ("variational", (*SPARSE, "--likelihood", "student-t")),
         ("variational", (*SPARSE, "--objective", "square-loss", "--beta", 0.1)),
         ("variational", (*SPARSE, "--optimizer", "natgrad", "--batch-size", 40)),
@@ -120,7 +124,10 @@ def test_real_targets(capsys, folder, tmp_path, monkeypatch, model, words):
     assert (tmp_path / "new" / "predictions.png").read_bytes().startswith(b"\x89PNG")
     assert ("certify train" in " ".join(record["notes"])) == ("pac" in model)
     if "--kernel" in words:
-        assert record["kernel"]["nu"] == 1.5
+        names = words[words.index("--kernel") + 1].split("+")
+        kernel = loaded.kernel_
+        parts = [kernel.k1, kernel.k2] if len(names) == 2 else [kernel]
+        assert [type(part) for part in parts] == [KERNELS[name] for name in names]
 
 
 def test_a_model_trained_by_iterations_comes_with_an_interval(capsys, folder, tmp_path, undrawn):

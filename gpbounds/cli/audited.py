@@ -19,6 +19,7 @@ from gpbounds.audit.limits import Limit
 from gpbounds.cli import examples, models, output
 from gpbounds.cli.data import column_names
 from gpbounds.cli.examples import Examples
+from gpbounds.cli.families import SQUARED_EXPONENTIAL
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.problem import describe_kernel
 from gpbounds.cli.steps import Steps
@@ -82,9 +83,8 @@ def case(args: argparse.Namespace) -> Case:
         numbers = _split(table, args.held_out, args.seed)
         chosen = {"n_inducing": DEFAULT_INDUCING if args.inducing is None else args.inducing}
         train, held = (_part(table, part) for part in numbers)
-        model = models.fitted(
-            "sparse", {**chosen, "random_state": args.seed}, train, np.inf, progress=sys.stderr.isatty()
-        )
+        settings = {**chosen, "random_state": args.seed}
+        model = models.fitted("sparse", settings, train, SQUARED_EXPONENTIAL, progress=sys.stderr.isatty())
         if any(run.status == "interrupted" for run in model.runs_):
             raise KeyboardInterrupt  # nobody asked about a model that is trained in part
         notes: tuple[str, ...] = (

@@ -149,7 +149,7 @@ def add_train(actions: Any) -> None:
         "--kernel",
         metavar="NAME",
         type=families.family,
-        default=families.family("se"),
+        default=families.SQUARED_EXPONENTIAL,
         help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
         "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )

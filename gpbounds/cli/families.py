@@ -78,3 +78,6 @@ def _part(name: str) -> Callable[[Scale], Kernel]:
             f"expected {NAMES} with a DEGREE up to 20, or several joined by +, got {name!r}"
         ) from None
     return lambda s: stationary(nu, s.square, s.lengths)
+
+
+SQUARED_EXPONENTIAL = family("se")

@@ -14,8 +14,9 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.cli.examples import Examples
+from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
 from gpbounds.cli.options import UsageError
-from gpbounds.kernels.plain import stationary
+from gpbounds.kernels import Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
 from gpbounds.pacbayes import Scaling
 
@@ -153,8 +154,8 @@ def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def fitted(model: str, arguments: Mapping[str, Any], train: Examples, nu: float, progress: bool = False) -> Any:
-    """The estimator, fitted to the rows ``train``.
+def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Family, progress: bool = False) -> Any:
+    """The estimator with a kernel of this family, fitted to the rows ``train``.
 
     Every input has its own lengthscale, whose start is in standard deviations of the input, so that the units of the
     columns do not matter.  Real targets are standardised, and predictions are in the units of the file.
@@ -171,8 +172,9 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, nu: float,
     from fitting import estimators
 
     chosen = dict(arguments)
-    if math.isfinite(nu):
-        chosen |= {"kernel": stationary(nu, 1.0, np.ones(chosen.get("dim", train.D))), "start": "evidence"}
+    if family.text != SQUARED_EXPONENTIAL.text:  # with which the estimators start if no kernel is passed
+        kernel = family.at(1.0, _widths(model, chosen.get("dim"), train), shared=False)
+        chosen |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
     if model in CERTIFIED:
         chosen |= {"scaling": own_scaling(train), "nonrigorous": True}
     elif model != "classifier" and not str(chosen.get("likelihood", "")).startswith("poisson"):
@@ -184,6 +186,15 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, nu: float,
             return estimator.fit(train.X, train.y)
     except ValueError as error:
         raise ValueError(in_words_of_the_shell(str(error), model)) from error
+
+
+def _widths(model: str, dim: int | None, train: Examples) -> Float:
+    """√D standard deviations of each input of the kernel, in the units in which the model sees it."""
+    if dim is not None or model in CERTIFIED:
+        count = train.D if dim is None else dim
+        return np.full(count, math.sqrt(count))
+    stds = train.X.std(axis=0)
+    return math.sqrt(train.D) * np.where(stds > 0.0, stds, 1.0)
 
 
 def saved(path: Path) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
-from gpbounds.cli import options, output
+from gpbounds.cli import families, options, output
 from gpbounds.cli.steps import leave
 
 EPILOG = """\
@@ -77,9 +76,10 @@ def _add_model(group: Any) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
-        type=options.kernel_family,
-        default=math.inf,
-        help="se (default), matern12, matern32 or matern52, with a lengthscale for each input",
+        type=families.family,
+        default=families.SQUARED_EXPONENTIAL,
+        help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
+        "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )
     group.add_argument(
         "--mean",

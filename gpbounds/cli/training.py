@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.cli.families import Family
-from gpbounds.cli.families import family as named
+from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.table import Table
 from gpbounds.kernels import Kernel, Stationary
@@ -65,7 +64,7 @@ def train(
     epsilon: Sequence[float],
     delta: float,
     grid: tuple[float, float, int],
-    family: Family | None = None,
+    family: Family = SQUARED_EXPONENTIAL,
     shared: bool = False,
     method: str | None = None,
     inducing: int | None = None,
@@ -87,7 +86,7 @@ def train(
         raise UsageError(
             "--inducing is an option of --method fitc, vfe or free; the full posterior has no inducing points"
         )
-    kernel, axes = start(rows, family or named("se"), grid, shared)
+    kernel, axes = start(rows, family, grid, shared)
     # The command line is an application above both packages: besides this file only hyperparameters.py imports
     # fitting, and a test (tests/test_package.py) keeps it so.
     from sklearn.exceptions import ConvergenceWarning
