@@ -35,6 +35,15 @@ def exp_up(log_value: Any) -> Any:
     return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
 
 
+def enlargement(roundings: Any) -> Any:
+    """The factor that enlarges an upper bound with a relative error of at most ``roundings``·2^-53: 1 + 1e-11 or more.
+
+    >>> bool(enlargement(1000.0) == UP), bool(enlargement(2.0**20) == 1.0 + 2.0**-33)
+    (True, True)
+    """
+    return np.maximum(UP, 1.0 + roundings * 2.0**-53)
+
+
 def normal_or_zero(value: Any, positive: Any) -> Any:
     """``value`` where ``positive``, raised to the least normal double if it is smaller; 0 elsewhere."""
     return np.where(positive, np.maximum(value, SMALLEST), 0.0)

@@ -13,6 +13,7 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
+from gpbounds.rates import rounding
 from gpbounds.rates.population import PopulationTrace
 from gpbounds.spectra import Spectrum, data_spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.empirical import DataSpectrum
@@ -63,6 +64,13 @@ class TraceLaw(ABC):
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         """(M+1) times the tail at M, as printed; the tail is taken at ``tail_at`` <= M if it is passed."""
 
+    @abstractmethod
+    def roundings(self, N: Float, M: Float) -> Float:
+        """c: `rate` from t as computed errs by at most c·2^-53 of itself (N-rate-rounding); 0 where this is measured.
+
+        To be called after t was computed.
+        """
+
 
 class APriori(TraceLaw):
     """X iid from a law with a known spectrum: N·R(μ) (N-pop), or N·tail(k) (R-samp) in R-lem3 where that is less."""
@@ -89,6 +97,9 @@ class APriori(TraceLaw):
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         log_tail = self.spectrum.log_tail(M if tail_at is None else tail_at)
         return exp_up(np.log(M + 1.0) + np.log(N) + log_tail)
+
+    def roundings(self, N: Float, M: Float) -> Float:
+        return np.maximum(rounding.before_data(self.population.law, M), rounding.before_data(self.spectrum, M))
 
 
 class GivenData(TraceLaw):
@@ -128,6 +139,9 @@ class GivenData(TraceLaw):
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         self._check(N)
         return np.exp(np.log(M + 1.0) + np.log(N) + self.spectrum.log_tail(M if tail_at is None else tail_at))
+
+    def roundings(self, N: Float, M: Float) -> Float:
+        return rounding.given_eigenvalues(N, M)
 
 
 def trace_law(kernel: Kernel, inputs: InputLaw, *, proved: bool = False) -> TraceLaw:

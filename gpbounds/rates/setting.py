@@ -18,7 +18,7 @@ from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.enclosed import BeforeData, EnclosedRate, GivenRows
 from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
 from gpbounds.rigor import RIGOR
-from gpbounds.statements import UP, normal_or_zero, upper_bound
+from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")
@@ -135,7 +135,7 @@ class Setting:
             value = np.minimum(terms["markov"], terms["tail"])
         else:
             value = terms["determinant"] + terms["quadratic"]
-        scale: Any = UP
+        scale: Any = enlargement(self.law.roundings(N, M))
         if self.direction == "p||q":
             odds = self.alpha / (1.0 - self.alpha)
             scale = scale * np.maximum(odds, 1.0 / odds)

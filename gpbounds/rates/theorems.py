@@ -129,9 +129,11 @@ def rate(
         exact matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at
         which its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
         eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
-        where M falls by as much.  "float" enlarges the value by 1e-11, an allowance that exceeds the rounding
-        errors of its computation, as measured against the balls; the page "What certified means" of the documentation
-        compares the two.
+        where M falls by as much.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is
+        more.  For one draw with squared exponential kernels under Gaussian inputs, and for what is computed from the
+        eigenvalues of given rows, c is a proved count of the roundings (N-rate-rounding; for ½ < α < 1 and y from the
+        prior it supposes a measured error); elsewhere 1e-11 exceeds the rounding errors as measured.  The page "What
+        certified means" of the documentation says what is left to belief.
 
     Returns
     -------

@@ -65,10 +65,15 @@ class ProductSpectrum(Spectrum):
     note = "The eigenvalues are exact (squared exponential kernel, Gaussian inputs), taken in best-first order."
 
     def __init__(self, kernel: SquaredExponential, inputs: Gaussian) -> None:
-        self.trace = kernel.variance
+        self.trace, self.dim = kernel.variance, inputs.dim
         self._steps = -log_ratio(kernel.lengthscales(inputs.dim), independent_stds(inputs))
         self._log_terms = np.empty(0)
         self._log_tails = np.zeros(1)
+
+    @property
+    def ordered(self) -> int:
+        """The number of eigenvalues that have been ordered and added so far."""
+        return self._log_terms.size
 
     def _order(self, count: int) -> None:
         if count > LARGEST_ORDER:
