@@ -100,7 +100,7 @@ def _members(file: Any) -> dict[str, Any]:
 
 
 def _array(data: bytes, name: str) -> Any:
-    found = header(io.BytesIO(data), len(data), f"its member {name[:60]!r}", "biufcSU")
-    count, order = math.prod(found.shape), "F" if found.fortran else "C"
-    flat = np.frombuffer(data, found.dtype, count, found.offset)
-    return flat.astype(found.dtype.newbyteorder("=")).reshape(found.shape, order=order)  # type: ignore[call-overload]
+    stated = header(io.BytesIO(data), len(data), f"its member {name[:60]!r}", "biufcSU")
+    count, order = math.prod(stated.shape), "F" if stated.fortran else "C"
+    flat = np.frombuffer(data, stated.dtype, count, stated.offset)
+    return flat.astype(stated.dtype.newbyteorder("=")).reshape(stated.shape, order=order)  # type: ignore[call-overload]

@@ -94,8 +94,8 @@ def mapped(path: str | os.PathLike[str]) -> np.memmap[Any, Any]:
     """
     name = os.fspath(path)
     with open(path, "rb") as file:
-        found = header(file, os.fstat(file.fileno()).st_size, name)
-    if not math.prod(found.shape):
-        raise ValueError(f"{name}: expected at least one number, got shape {found.shape}")
-    order: Any = "F" if found.fortran else "C"
-    return np.memmap(path, dtype=found.dtype, mode="r", shape=found.shape, order=order, offset=found.offset)
+        stated = header(file, os.fstat(file.fileno()).st_size, name)
+    if not math.prod(stated.shape):
+        raise ValueError(f"{name}: expected at least one number, got shape {stated.shape}")
+    order: Any = "F" if stated.fortran else "C"
+    return np.memmap(path, dtype=stated.dtype, mode="r", shape=stated.shape, order=order, offset=stated.offset)

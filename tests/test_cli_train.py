@@ -236,7 +236,7 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Watch, "step", interrupted)
     status, out, _ = ask(capsys, folder / "real.csv", *SPARSE, "--out", tmp_path)
-    assert status == 0
+    assert status == 130
     assert "Interrupted after 4 iterations; the best point so far is kept." in " ".join(out.split())
     assert fitting.load(tmp_path / "model.npz").n_iter_ == 4
 

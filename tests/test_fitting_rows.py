@@ -77,7 +77,7 @@ def test_a_sum_of_records_changes_none_of_them() -> None:
     expected = records[0] + records[1] + records[2] + records[3]
     for name in ("G", "b", "penalty"):
         np.testing.assert_array_equal(getattr(total, name), getattr(expected, name))
-    nested = [Adjoints(1.0, Pulled(np.full(2, i), np.full((3, 1), i)), 0.0, 2.0) for i in range(3)]
+    nested = [Adjoints(1.0, Pulled(np.full(2, i), np.full((3, 1), i)), 0.0, 2.0, 0.0) for i in range(3)]
     pulled = summed(nested).pulled
     assert (pulled.kernel.tolist(), pulled.Z.tolist(), pulled.weights) == ([3.0, 3.0], [[3.0]] * 3, 0.0)
     assert [each.pulled.kernel.tolist() for each in nested] == [[i, i] for i in range(3)]

@@ -414,10 +414,10 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @forks
 @pytest.mark.parametrize("reader", ["tables: CSV", "of other libraries", ".npy"])
 def test_a_sample_of_changed_files_is_refused_or_read_rightly(reader):
-    found = fuzz("--files", "600", "--readers", reader)
-    assert found["faults"] == []
-    outcomes = next(iter(found["by reader"].values()))
-    assert found["files"] == 600
+    counts = fuzz("--files", "600", "--readers", reader)
+    assert counts["faults"] == []
+    outcomes = next(iter(counts["by reader"].values()))
+    assert counts["files"] == 600
     assert outcomes["refused"] > 300
     assert outcomes["accepted, states something else"] > 5  # a reader that refuses everything is none
 
@@ -425,9 +425,9 @@ def test_a_sample_of_changed_files_is_refused_or_read_rightly(reader):
 @pytest.mark.slow
 @forks
 def test_a_larger_sample_of_changed_files_for_all_readers():
-    found = fuzz("--files", "6000", "--seed", "1")
-    assert found["faults"] == []
-    assert len(found["by reader"]) >= 10
+    counts = fuzz("--files", "6000", "--seed", "1")
+    assert counts["faults"] == []
+    assert len(counts["by reader"]) >= 10
 
 
 def test_the_watcher_sees_what_a_hostile_file_does(tmp_path):

@@ -106,7 +106,7 @@ def test_near_the_numerical_rank_an_exact_sample_says_that_rounding_decides():
     rounding = [kdpp.sample_kernel(kernel, X, M, 0).rounding for M in range(1, rank + 1)]
     assert rounding[4] < 1e-8
     assert rounding[-1] > 0.5
-    assert (np.diff(rounding) > 0).all()
+    assert (np.diff(rounding)[np.array(rounding[:-1]) < 1.0] > 0).all()  # a total variation is at most 1
 
 
 def test_five_thousand_points_in_eight_dimensions_by_the_walk():

@@ -39,17 +39,17 @@ def kills(*words):
 @forks
 @pytest.mark.parametrize("job", ["ExactGP, L-BFGS", "save imported"])
 def test_a_few_kills_leave_no_fault(job):
-    found, errors = kills("--kills", "3", "--jobs", job)
-    assert found["faults"] == 0, errors
-    assert found["kills"] == 3
+    counts, errors = kills("--kills", "3", "--jobs", job)
+    assert counts["faults"] == 0, errors
+    assert counts["kills"] == 3
 
 
 @pytest.mark.slow
 @forks
 def test_kills_of_all_work_leave_no_fault():
-    found, errors = kills("--kills", "42", "--seed", "1")
-    assert found["faults"] == 0, errors
-    assert len(found["by work"]) >= 12
+    counts, errors = kills("--kills", "42", "--seed", "1")
+    assert counts["faults"] == 0, errors
+    assert len(counts["by work"]) >= 12
 
 
 def bowl(x):

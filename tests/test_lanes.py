@@ -140,14 +140,14 @@ def test_work_does_not_wait_for_a_lane_that_the_system_has_not_begun(monkeypatch
 
 
 def test_small_work_has_one_lane_and_more_of_it_beside_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Load()
-    monkeypatch.setattr(parallel, "_load", found)
+    measured = Load()
+    monkeypatch.setattr(parallel, "_load", measured)
     monkeypatch.setattr(parallel, "QUIET", 1e8)
     monkeypatch.setattr(parallel, "BUSY", 1e9)
     with threadpool_limits(2, "blas"):
         assert [workers(8, flops) for flops in (9e7, 1e8, 9e8, 1e9)] == [1, 2, 2, 2]
-        found.note(0.02, 0.01)
-        found.note(0.02, 0.01)
+        measured.note(0.02, 0.01)
+        measured.note(0.02, 0.01)
         assert [workers(8, flops) for flops in (9e7, 1e8, 9e8, 1e9)] == [1, 1, 1, 2]
         chosen: set[int] = set()
         share(8, lambda task, worker: chosen.add(worker), flops=9e8)
@@ -156,12 +156,12 @@ def test_small_work_has_one_lane_and_more_of_it_beside_other_processes(monkeypat
 
 def test_lanes_notice_that_they_do_not_have_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that sleeps works without a processor, one that computes with it."""
-    found = Load()
-    monkeypatch.setattr(parallel, "_load", found)
+    measured = Load()
+    monkeypatch.setattr(parallel, "_load", measured)
     with threadpool_limits(2, "blas"):
         for _ in range(3):
             share(4, lambda task, worker: time.sleep(0.005))
-    assert found.others()
+    assert measured.others()
 
 
 def test_a_finding_of_other_processes_holds_for_a_while_and_one_alone_says_nothing(
@@ -169,23 +169,23 @@ def test_a_finding_of_other_processes_holds_for_a_while_and_one_alone_says_nothi
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(load.time, "monotonic", lambda: now[0])
-    found = Load()
-    assert not found.others()
-    found.note(0.02, 0.011)
-    assert not found.others()
-    found.note(0.001, 0.0)  # too short
-    assert not found.others()
-    found.note(0.02, 0.011)
-    assert found.others()
+    measured = Load()
+    assert not measured.others()
+    measured.note(0.02, 0.011)
+    assert not measured.others()
+    measured.note(0.001, 0.0)  # too short
+    assert not measured.others()
+    measured.note(0.02, 0.011)
+    assert measured.others()
     now[0] += 0.9 * load.HOLDS
-    assert found.others()
+    assert measured.others()
     now[0] += 0.2 * load.HOLDS
-    assert not found.others()
-    found.note(0.02, 0.011)  # the next try finds them at once
-    assert found.others()
-    found.note(0.02, 0.02)
-    found.note(0.02, 0.02)
-    assert not found.others()
+    assert not measured.others()
+    measured.note(0.02, 0.011)  # the next try finds them at once
+    assert measured.others()
+    measured.note(0.02, 0.02)
+    measured.note(0.02, 0.02)
+    assert not measured.others()
 
 
 def test_callers_that_end_in_another_order_leave_blas_as_it_was() -> None:

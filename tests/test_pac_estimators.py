@@ -17,7 +17,6 @@ import fitting
 from fitting import PACGP, SparseGP, SparsePACGP, certify, load
 from fitting.bounds import RiskBound
 from gpbounds import Matern, SquaredExponential
-from gpbounds.kernels import Linear
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
@@ -482,7 +481,6 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (PACGP(grid="fine"), "grid: expected a gpbounds.pacbayes.HyperGrid or None"),
         (PACGP(grid=HyperGrid.shared()), "grid: expected the names variance, lengthscale_1, lengthscale_2"),
         (PACGP(kernel=SquaredExponential(1.0, 1e4)), "kernel: expected lengthscale in the grid"),
-        (PACGP(kernel=ISO + Linear()), "kernel: expected a SquaredExponential, Matern, RationalQuadratic"),
         (PACGP(kernel=Matern(1.7)), "kernel: expected a half-integer"),
         (PACGP(kernel="rbf"), "kernel: expected a gpbounds kernel or None"),
         (PACGP(scaling="standardised"), "scaling: expected 'as given'"),

@@ -73,8 +73,8 @@ def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
             size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
             watching.begin()
-            found = tally(reader, numbers, seed)
-            add(results, reader, numbers, dict(found.outcomes), found.faults)
+            counted = tally(reader, numbers, seed)
+            add(results, reader, numbers, dict(counted.outcomes), counted.faults)
             status = 0
         finally:
             os._exit(status)

@@ -279,7 +279,9 @@ def test_corollaries_are_rounded_outwards(
 def test_pairs_without_balls_are_refused() -> None:
     with pytest.raises(ValueError, match="rigor: expected 'float' for this pair of kernel and inputs"):
         gpbounds.rate(gpbounds.Matern(1.5), 100, 10, 1.0, inputs=gpbounds.Uniform(), rigor="arb")
-    with pytest.raises(ValueError, match="rigor: expected 'float' with y, draws or simulate"):
+    with pytest.raises(
+        ValueError, match="rigor: expected 'float' with simulate, and with y or draws for inputs to come"
+    ):
         gpbounds.rate(SquaredExponential(), 100, 10, 1.0, draws=10, rigor="arb")
     with pytest.raises(ValueError, match="rigor"):
         gpbounds.inducing_points(SquaredExponential(), 100, 1.0, target=0.1, rigor="ball")

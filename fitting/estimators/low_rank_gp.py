@@ -182,7 +182,7 @@ device, progress, checkpoint : as in `ExactGP`
         if self._named:
             inputs = self._projected(X, Y)
             given = super()._given(inputs, Y)
-            given.kernel.diag(inputs[:1])  # a kernel of another dimension is an error
+            given.kernel.diag(inputs[np.arange(1)])  # a kernel of another dimension is an error
             return given
         kernel = self._of_object(Y)
         noise = 0.1 * mean_square(Y) if self.noise is None else float(positive("noise", self.noise))

@@ -130,11 +130,7 @@ def times_power(kernel: Kernel, exponent: int) -> Kernel:
 def pair_error(kernel: Kernel, dim: int) -> float:
     """A bound on the error of each entry of `pair_covariances` in ``dim`` dimensions, about 1e-30 times the variance.
 
-    Squared exponential and Matérn kernels: N-pairs.
-
-    Rational quadratic, shape a: t = s/(2a) errs by (c + 7)t, T = 1 + t by 6T more, log T by 14 log T + 52 (N-pairlog),
-    L = a log T by 18L, e^−L by 8L + 20, and the product with the variance by 18: e^−L[a(c + 7)t/T + 58a + 40L + 38].
-    As a(t/T)T^−a ≤ 1/e and Le^−L ≤ 1/e, k errs by v((c + 47)/e + 58a + 38).
+    Squared exponential and Matérn kernels: N-pairs.  Rational quadratic ones: N-pairlog.
 
     A sum of kernels adds the errors of its parts, and 6; a product multiplies each by the other's largest value, and
     adds 18.  Distances are cut at 1e4 lengthscales, where k and its value here are below 1e-290·v; `TINY` includes it.

@@ -58,9 +58,7 @@ def exp(t: Pair) -> Pair:
 def log(t: Pair) -> Pair:
     """log t for 1 ≤ t ≤ 1e290 as a pair, with an error of at most (14 log t + 52)u², u = 2⁻⁵³  (N-pairlog).
 
-    Proof.  l is the platform's log of t₁, of which nothing is believed.  q = t e^−l errs by (8l + 20) + 18 units of
-    u²q, and δ = q − 1 by 13 more, as q is near 1, which is checked: |δ| ≤ 1e-11.  log t = l + log q, log(1 + δ) = δ −
-    δ²/2 up to |δ|³/2 < 0.1u², and adding l errs by 6u²(l + |δ|).
+    One step from the platform's log, of which nothing is believed.
 
     Raises
     ------

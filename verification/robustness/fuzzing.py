@@ -52,7 +52,7 @@ def changed(reader: Reader, number: int, seed: int) -> tuple[bytes, bytes]:
 
 def tally(reader: Reader, numbers: range, seed: int) -> Tally:
     """Read files ``numbers`` in this process."""
-    found = Tally()
+    counts = Tally()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / f"file{reader.suffix}"
@@ -61,11 +61,11 @@ def tally(reader: Reader, numbers: range, seed: int) -> Tally:
             path.write_bytes(data)
             outcome, faults = one(reader, path, data, original)
             if number >= 0:
-                found.outcomes[outcome] += 1
-                found.faults += [(number, fault) for fault in faults]
+                counts.outcomes[outcome] += 1
+                counts.faults += [(number, fault) for fault in faults]
             elif not outcome.startswith(("accepted", "exit status 0")):
-                found.faults.append((number, f"the original: {outcome} {faults}"))
-    return found
+                counts.faults.append((number, f"the original: {outcome} {faults}"))
+    return counts
 
 
 def one(reader: Reader, path: Path, data: bytes, original: bytes) -> tuple[str, list[str]]:

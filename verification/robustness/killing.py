@@ -104,8 +104,8 @@ def kill(number: int, job: Job, of: Reference, seed: int) -> Kill:
         if again:
             faults.append(f"the run after it failed: {(Path(base) / 'errors').read_text(encoding='utf-8')[-2000:]}")
         else:
-            found = outcome(job, folder)
-            changed = [name for name in found if found[name] != of.outcome[name]]
+            reached = outcome(job, folder)
+            changed = [name for name in reached if reached[name] != of.outcome[name]]
             faults += [f"{name} differs from that of a run without a kill" for name in changed]
             faults += [f"{path.name} is left" for path in folder.rglob("*.part") if _name(path.name) in job.results]
     return Kill(number, job.name, job.kind, place, at, died, tuple(faults))

@@ -69,11 +69,11 @@ BYTES: tuple[Mutation, ...] = (some_bytes, cut, doubled, token)
 
 
 def _places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
+    places = [path] if path else []
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
-        found += _places(value, (*path, key))
-    return found
+        places += _places(value, (*path, key))
+    return places
 
 
 def mutated_tree(tree: Any, rng: np.random.Generator) -> Any:

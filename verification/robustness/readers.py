@@ -207,12 +207,12 @@ def judge_sealed(answer: Any, changed: bytes, original: bytes) -> str:
     rows = raw(*data())
     assert certificate.data == rows.fingerprint, "it is about other data"
     units = certificate.inputs, certificate.outputs
-    found = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
-    assert certificate.kl >= found.kl, "KL is too small"
-    assert certificate.risk >= found.risk, "R_S is too small"
+    recomputed = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
+    assert certificate.kl >= recomputed.kl, "KL is too small"
+    assert certificate.risk >= recomputed.risk, "R_S is too small"
     N, count = len(data()[1]), certificate.count
     with mp.workdps(40):
-        least = pacbayes.bound(found.risk, found.kl, N, certificate.delta, mp.log(count))
+        least = pacbayes.bound(recomputed.risk, recomputed.kl, N, certificate.delta, mp.log(count))
     assert certificate.bound >= float(least) * (1.0 - 1e-15), "the bound is too small"
     return "accepted with a new seal, and holds"
 
@@ -410,7 +410,7 @@ def readers() -> tuple[Reader, ...]:
         import pyarrow  # noqa: F401
     except ImportError:
         has_arrow = False
-    found = (
+    listed = (
         Reader("tables: CSV", ".csv", tables, mutations.TABLE, read_csv, judge_csv, 0.24),
         Reader("tables: .csv.gz", ".csv.gz", packed_tables, PACKED, read_csv, judge_gz, 0.06, unpacks=100),
         Reader("certificates", ".json", certificates, mutations.JSON, read_certificate, judge_certificate, 0.24),
@@ -432,4 +432,4 @@ def readers() -> tuple[Reader, ...]:
         ),
         Reader("gpbounds certify check", ".json", certificates, mutations.JSON, read_shell, judge_shell, 0.01),
     )
-    return found
+    return listed
