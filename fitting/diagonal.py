@@ -274,7 +274,7 @@ class _Reverse:
     def _common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
         xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
-        self.prior_mean += chunk.in_prior_mean(e / s2)
+        self.prior_mean += chunk.in_prior_mean(lambda: e / s2)
         C = product(chunk.V, lifted.turn, chunk.scratch("W"))
         self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K, chunk.V)
         if self.member.kept:
@@ -285,7 +285,7 @@ class _Reverse:
         a, s2 = self.member.power, self.member.noise
         c = self.member.precision(chunk.residual)
         self.fit += (c * squares).sum()
-        self.prior_mean += chunk.in_prior_mean(c[:, None] * e)
+        self.prior_mean += chunk.in_prior_mean(lambda: c[:, None] * e)
         shrunk = product(V, self.q.covariance, chunk.scratch("W"))  # SV
         reach = P * row_products(V, shrunk) + squares
         h = a * c * c * reach
