@@ -200,7 +200,7 @@ class _Reverse:
             self.fit += (half * half).sum() / self.member.noise
             if self.gradient:
                 beta = self._block(block, chunk.X[block.rows], V, e, cotangent[block.rows])
-                self.prior_mean += chunk.in_prior_mean(lambda beta=beta: beta, block.rows)
+                self.prior_mean += chunk.in_prior_mean(beta, block.rows)
         if self.gradient:
             self.outer += cotangent.T @ chunk.V
             self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)
@@ -215,7 +215,7 @@ class _Reverse:
                 arguments = residuals, chunk.X[rows], self.q, power, s2, cotangent[rows], self.pull
                 self.noise += cotangents(stack, *arguments)
                 beta = (stack.inverse.swapaxes(1, 2) @ half).reshape(-1, e.shape[1]) / s2
-                self.prior_mean += chunk.in_prior_mean(lambda beta=beta: beta, rows)
+                self.prior_mean += chunk.in_prior_mean(beta, rows)
         if self.gradient:
             accumulate(self.outer, cotangent.T, chunk.V)
             self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)

@@ -231,7 +231,7 @@ class _Losses:
         self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
         if self.gradient:
             accumulate(self.mean, chunk.V.T, expected.in_mean)
-            self.prior_mean += chunk.in_prior_mean(lambda: expected.in_mean)
+            self.prior_mean += chunk.in_prior_mean(expected.in_mean)
             self.gram.add(chunk.V, expected.in_variance, chunk.scratch("S"))
 
     def statistics(self) -> LossSums:

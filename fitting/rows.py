@@ -67,15 +67,15 @@ class Chunk:
             self._results[name] = compute()
         return self._results[name]
 
-    def in_prior_mean(self, slopes: Callable[[], Array], rows: slice | None = None) -> Array | float:
+    def in_prior_mean(self, slopes: Array | Callable[[], Array], rows: slice | None = None) -> Array | float:
         """Derivatives in the coefficients of the prior mean, from those in its values at all rows or at some.
 
-        ``slopes`` is called only if the mean has coefficients to train.
+        Slopes that have to be computed come as a function, which is called only if the mean has coefficients to train.
         """
         mean = self._stream.prior_mean
         if mean is None or not mean.trained:
             return 0.0
-        return mean.pulled(self.X if rows is None else self.X[rows], slopes())
+        return mean.pulled(self.X if rows is None else self.X[rows], slopes() if callable(slopes) else slopes)
 
     def scratch(self, name: str) -> Array:
         """A buffer (n, M); the next chunk in the same worker uses the same memory."""
