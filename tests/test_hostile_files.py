@@ -23,6 +23,7 @@ from gpbounds.kernels import Constant
 from gpbounds.npy import mapped
 from gpbounds.renyi import Model
 from gpbounds.sources import source
+from tests.scripts import record
 
 ROOT = Path(__file__).parent.parent
 X = np.random.default_rng(0).uniform(-2.0, 2.0, (20, 2))
@@ -395,26 +396,13 @@ def test_a_parquet_file_takes_no_memory_that_its_size_does_not_justify(tmp_path)
 # A sample of changed files
 
 
-def fuzz(*words):
-    ran = subprocess.run(
-        [sys.executable, "verification/fuzz.py", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-    )
-    assert ran.stdout, ran.stderr
-    return json.loads(ran.stdout)
-
-
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @forks
 @pytest.mark.parametrize("reader", ["tables: CSV", "of other libraries", ".npy"])
 def test_a_sample_of_changed_files_is_refused_or_read_rightly(reader):
-    counts = fuzz("--files", "600", "--readers", reader)
+    counts, _ = record("fuzz.py", "--files", "600", "--readers", reader)
     assert counts["faults"] == []
     outcomes = next(iter(counts["by reader"].values()))
     assert counts["files"] == 600
@@ -425,7 +413,7 @@ def test_a_sample_of_changed_files_is_refused_or_read_rightly(reader):
 @pytest.mark.slow
 @forks
 def test_a_larger_sample_of_changed_files_for_all_readers():
-    counts = fuzz("--files", "6000", "--seed", "1")
+    counts, _ = record("fuzz.py", "--files", "6000", "--seed", "1")
     assert counts["faults"] == []
     assert len(counts["by reader"]) >= 10
 

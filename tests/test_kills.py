@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,29 +13,16 @@ import fitting
 from fitting.training import Session, train_adam, train_lbfgs
 from fitting.training.watch import Watch
 from gpbounds.cli import main, models
+from tests.scripts import record
 
-ROOT = Path(__file__).parent.parent
 FREE = [(-9.0, 9.0)] * 3
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-
-
-def kills(*words):
-    ran = subprocess.run(
-        [sys.executable, "verification/kills.py", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-    )
-    assert ran.stdout, ran.stderr
-    return json.loads(ran.stdout), ran.stderr
 
 
 @forks
 @pytest.mark.parametrize("job", ["ExactGP, L-BFGS", "save imported"])
 def test_a_few_kills_leave_no_fault(job):
-    counts, errors = kills("--kills", "3", "--jobs", job)
+    counts, errors = record("kills.py", "--kills", "3", "--jobs", job)
     assert counts["faults"] == 0, errors
     assert counts["kills"] == 3
 
@@ -47,7 +30,7 @@ def test_a_few_kills_leave_no_fault(job):
 @pytest.mark.slow
 @forks
 def test_kills_of_all_work_leave_no_fault():
-    counts, errors = kills("--kills", "42", "--seed", "1")
+    counts, errors = record("kills.py", "--kills", "42", "--seed", "1")
     assert counts["faults"] == 0, errors
     assert len(counts["by work"]) >= 12
 
