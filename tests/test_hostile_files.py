@@ -402,12 +402,12 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @forks
 @pytest.mark.parametrize("reader", ["tables: CSV", "of other libraries", ".npy"])
 def test_a_sample_of_changed_files_is_refused_or_read_rightly(reader):
-    counts, _ = record("fuzz.py", "--files", "600", "--readers", reader)
+    counts, _ = record("fuzz.py", "--files", "200", "--readers", reader)
     assert counts["faults"] == []
     outcomes = next(iter(counts["by reader"].values()))
-    assert counts["files"] == 600
-    assert outcomes["refused"] > 300
-    assert outcomes["accepted, states something else"] > 5  # a reader that refuses everything is none
+    assert counts["files"] == 200
+    assert outcomes["refused"] > 100
+    assert outcomes["accepted, states something else"] > 1  # a reader that refuses everything is none
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
+from thinning import one_in
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = (
@@ -140,7 +141,7 @@ def test_splits_with_a_model_missing_are_left_out(example, made_up):
 PARTS = ("boxplots", "orders", "tables", "inducing", "sizes", "sharpness", "times")
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", one_in(3, PARTS))
 def test_each_part_writes_picture_table_and_verdict(example, part, tmp_path, capsys, monkeypatch):
     study = example("renyi_study")
     monkeypatch.setattr(example("renyi_sharpness"), "CORNERS", 1)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from observer import Observer
 from subset_instances import Residuals, instance, law
+from thinning import one_in
 
 from gpbounds import Empirical, SquaredExponential, kdpp, rate
 from gpbounds.rates.draws.given import best_fixed, best_given, certain
@@ -155,7 +156,7 @@ def test_attained_to_first_order(observe: Observer) -> None:
 
 
 @pytest.mark.claim("N-given", "N-tilt-given")
-@pytest.mark.parametrize(("law", "claim"), [("kdpp", "N-given"), ("tilted", "N-tilt-given")])
+@pytest.mark.parametrize(("law", "claim"), one_in(2, [("tilted", "N-tilt-given"), ("kdpp", "N-given")]))
 def test_the_best_of_ten_real_draws(observe: Observer, law: str, claim: str) -> None:
     """400 draws at N = 150, hyperparameters chosen for these y: forty times the best of ten, and the bound not far."""
     rng = np.random.default_rng(11)
