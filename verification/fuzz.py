@@ -19,10 +19,13 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import appended
 from robustness import watching
 from robustness.fuzzing import changed, tally
 from robustness.readers import Reader, readers
 from tqdm import tqdm
+
+from gpbounds.writing import replacing
 
 STORED = Path(__file__).with_suffix(".json")
 PART = 500
@@ -46,7 +49,7 @@ def main() -> int:
         return again(chosen[0], args.number, args.seed)
     with tempfile.TemporaryDirectory() as folder:
         results = args.results or Path(folder) / "results.jsonl"
-        done = {(each["reader"], each["first"]) for each in lines(results)}
+        done = {(each["reader"], each["first"]) for each in appended.records(results)}
         total = sum(reader.share for reader in chosen)
         work = []
         for reader in chosen:
@@ -55,10 +58,11 @@ def main() -> int:
         for reader, numbers in tqdm(work, unit="part"):
             if (reader.name, numbers.start) not in done:
                 apart(reader, numbers, args.seed, results)
-        table = counted(lines(results))
+        table = counted(appended.records(results))
     print(json.dumps(table, indent=1, ensure_ascii=False))
     if args.store:
-        STORED.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with replacing(STORED) as file:
+            file.write(json.dumps(table, indent=1, ensure_ascii=False) + "\n")
     return int(bool(table["faults"]))
 
 
@@ -84,19 +88,7 @@ def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
 
 def add(results: Path, reader: Reader, numbers: range, outcomes: object, faults: object) -> None:
     line = {"reader": reader.name, "first": numbers.start, "outcomes": outcomes, "faults": faults}
-    with results.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def lines(results: Path) -> list[dict[str, object]]:
-    """The whole lines of the results; one that a kill cut short is left out, and its part is read again."""
-    if not results.exists():
-        return []
-    text = results.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        results.write_text(whole, encoding="utf-8")
-    return [json.loads(line) for line in whole.splitlines()]
+    appended.add(results, line)
 
 
 def counted(parts: list[dict[str, object]]) -> dict[str, object]:
