@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from robustness.readers import OTHER, judge_imported
 
 import fitting
 from fitting.archive import read_archive, write_archive
@@ -317,6 +318,20 @@ def test_a_model_of_another_library_states_each_field_once_and_no_other(change, 
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(ValueError, match=words):
         Model.load(path)
+
+
+@pytest.mark.parametrize("number", ["9007199254740993", "9007199254740993.0"])
+def test_a_number_between_two_doubles_is_the_nearest_one(number, tmp_path):
+    """Whole or not; the harness took the whole one for a wrong answer."""
+    path = tmp_path / "model.json"
+    Model(SquaredExponential(), 0.25, None).save(path)
+    original = path.read_bytes()
+    path.write_bytes(original.replace(b"0.25", number.encode()))
+    model = Model.load(path)
+    assert model.noise == 2.0**53
+    assert judge_imported(model, path.read_bytes(), original) == OTHER
+    with pytest.raises(AssertionError, match="noise"):
+        judge_imported(model, original, original)
 
 
 def certificate(path, change):

@@ -5,7 +5,9 @@
     python verification/fuzz.py --readers "tables: CSV" --number 17   # one file again, with its traceback
 
 A file is drawn from its number, so that it can be read again alone.  The results lie in --results, and a run goes on
-from them.  Each part is read in a process of its own, with a limit on its memory; the system must have fork.
+from them.  Each part is read in a process of its own, with a limit on its memory; the system must have fork.  Sources
+that change during a run would mix: run it in a copy (``git worktree add --detach FOLDER``, PYTHONPATH=FOLDER).  The
+counts name the commits.
 ``--store`` writes the counts to ``verification/fuzz.json``, which the documentation shows.
 """
 
@@ -20,6 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import appended
+from mutation import tree
 from robustness import watching
 from robustness.fuzzing import changed, tally
 from robustness.readers import Reader, readers
@@ -68,6 +71,7 @@ def main() -> int:
 
 def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
     """Read a part in a new process, which adds a line to ``results``; a crash is a fault of the whole part."""
+    part = {"commit": tree.commit(), "reader": reader.name, "first": numbers.start}
     child = os.fork()
     if not child:
         status = 1
@@ -78,28 +82,26 @@ def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
             watching.begin()
             counted = tally(reader, numbers, seed)
-            add(results, reader, numbers, dict(counted.outcomes), counted.faults)
+            appended.add(results, part | {"outcomes": dict(counted.outcomes), "faults": counted.faults})
             status = 0
         finally:
             os._exit(status)
     if os.waitpid(child, 0)[1]:
-        add(results, reader, numbers, {"fault": len(numbers)}, [(numbers.start, "the process of this part died")])
-
-
-def add(results: Path, reader: Reader, numbers: range, outcomes: object, faults: object) -> None:
-    line = {"reader": reader.name, "first": numbers.start, "outcomes": outcomes, "faults": faults}
-    appended.add(results, line)
+        died = [(numbers.start, "the process of this part died")]
+        appended.add(results, part | {"outcomes": {"fault": len(numbers)}, "faults": died})
 
 
 def counted(parts: list[dict[str, object]]) -> dict[str, object]:
     """The outcomes of each reader, and all faults."""
     table: dict[str, Counter[str]] = {}
-    faults = []
+    faults, commits = [], Counter[str]()
     for part in parts:
         name = str(part["reader"])
         table.setdefault(name, Counter()).update(part["outcomes"])  # type: ignore[call-overload]
         faults += [[name, *each] for each in part["faults"]]  # type: ignore[attr-defined]
+        commits[str(part["commit"])] += sum(part["outcomes"].values())  # type: ignore[attr-defined]
     return {
+        "commits": dict(commits.most_common()),
         "files": sum(sum(outcomes.values()) for outcomes in table.values()),
         "faults": faults,
         "by reader": {name: dict(outcomes.most_common()) for name, outcomes in table.items()},
