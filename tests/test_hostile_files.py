@@ -355,8 +355,11 @@ def certificate(path, change):
         lambda record: record["kernel"].update(family="Matern", nu=1e16 + 2.0),  # its values take as many steps
         lambda record: put(record, "x" * 5000, value=1),
         lambda record: put(record, "inputs", "origin", value="a" * 5000),
+        lambda record: put(record, "data", "rows", value=10**400),
+        lambda record: put(record, "data", "rows", value=2**53 + 1),  # its double is another number
+        lambda record: put(record, "data", "columns", value=-(10**900)),
     ],
-    ids=range(6),
+    ids=range(9),
 )
 def test_a_certificate_with_large_parts_is_refused_in_a_short_sentence(change, tmp_path):
     with pytest.raises(ValueError, match=r"expected|unknown|large") as caught:
