@@ -436,6 +436,14 @@ def test_a_larger_sample_of_changed_files_for_all_readers():
     assert len(counts["by reader"]) >= 10
 
 
+def test_the_documentation_shows_the_counts_of_the_last_run():
+    import fuzz
+
+    table = json.loads(fuzz.STORED.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "how_to" / "interruptions.md").read_text(encoding="utf-8").splitlines()
+    assert set(fuzz.rows(table)) <= set(page)
+
+
 def test_the_watcher_sees_what_a_hostile_file_does(tmp_path):
     """Memory, code and other files: in a process of its own, since an audit hook stays."""
     program = """

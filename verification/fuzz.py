@@ -8,7 +8,7 @@ A file is drawn from its number, so that it can be read again alone.  The result
 from them.  Each part is read in a process of its own, with a limit on its memory; the system must have fork.  Sources
 that change during a run would mix: run it in a copy (``git worktree add --detach FOLDER``, PYTHONPATH=FOLDER).  The
 counts name the commits.
-``--store`` writes the counts to ``verification/fuzz.json``, which the documentation shows.
+``--store`` writes the counts to ``verification/fuzz.json`` and prints the table of docs/how_to/interruptions.md.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import appended
 from mutation import tree
@@ -32,6 +33,13 @@ from gpbounds.writing import replacing
 
 STORED = Path(__file__).with_suffix(".json")
 PART = 500
+KINDS = {
+    **dict.fromkeys(("refused", "read, not confirmed", "exit status 1", "exit status 2"), "refused"),
+    **dict.fromkeys(("accepted, states the same", "exit status 0"), "same"),
+    "fault": "fault",
+}
+ORDER = ("refused", "same", "else", "fault")
+"""Kinds of outcomes, as the documentation shows them."""
 MEMORY = 2**32
 """Bytes of address space that a process may take beyond its start."""
 
@@ -66,6 +74,7 @@ def main() -> int:
     if args.store:
         with replacing(STORED) as file:
             file.write(json.dumps(table, indent=1, ensure_ascii=False) + "\n")
+        print("\n".join(rows(table)), file=sys.stderr)
     return int(bool(table["faults"]))
 
 
@@ -106,6 +115,19 @@ def counted(parts: list[dict[str, object]]) -> dict[str, object]:
         "faults": faults,
         "by reader": {name: dict(outcomes.most_common()) for name, outcomes in table.items()},
     }
+
+
+def rows(table: dict[str, Any]) -> list[str]:
+    """The counts as rows of Markdown: files, refused, read as before, read and states something else, faults."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in table["by reader"]} | {"all": Counter()}
+    for name, outcomes in table["by reader"].items():
+        for outcome, number in outcomes.items():
+            for each in (name, "all"):
+                counts[each][KINDS.get(outcome, "else")] += number
+    return [
+        f"| {name} | {sum(each.values())} | " + " | ".join(str(each[kind]) for kind in ORDER) + " |"
+        for name, each in counts.items()
+    ]
 
 
 def again(reader: Reader, number: int, seed: int) -> int:
