@@ -36,6 +36,7 @@ from gpbounds.rates.draws.given import best_given
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.rates.simulation import simulation
+from gpbounds.writing import replacing
 
 R, DELTA, DRAWS, PRIOR = 10, 0.05, 30, 60
 RATIOS = (0.1, 0.5, 2.0, 8.0, 30.0)
@@ -242,7 +243,8 @@ def main() -> None:
         measured.append(more)
         if args.json:  # hours may pass: what is there is kept
             record = {"about": about, "R": R, "delta": DELTA, "cells": [asdict(cell) for cell in measured]}
-            args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            with replacing(args.json) as file:
+                file.write(json.dumps(record, indent=1) + "\n")
     print("\n".join([*summary(measured), "", *goals(measured)]))
 
 

@@ -14,6 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from gpbounds.writing import replacing
+
 LIBRARIES = ("gpbounds", "numpy", "scipy", "mpmath", "python-flint")
 WIDTH = 88
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -144,4 +146,5 @@ def save(path: Path | None, about: dict[str, Any], timings: list[Any], **more: A
     if path is not None:
         plain = [timing.to_dict() if isinstance(timing, Timing) else timing for timing in timings]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"about": about, "timings": plain, **more}, indent=1) + "\n")
+        with replacing(path) as file:
+            file.write(json.dumps({"about": about, "timings": plain, **more}, indent=1) + "\n")

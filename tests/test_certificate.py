@@ -602,7 +602,7 @@ WRONG = {
     "negative KL": (("kl",), -1.0, "kl: expected a number from 0"),
     "truth as number": (("kl",), True, "certificate.kl: expected a number, got True"),
     "indices with parts": (("indices",), [1.5, 2], "certificate.indices: expected a list of whole numbers"),
-    "no rows": (("data", "rows"), 0, "certificate.data.rows: expected a whole number >= 1"),
+    "no rows": (("data", "rows"), 0, "certificate.data.rows: expected a whole number from 1 to 2"),
     "half a hash": (("data", "sha256"), "abc", "certificate.data.sha256: expected 64 hexadecimal digits"),
     "another field": (("data", "note"), "x", "certificate.data: unknown field"),
     "unknown loss": (("loss", "name"), "hinge", "certificate.loss.name: expected one of 'band'"),

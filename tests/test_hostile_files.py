@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from robustness.readers import OTHER, judge_imported
 
 import fitting
 from fitting.archive import read_archive, write_archive
@@ -319,6 +320,20 @@ def test_a_model_of_another_library_states_each_field_once_and_no_other(change, 
         Model.load(path)
 
 
+@pytest.mark.parametrize("number", ["9007199254740993", "9007199254740993.0"])
+def test_a_number_between_two_doubles_is_the_nearest_one(number, tmp_path):
+    """Whole or not; the harness took the whole one for a wrong answer."""
+    path = tmp_path / "model.json"
+    Model(SquaredExponential(), 0.25, None).save(path)
+    original = path.read_bytes()
+    path.write_bytes(original.replace(b"0.25", number.encode()))
+    model = Model.load(path)
+    assert model.noise == 2.0**53
+    assert judge_imported(model, path.read_bytes(), original) == OTHER
+    with pytest.raises(AssertionError, match="noise"):
+        judge_imported(model, original, original)
+
+
 def certificate(path, change):
     from gpbounds.losses import Band
     from gpbounds.pacbayes import Certificate, Exact, HyperGrid
@@ -340,8 +355,11 @@ def certificate(path, change):
         lambda record: record["kernel"].update(family="Matern", nu=1e16 + 2.0),  # its values take as many steps
         lambda record: put(record, "x" * 5000, value=1),
         lambda record: put(record, "inputs", "origin", value="a" * 5000),
+        lambda record: put(record, "data", "rows", value=10**400),
+        lambda record: put(record, "data", "rows", value=2**53 + 1),  # its double is another number
+        lambda record: put(record, "data", "columns", value=-(10**900)),
     ],
-    ids=range(6),
+    ids=range(9),
 )
 def test_a_certificate_with_large_parts_is_refused_in_a_short_sentence(change, tmp_path):
     with pytest.raises(ValueError, match=r"expected|unknown|large") as caught:
@@ -416,6 +434,14 @@ def test_a_larger_sample_of_changed_files_for_all_readers():
     counts, _ = record("fuzz.py", "--files", "6000", "--seed", "1")
     assert counts["faults"] == []
     assert len(counts["by reader"]) >= 10
+
+
+def test_the_documentation_shows_the_counts_of_the_last_run():
+    import fuzz
+
+    table = json.loads(fuzz.STORED.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "how_to" / "interruptions.md").read_text(encoding="utf-8").splitlines()
+    assert set(fuzz.rows(table)) <= set(page)
 
 
 def test_the_watcher_sees_what_a_hostile_file_does(tmp_path):

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fitting import ExactGP, LowRankGP, load
-from fitting.features import FeatureKernel, FourierMap
+from fitting.features import FeatureKernel, FourierMap, Mercer
 from gpbounds import SquaredExponential
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Linear, Matern
@@ -284,11 +284,33 @@ def test_fixed_hyperparameters_keep_their_values() -> None:
             "kernel: expected None for features that are an object",
         ),
         ({"features": Lines(), "dim": 2}, "dim: expected None for features that are an object"),
+        ({"features": Lines()}, "rank: expected None or 4, the number of features of Lines.*, got 30: an object has"),
+        ({"features": Mercer(4)}, "rank: expected None or 4, the number of features of Mercer.*, got 30: an object"),
+        ({"order": "best"}, "order: expected 'degree' for features='fourier', got 'best': it chooses .* of 'mercer'"),
+        ({"features": "leverage", "order": "grid"}, "order: expected 'degree' for features='leverage', got 'grid'"),
+        (
+            {"features": Mercer(4), "order": "best"},
+            r"order: expected .degree. for features that are .*, got .best.: .* such as Mercer\(.*order=\.\.\.\)",
+        ),
     ],
 )
 def test_wrong_arguments(arguments: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LowRankGP(**{"rank": 30, **arguments}).fit(X, Y[:, 0])
+
+
+@quiet
+def test_a_rank_that_is_not_given_is_100_or_that_of_an_object() -> None:
+    """None stays None in get_params, so that a clone with other features is valid too."""
+    default, still = LowRankGP(optimizer=None, random_state=0), {"optimizer": None, "random_state": 0}
+    assert default.fit(X, Y[:, 0]).feature_kernel_.features.rank == 100
+    assert default.objective_ == LowRankGP(rank=100, **still).fit(X, Y[:, 0]).objective_
+    for features, rank in ((Lines(), 4), (Mercer(6), 6)):
+        free, stated = (LowRankGP(features, given, **still).fit(X, Y[:, 0]) for given in (None, rank))
+        assert free.feature_kernel_.features.rank == rank
+        assert free.objective_ == stated.objective_
+    other = clone(default).set_params(features=Lines())
+    assert (default.get_params()["rank"], other.fit(X, Y[:, 0]).feature_kernel_.features.rank) == (None, 4)
 
 
 @pytest.mark.parametrize("features", ["fourier", "mercer"])

@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import appended
 import pytest
 from mutation import choosing, results, score
 from mutation.operators import Mutant, meaning, mutants
@@ -14,6 +15,17 @@ from mutation.touching import Measured
 from mutation.trial import Verdict, in_order, within
 
 ROOT = Path(__file__).parents[1]
+
+
+def test_a_run_goes_on_from_the_whole_lines_of_one_that_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    assert appended.records(path) == []
+    for record in ({"key": "a", "verdict": "killed"}, {"key": "ν", "verdict": "survived"}):
+        appended.add(path, record)
+    path.write_bytes(path.read_bytes()[:-3])  # a kill while the second line is written
+    assert list(results.Store(path).entries) == ["a"]
+    appended.add(path, {"key": "c", "verdict": "killed"})
+    assert [record["key"] for record in appended.records(path)] == ["a", "c"]
 
 
 def changes(source: str, operator: str) -> set[str]:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import fitting
-from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
+from fitting import PACGP, ExactGP, LowRankGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.archive import read_archive, write_archive
 from fitting.estimators import history
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.fingerprint import fingerprint
+from fitting.features import Mercer
 from gpbounds import Matern, SquaredExponential
 from gpbounds.kernels import Kernel
 
@@ -169,6 +170,31 @@ def test_files_with_former_names_of_arguments_are_read(model, tmp_path):
 def test_checkpoints_of_earlier_versions_are_continued(model, digest):
     """The fingerprints before arguments were renamed or added, with the start of that time."""
     assert fingerprint(model, np.arange(6.0).reshape(3, 2), np.ones((3, 1))) == digest
+
+
+def test_the_default_rank_keeps_its_fingerprint():
+    """Checkpoints hold rank=100, which was the default before None."""
+    data = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
+    default, other = (fingerprint(LowRankGP(rank=rank), *data) for rank in (None, 30))
+    assert default == fingerprint(LowRankGP(rank=100), *data) != other
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("features", "former", "present"),
+    [(Mercer(4), {"rank": 100}, {"rank": None}), ("fourier", {"rank": 4, "order": "best"}, {"order": "degree"})],
+    ids=["an object", "fourier"],
+)
+def test_files_with_arguments_that_were_ignored_are_read(features, former, present, tmp_path):
+    """A model that is loaded can be trained again, although such arguments are an error now."""
+    model = LowRankGP(features, optimizer=None, random_state=0, rank=present.get("rank", 4)).fit(X, Y[:, 0])
+    model.save(tmp_path / "present")
+    about, arrays = read_archive(tmp_path / "present", "model", 1)
+    about["arguments"] |= former
+    write_archive(tmp_path / "former", about, arrays)
+    again = fitting.load(tmp_path / "former")
+    assert {name: again.get_params()[name] for name in present} == present
+    assert again.fit(X, Y[:, 0]).objective_ == model.objective_
 
 
 def test_a_new_argument_enters_the_fingerprint_once_it_matters():

@@ -16,6 +16,7 @@ from observer import Observer, Record
 
 from gpbounds import claims
 from gpbounds.pages import claims_page
+from gpbounds.writing import replacing
 
 _observer = pytest.StashKey[Observer]()
 _marked = pytest.StashKey[dict[str, list[str]]]()
@@ -112,5 +113,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             report["thorough run"] = thorough
         if faults:
             report["mutation testing"] = faults
-        Path(target).write_text(json.dumps(report, indent=1) + "\n")
+        with replacing(target) as file:
+            file.write(json.dumps(report, indent=1) + "\n")
         terminalreporter.write_line(f"claims report: {target}")

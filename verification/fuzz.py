@@ -5,8 +5,10 @@
     python verification/fuzz.py --readers "tables: CSV" --number 17   # one file again, with its traceback
 
 A file is drawn from its number, so that it can be read again alone.  The results lie in --results, and a run goes on
-from them.  Each part is read in a process of its own, with a limit on its memory; the system must have fork.
-``--store`` writes the counts to ``verification/fuzz.json``, which the documentation shows.
+from them.  Each part is read in a process of its own, with a limit on its memory; the system must have fork.  Sources
+that change during a run would mix: run it in a copy (``git worktree add --detach FOLDER``, PYTHONPATH=FOLDER).  The
+counts name the commits.
+``--store`` writes the counts to ``verification/fuzz.json`` and prints the table of docs/how_to/interruptions.md.
 """
 
 from __future__ import annotations
@@ -18,14 +20,26 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import appended
+from mutation import tree
 from robustness import watching
 from robustness.fuzzing import changed, tally
 from robustness.readers import Reader, readers
 from tqdm import tqdm
 
+from gpbounds.writing import replacing
+
 STORED = Path(__file__).with_suffix(".json")
 PART = 500
+KINDS = {
+    **dict.fromkeys(("refused", "read, not confirmed", "exit status 1", "exit status 2"), "refused"),
+    **dict.fromkeys(("accepted, states the same", "exit status 0"), "same"),
+    "fault": "fault",
+}
+ORDER = ("refused", "same", "else", "fault")
+"""Kinds of outcomes, as the documentation shows them."""
 MEMORY = 2**32
 """Bytes of address space that a process may take beyond its start."""
 
@@ -46,7 +60,7 @@ def main() -> int:
         return again(chosen[0], args.number, args.seed)
     with tempfile.TemporaryDirectory() as folder:
         results = args.results or Path(folder) / "results.jsonl"
-        done = {(each["reader"], each["first"]) for each in lines(results)}
+        done = {(each["reader"], each["first"]) for each in appended.records(results)}
         total = sum(reader.share for reader in chosen)
         work = []
         for reader in chosen:
@@ -55,15 +69,18 @@ def main() -> int:
         for reader, numbers in tqdm(work, unit="part"):
             if (reader.name, numbers.start) not in done:
                 apart(reader, numbers, args.seed, results)
-        table = counted(lines(results))
+        table = counted(appended.records(results))
     print(json.dumps(table, indent=1, ensure_ascii=False))
     if args.store:
-        STORED.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with replacing(STORED) as file:
+            file.write(json.dumps(table, indent=1, ensure_ascii=False) + "\n")
+        print("\n".join(rows(table)), file=sys.stderr)
     return int(bool(table["faults"]))
 
 
 def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
     """Read a part in a new process, which adds a line to ``results``; a crash is a fault of the whole part."""
+    part = {"commit": tree.commit(), "reader": reader.name, "first": numbers.start}
     child = os.fork()
     if not child:
         status = 1
@@ -74,44 +91,43 @@ def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
             watching.begin()
             counted = tally(reader, numbers, seed)
-            add(results, reader, numbers, dict(counted.outcomes), counted.faults)
+            appended.add(results, part | {"outcomes": dict(counted.outcomes), "faults": counted.faults})
             status = 0
         finally:
             os._exit(status)
     if os.waitpid(child, 0)[1]:
-        add(results, reader, numbers, {"fault": len(numbers)}, [(numbers.start, "the process of this part died")])
-
-
-def add(results: Path, reader: Reader, numbers: range, outcomes: object, faults: object) -> None:
-    line = {"reader": reader.name, "first": numbers.start, "outcomes": outcomes, "faults": faults}
-    with results.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def lines(results: Path) -> list[dict[str, object]]:
-    """The whole lines of the results; one that a kill cut short is left out, and its part is read again."""
-    if not results.exists():
-        return []
-    text = results.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        results.write_text(whole, encoding="utf-8")
-    return [json.loads(line) for line in whole.splitlines()]
+        died = [(numbers.start, "the process of this part died")]
+        appended.add(results, part | {"outcomes": {"fault": len(numbers)}, "faults": died})
 
 
 def counted(parts: list[dict[str, object]]) -> dict[str, object]:
     """The outcomes of each reader, and all faults."""
     table: dict[str, Counter[str]] = {}
-    faults = []
+    faults, commits = [], Counter[str]()
     for part in parts:
         name = str(part["reader"])
         table.setdefault(name, Counter()).update(part["outcomes"])  # type: ignore[call-overload]
         faults += [[name, *each] for each in part["faults"]]  # type: ignore[attr-defined]
+        commits[str(part["commit"])] += sum(part["outcomes"].values())  # type: ignore[attr-defined]
     return {
+        "commits": dict(commits.most_common()),
         "files": sum(sum(outcomes.values()) for outcomes in table.values()),
         "faults": faults,
         "by reader": {name: dict(outcomes.most_common()) for name, outcomes in table.items()},
     }
+
+
+def rows(table: dict[str, Any]) -> list[str]:
+    """The counts as rows of Markdown: files, refused, read as before, read and states something else, faults."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in table["by reader"]} | {"all": Counter()}
+    for name, outcomes in table["by reader"].items():
+        for outcome, number in outcomes.items():
+            for each in (name, "all"):
+                counts[each][KINDS.get(outcome, "else")] += number
+    return [
+        f"| {name} | {sum(each.values())} | " + " | ".join(str(each[kind]) for kind in ORDER) + " |"
+        for name, each in counts.items()
+    ]
 
 
 def again(reader: Reader, number: int, seed: int) -> int:

@@ -23,6 +23,8 @@ from robustness.jobs import JOBS
 from robustness.killing import Kill, Reference, kill, reference
 from tqdm import tqdm
 
+from gpbounds.writing import replacing
+
 STORED = Path(__file__).with_suffix(".json")
 
 
@@ -60,7 +62,8 @@ def main() -> int:
     table = counted(done)
     print(json.dumps(table, indent=1))
     if args.store:
-        STORED.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        with replacing(STORED) as file:
+            file.write(json.dumps(table, indent=1) + "\n")
     return int(any(each.faults for each in done))
 
 

@@ -26,6 +26,8 @@ from mutation.touching import Touching
 from mutation.trial import Verdict, Workplace
 from tqdm import tqdm
 
+from gpbounds.writing import replacing
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,7 +144,8 @@ def main() -> None:
     print(results.table(counts))
     if options.score:
         text = json.dumps(score.record(counts, store.commits(mutants), options.seed, options.density), indent=1)
-        score.SCORE.write_text(text + "\n", encoding="utf-8")
+        with replacing(score.SCORE) as file:
+            file.write(text + "\n")
 
 
 if __name__ == "__main__":

@@ -111,6 +111,49 @@ def test_fast_shares_agree_with_the_reference(observe: Observer, seed: int, N: i
 
 
 @pytest.mark.claim("N-res")
+@given(seed=seeds, N=st.integers(1, 12), levels=st.integers(1, 5))
+def test_fast_shares_of_spectra_over_the_range_of_doubles(observe: Observer, seed: int, N: int, levels: int) -> None:
+    """From 1e-294 to 1e294: eigenvalues at a few levels, whose gaps are beyond any double, or anywhere."""
+    rng = np.random.default_rng(seed)
+    decades = rng.uniform(-294.0, 294.0, levels if seed % 2 else N)
+    if seed % 3 == 0:
+        decades[0] = -294.0
+        decades[-1] = 294.0
+    values = 10.0 ** rng.choice(decades, N) * rng.uniform(0.5, 1.0, N)
+    for M in range(1, N + 1):
+        with mp.workdps(40):
+            basis = [mp.mpf(float(value)) for value in values]
+            fast, exact = kdpp.expected_residual(values, M), reference.miss(basis, M)
+            for share, truth in zip(fast.miss.tolist(), exact, strict=True):
+                if truth > 1e-300:
+                    observe.equal("N-res", share, truth, rtol=1e-14)
+                else:  # doubles may not hold it
+                    observe.holds("N-res", share <= 1.1e-300)
+            observe.equal("N-res", fast.rho, [a * b for a, b in zip(basis, exact, strict=True)], rtol=1e-14)
+            e = esp(basis, M)
+            observe.equal("N-res", fast.ratio, e[M] / e[M - 1], rtol=1e-14)
+
+
+@pytest.mark.claim("N-res")
+def test_weights_of_a_spectrum_whose_squares_doubles_do_not_hold(observe: Observer) -> None:
+    values, squares = [1e250, 1e-20, 1e-250], [1e260, 1.0, 1e-260]
+    residual = kdpp.expected_residual(values, 1, noise=1e-30)
+    with mp.workdps(40):
+        rho = [mp.mpf(v) * m for v, m in zip(values, reference.miss([mp.mpf(v) for v in values], 1), strict=True)]
+        weights = [r / (mp.mpf(v) + mp.mpf(1e-30)) ** 2 for r, v in zip(rho, values, strict=True)]
+        observe.equal("N-res", residual.greatest_weight, max(weights), rtol=1e-14)
+        form = mp.fsum(w * mp.mpf(s) for w, s in zip(weights, squares, strict=True))
+        observe.equal("N-res", residual.quadratic(squares), form, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("values", "M"), [([1e308, 5e-324, 1e-300], 1), ([5e-324] * 3, 2), ([1.0, 2e-323, 2e-323], 2)])
+def test_a_spectrum_beyond_the_doubles_is_refused_with_a_way_out(values: list[float], M: int) -> None:
+    with pytest.raises(ValueError, match=r"eigenvalues: expected a spectrum whose ratios .* rigor='arb'"):
+        kdpp.expected_residual(values, M)
+    assert np.isfinite(kdpp.expected_residual(values, M, rigor="arb").rho).all()
+
+
+@pytest.mark.claim("N-res")
 @given(seed=seeds, N=st.integers(2, 40))
 def test_rounded_eigenvalues_give_upper_bounds(observe: Observer, seed: int, N: int) -> None:
     """Exact eigenvalues anywhere within the rounding error: shares, mean residual and trace are not above."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitting.columns import Columns
-from fitting.estimators.history import ADDED, ADDED_TO_ALL, FORMER, FREED
+from fitting.estimators.history import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
 from fitting.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, OnColumns
@@ -27,6 +27,8 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
     """SHA-256 of the data and of every argument that influences training."""
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
+    filled = FILLED.get(type(estimator).__name__, {})
+    arguments |= {name: value for name, value in filled.items() if arguments[name] is None}
     added = {**ADDED_TO_ALL, **ADDED.get(type(estimator).__name__, {})}
     for name, value in sorted({**arguments, **FREED}.items()):
         if name == "start" and not estimator._pilots:  # as before there was this argument

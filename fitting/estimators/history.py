@@ -24,3 +24,23 @@ ADDED: dict[str, dict[str, Any]] = {
     "SparsePACGP": {"fewer": False},
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""
+
+FILLED: dict[str, dict[str, Any]] = {"LowRankGP": {"rank": 100}}
+"""Arguments whose default is None now, by class, with the former default, which fingerprints hold it."""
+
+
+def without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a file, less those that earlier versions took and ignored and that are an error now.
+
+    >>> without_ignored("LowRankGP", {"features": "fourier", "rank": 4, "order": "best"})
+    {'features': 'fourier', 'rank': 4, 'order': 'degree'}
+    """
+    if kind != "LowRankGP":
+        return settings
+    features = settings.get("features")
+    changed: dict[str, Any] = {}
+    if features != "mercer":
+        changed["order"] = "degree"
+    if not isinstance(features, str) and settings.get("rank") == 100:
+        changed["rank"] = None
+    return settings | changed

@@ -38,6 +38,9 @@ from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import changed
 from gpbounds.validation import choice, count, positive
 
+RANK = 100
+"""Columns of features that have a name, where no rank is given."""
+
 ROUNDS = 3
 """Largest number of trainings with ``order="best"``; each has the eigenfunctions that the one before prefers."""
 
@@ -60,8 +63,9 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
         exponential only.  "mercer": eigenfunctions of the squared exponential kernel under normal inputs.
         An object is a `fitting.features.MLP`, with which the kernel is deep, or any other
         `fitting.features.FeatureMap`; its parameters and a factor ("variance") of ΞΞᵀ are trained.
-    rank : int
-        r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  An object has its own.
+    rank : int, optional
+        r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  None: 100.  An object has
+        its own: another number is an error.
     kernel : Kernel, optional
         As in `ExactGP`, of the projected inputs if there is a projection.  "fourier" takes functions of x − x' with
         known frequencies: SquaredExponential, Matern, RationalQuadratic, Periodic and Constant, their sums and
@@ -77,7 +81,8 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
         evidence has several optima.
     order : "degree", "best" or "grid"
         For "mercer", which eigenfunctions are kept: by total degree as in the paper; those of the largest eigenvalues,
-        chosen again after each of at most three trainings; or rank^(1/d) for each dimension.
+        chosen again after each of at most three trainings; or rank^(1/d) for each dimension.  Other features have no
+        such choice, and any but the default is an error.
     batch_size : int, optional
         Rows of a mini-batch, for optimizer="adam" and one output.  Each step then takes n random rows of the sum of
         which log p(y) is the maximum over q(v) (`fitting.lowrank_batches`): a natural-gradient step for q, and Adam's
@@ -107,7 +112,7 @@ device, progress, checkpoint : as in `ExactGP`
     """
 
     features: Any = "fourier"
-    rank: int = 100
+    rank: int | None = None
     kernel: Kernel | None = None
     noise: float | None = None
     dim: int | None = field(default=None, kw_only=True)
@@ -120,12 +125,19 @@ device, progress, checkpoint : as in `ExactGP`
     def _named(self) -> bool:
         return isinstance(self.features, str)
 
+    @property
+    def _columns(self) -> int:
+        """r of features that have a name."""
+        return RANK if self.rank is None else int(self.rank)
+
     def _member(self) -> Member:
         return member("dtc")
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         choice("order", self.order, ORDERS)
+        if self.rank is not None:
+            count("rank", self.rank)
         if self.dim is not None:
             count("dim", self.dim)
         if not self._named:
@@ -135,24 +147,33 @@ device, progress, checkpoint : as in `ExactGP`
                     raise ValueError(
                         f"{name}: expected None for features that are an object, got {getattr(self, name)}"
                     )
+            self._without_order("features that are an object", "; an object has its own, such as Mercer(20, order=...)")
             return
         choice("features", self.features, NAMES)
+        if self.features != "mercer":
+            self._without_order(f"features={self.features!r}", "")
         if self.features != "fourier":
             of_families("kernel", self.kernel, repr(self.features), (SquaredExponential,))
         elif isinstance(self.kernel, Kernel):
             require_lines(with_noise_apart(self.kernel, self.noise)[0])
-        count("rank", self.rank)
         if self.features != "mercer":
-            even("rank", self.rank)
+            even("rank", self._columns)
+
+    def _without_order(self, kind: str, instead: str) -> None:
+        if self.order != ORDERS[0]:
+            raise ValueError(
+                f"order: expected {ORDERS[0]!r} for {kind}, got {self.order!r}: it chooses among the eigenfunctions of "
+                f"'mercer'{instead}"
+            )
 
     def _prepare(self, X: Float) -> None:
         N, D = X.shape
         if self._named:
-            _at_most_rows(self.rank, N)
+            _at_most_rows(self._columns, N)
         if self.dim is not None and self.dim > D:
             raise ValueError(f"dim: expected at most the number of columns of X, {D}, got {self.dim}")
         if self._named and self.features == "mercer" and self.order == "grid":
-            on_grid(self.dim or D, self.rank)
+            on_grid(self.dim or D, self._columns)
         self._projection = None if self.dim is None else Projection.of(X, self.dim)
 
     # ------------------------------------------------------------------ the start
@@ -194,6 +215,11 @@ device, progress, checkpoint : as in `ExactGP`
         y = residuals(self._mean_of_start, X, y)
         rng = self._rng(WEIGHTS, i)
         features = trained_map(self.features, X, y[:, None] if y.ndim == 1 else y, rng)
+        if self.rank not in (None, features.rank):
+            raise ValueError(
+                f"rank: expected None or {features.rank}, the number of features of {self.features!r}, got "
+                f"{self.rank}: an object has its own"
+            )
         _at_most_rows(features.rank, len(Y))
         kernel = FeatureKernel(features, features.start(X, rng))
         if not isinstance(features, Scaled):
@@ -209,7 +235,7 @@ device, progress, checkpoint : as in `ExactGP`
         return self._mean_of_start
 
     def _rank(self, N: int) -> int:
-        return int(self.rank)
+        return self._columns
 
     def _strides(self, kernel: Kernel, X: Float) -> Float:
         return units(X)
@@ -251,7 +277,7 @@ device, progress, checkpoint : as in `ExactGP`
             return best, runs
         current = best
         for i in range(1, ROUNDS):
-            point, again = current.parameters, chosen_again(current.parameters.kernel, self.rank, self.order)
+            point, again = current.parameters, chosen_again(current.parameters.kernel, self._columns, self.order)
             if again is None or runs[-1].status == "interrupted":
                 break
             current = trainer.run(f"low rank round {i}", replace(point, kernel=again, q=None))
@@ -270,7 +296,7 @@ device, progress, checkpoint : as in `ExactGP`
             mean, stds = inputs.mean(axis=0), units(inputs)
         rng = self._rng(FREQUENCIES)
         inner = named_map(
-            self.features, kernel, self.rank, inputs, rng, noise=point.noise, order=self.order, mean=mean, stds=stds
+            self.features, kernel, self._columns, inputs, rng, noise=point.noise, order=self.order, mean=mean, stds=stds
         )
         features: TrainedMap = inner
         parameters = kernel.log_parameters

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import one_line, read_archive, write_archive
-from fitting.estimators.history import PRESENT
+from fitting.estimators.history import PRESENT, without_ignored
 from fitting.estimators.remarks import Remark
 from fitting.features import FeatureKernel
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
@@ -220,7 +220,7 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
             settings[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
         else:
             settings[name] = arrays[f"argument/{value['array']}"]
-    return settings
+    return without_ignored(about["class"], settings)
 
 
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:

@@ -68,7 +68,8 @@ class ExpectedResidual:
 
     def quadratic(self, squares: ArrayLike) -> float:
         """q̄ = E yᵀK_n⁻¹(K − Q)K_n⁻¹y = Σ ρ_i (Vᵀy)_i²/(λ_i + σ²)², from the n squares (Vᵀy)_i²."""
-        return float((self.rho * self._weights(squares) / (self.lowest + self._noise()) ** 2).sum())
+        shifted = self.lowest + self._noise()  # whose square may be beyond the doubles
+        return float((self.rho / shifted * (self._weights(squares) / shifted)).sum())
 
     def _weights(self, squares: ArrayLike) -> Float:
         weights = non_negative("squares", squares)
@@ -79,7 +80,8 @@ class ExpectedResidual:
     @cached_property
     def greatest_weight(self) -> float:
         """max_i ρ_i/(λ_i + σ²)²: q̄ is at most ‖y‖² times this."""
-        return float((self.rho / (self.lowest + self._noise()) ** 2).max())
+        shifted = self.lowest + self._noise()
+        return float((self.rho / shifted / shifted).max())
 
     def _noise(self) -> float:
         if self.noise is None:

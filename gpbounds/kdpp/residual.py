@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import exp, floor, log
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from gpbounds.kdpp.enclosed import enclosed_residual
 from gpbounds.kdpp.esp import checked
 from gpbounds.kdpp.leave_one_out import leave_one_out
 from gpbounds.kdpp.mean_residual import ExpectedResidual
-from gpbounds.kdpp.tilt import log_tilt
+from gpbounds.kdpp.tilt import TINY, log_tilt
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.rigor import RIGOR
 from gpbounds.validation import choice, count, finite, non_negative, positive, scalar
+
+LEAST = 1e-300
+"""Least probability that is used: doubles hold the probabilities of up to 1e7 coins of which it is the sum."""
+_LOG_2 = log(2.0)
 
 
 def expected_residual(
@@ -39,7 +44,7 @@ def expected_residual(
     The mean residual increases with K: K ⪯ A implies that of K ⪯ that of A.  The proofs are those of N-res.
 
     The relative error is about 1e-15, whatever the size of the eigenvalues: `gpbounds.kdpp.leave_one_out` adds positive
-    numbers only.  O(N min(N, M)) time.
+    numbers only.  A share miss_i below the doubles is 0.  O(N min(N, M)) time.
 
     Parameters
     ----------
@@ -62,7 +67,8 @@ def expected_residual(
     Raises
     ------
     ValueError
-        if M exceeds the number of eigenvalues that may differ from 0, because the k-DPP is then undefined.
+        if M exceeds the number of eigenvalues that may differ from 0, because the k-DPP is then undefined; or, in
+        doubles, if λ_{M+1}/λ_M is below 1e-600 or ρ below 1e-307, which rigor="arb" computes.
 
     >>> found = expected_residual([3.0, 2.0, 1.0], 1)
     >>> found.miss.round(4), found.rho.round(4), round(found.trace, 4)
@@ -114,18 +120,43 @@ def _between(upper: Float, lowest: Float, some: Any, size: int, variance: float 
 
 
 def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
-    """r_i = e_M(λ₋ᵢ)/e_{M−1}(λ₋ᵢ) for every i, and r = e_M/e_{M−1}, of eigenvalues > 0."""
+    """r_i = e_M(λ₋ᵢ)/e_{M−1}(λ₋ᵢ) for every i, and r = e_M/e_{M−1}, of eigenvalues > 0.
+
+    A coin i shows heads with probability cλ_i/(1 + cλ_i), and r is P(M heads)/(c P(M − 1 heads)).  With the c of
+    `log_tilt` M heads are probable, and M or M − 1 of them without coin i, or with all, have at least the probability
+    (λ_{M+1}/λ_M)^½, up to factors of n: coins below 1e-308 add nothing to it, however far the spectrum goes.
+
+    Raises
+    ------
+    ValueError
+        where such a probability is below 1e-300, as for λ_M = 1e308 and λ_{M+1} = 1e-320, or an r_i below 2e-308.
+    """
     n = values.size
     if M == 0:
         return np.full(n, np.inf), np.inf
-    shift = int(np.frexp(values.max())[1])
-    scaled = np.ldexp(values, -shift)
     if M == n:  # every r_i is 0, and 1/r is the sum of the 1/λ_i
-        return np.zeros(n), float(np.ldexp(1.0 / (1.0 / scaled).sum(), shift))
-    c = float(np.exp(log_tilt(np.log(scaled), M)))
-    odds = c * scaled
-    above, below, all_above, all_below = leave_one_out(1.0 / (1.0 + odds), odds / (1.0 + odds), M)
-    return np.ldexp(above / below / c, shift), float(np.ldexp(all_above / all_below / c, shift))
+        least = float(values.min())
+        return np.zeros(n), least / float((least / values).sum())
+    mantissa, exponent = np.frexp(values)
+    shift = int(exponent.max())
+    exponent = exponent - shift
+    # c = factor·2^power: one rounding for each of the odds cλ_i, which may be beyond the doubles
+    middle = log_tilt(np.log(mantissa) + exponent * _LOG_2, M)
+    power = floor(middle / _LOG_2)
+    factor = exp(middle - power * _LOG_2)
+    with np.errstate(over="ignore", under="ignore"):
+        odds = np.ldexp(factor * mantissa, exponent + power)
+        most = np.minimum(odds, 2.0**60)  # beyond it heads are 1 to the last digit
+        above, below, all_above, all_below = leave_one_out(1.0 / (1.0 + odds), most / (1.0 + most), M)
+        rest = np.ldexp(above / below / factor, shift - power)
+    ratio = float(np.ldexp(all_above / all_below / factor, shift - power))
+    least = min(float(above.min()), float(below.min()), all_above, all_below)
+    if not (least >= LEAST and rest.min() >= TINY):
+        raise ValueError(
+            f"eigenvalues: expected a spectrum whose ratios of symmetric polynomials doubles hold for M = {M}, got "
+            f"eigenvalues > 0 from {values.min():.3g} to {values.max():.3g}; rigor='arb' computes them"
+        )
+    return rest, ratio
 
 
 def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:

@@ -1,4 +1,8 @@
-"""A symmetric positive definite matrix proved to be so: a triangular R with RARᵀ = I + E, E known, and what follows."""
+"""A symmetric positive definite matrix proved to be so: a triangular R with RARᵀ = I + E, E known, and what follows.
+
+For log|A| and yᵀA⁻¹y of an A ⪰ λI with λ far below the largest eigenvalue see `gpbounds.linalg.pair_solve`, which says
+how the two differ.
+"""
 
 from __future__ import annotations
 

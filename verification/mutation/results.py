@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import appended
 
 from mutation.choosing import Settings
 from mutation.operators import Mutant
@@ -22,18 +23,13 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.entries: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                entry = json.loads(line)
-                self.entries[entry["key"]] = entry
+        self.entries: dict[str, dict[str, Any]] = {entry["key"]: entry for entry in appended.records(path)}
 
     def add(self, mutant: Mutant, verdict: Verdict, commit: str) -> dict[str, Any]:
         words = {k: v for k, v in asdict(mutant).items() if k not in ("start", "end", "text", "copy")}
         entry = {"key": mutant.key, **words, **asdict(verdict), "commit": commit}
         self.entries[mutant.key] = entry
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        appended.add(self.path, entry)
         return entry
 
     def noticed(self, mutant: Mutant) -> bool | None:

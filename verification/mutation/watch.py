@@ -108,7 +108,10 @@ class Measure:
     def pytest_sessionfinish(self) -> None:
         self.cover.stop()
         self.cover.save()
-        self.target.with_suffix(".json").write_text(json.dumps(self.tests), encoding="utf-8")
+        # The file says that all is measured, so it appears whole; not by gpbounds, whose lines are being counted.
+        whole = self.target.with_suffix(".part")
+        whole.write_text(json.dumps(self.tests), encoding="utf-8")
+        whole.replace(self.target.with_suffix(".json"))
 
 
 class Trial:

@@ -67,10 +67,10 @@ class Fields:
         return int(self._kind(name, int))
 
     def natural(self, name: str) -> int:
-        """A whole number >= 1."""
+        """A whole number from 1 to 2^53; the formulas take it as a double, which is this number."""
         value = self.integer(name)
-        if value < 1:
-            raise ValueError(f"{self.where}.{name}: expected a whole number >= 1, got {value}")
+        if not 1 <= value <= 2**53:
+            raise ValueError(f"{self.where}.{name}: expected a whole number from 1 to 2^53, got {shown(value)}")
         return value
 
     def digest(self, name: str) -> str:
