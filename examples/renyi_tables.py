@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from dlm_setting import cell, markdown
@@ -112,6 +113,16 @@ def claims(groups: Sequence[Group]) -> list[str]:
     return lines
 
 
+def counts(orders: Iterable[float]) -> str:
+    """Each order and how often it was chosen.
+
+    >>> counts([0.5, 0.1, 0.5])
+    '0.1, 0.5 (2)'
+    """
+    times = sorted(Counter(orders).items())
+    return ", ".join(f"{order:g} ({n})" if n > 1 else f"{order:g}" for order, n in times)
+
+
 def by_cross_validation(groups: Sequence[Group], metric: str) -> str:
     """Table 1 or App. F: orders chosen by cross-validation, and in the columns marked * by the test rows."""
     column = 0 if metric == "RMSE" else 2
@@ -133,7 +144,7 @@ def by_cross_validation(groups: Sequence[Group], metric: str) -> str:
         cells = [cell(group.values(method, 0.0, metric)) for method in ("EGP", "SGP")]
         cells += [cell(group.at(method, chosen[method], metric)) for method in chosen]
         cells += [cell(group.values(method, group.by_test(method), metric)) for method in chosen]
-        cells += [", ".join(f"{a:g}" for a in sorted(chosen["Rényi"])), f"{group.by_test('Rényi'):g}"]
+        cells += [counts(chosen["Rényi"]), f"{group.by_test('Rényi'):g}"]
         paper = PRINTED.get(group.data)
         printed = "" if paper is None else ", ".join(f"{v:.2f}" for v in paper[column]) + f", {paper[1]:g}"  # type: ignore[union-attr]
         rows.append([group.data, *cells, printed])
