@@ -16,8 +16,10 @@ from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Empirical, Gaussian
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import SquaredExponential
+from gpbounds.numerics.scalars import F_hat, tangent
 from gpbounds.rates.rounding import before_data, given_eigenvalues
 from gpbounds.rates.setting import Setting
+from gpbounds.reference import scalars as reference
 from gpbounds.rigor import below, enclosed
 from gpbounds.spectra import spectrum
 from gpbounds.statements import UP, enlargement
@@ -103,6 +105,46 @@ def test_rate_before_it_is_enlarged(
     observe.upper("N-rate-rounding", mp.mpf(float(proved)) * (1 - (c + 2) * UNIT), computed)
     assert c > 0.0
     assert float(enlargement(c)) >= max(UP, 1.0 + c * 2.0**-53)
+
+
+@pytest.mark.claim("N-tangent")
+@given(
+    alpha=st.one_of(st.floats(0.5, 1.0, exclude_min=True, exclude_max=True), powers(-16, -1).map(lambda b: 1.0 - b)),
+    share=st.one_of(powers(-9, 9), st.floats(0.9, 1.1)),
+)
+@example(0.5 + 2.0**-53, 1.0)
+@example(1.0 - 2.0**-53, 1.0)
+@example(0.5 + 5e-13, 1.0 - 1e-9)
+def test_the_concave_majorant_in_doubles(observe: Observer, alpha: float, share: float) -> None:
+    """The slope is not below the greatest F(x)/x, nor F̂ below the exact one, by more than the roundings counted."""
+    assume(0.5 < alpha < 1.0)
+    start, slope = tangent(alpha)
+    x = float(start) * share
+    with mp.workdps(80):
+        touching = reference.tangency(mp.mpf(alpha))
+        steepest = reference.F(touching, mp.mpf(alpha)) / touching
+        truth = reference.F_hat(mp.mpf(x), mp.mpf(alpha))
+        observe.upper("N-tangent", steepest * (1 - 500 * UNIT), mp.mpf(float(slope)))
+        observe.upper("N-tangent", mp.mpf(float(slope)), steepest * (1 + 100 * UNIT))
+        observe.upper("N-tangent", truth * (1 - 1100 * UNIT), mp.mpf(float(F_hat(x, alpha))))
+
+
+@pytest.mark.claim("N-tangent")
+@given(alpha=st.floats(0.5, 1.0, exclude_min=True, exclude_max=True), beyond=powers(-6, 3), before=st.floats(0.01, 1.0))
+def test_a_tangent_anywhere_beyond_the_turn(observe: Observer, alpha: float, beyond: float, before: float) -> None:
+    """The inequality that needs no maximiser: x0 is any point beyond the turn, x1 any before it."""
+    with mp.workdps(60):
+        a, b = mp.mpf(alpha), 1 - mp.mpf(alpha)
+        low, turn = mp.mpf(0), (2 * a - 1) / (3 * b)
+        for _ in range(240):
+            middle = (low + turn) / 2
+            convex = 2 * a - 1 > b * middle * (3 + 3 * middle + b * middle**2)
+            low, turn = (middle, turn) if convex else (low, middle)
+        x0, x1 = turn * (1 + mp.mpf(beyond)), turn * mp.mpf(before)
+        chord, slope = reference.F(x0, a) / x0, (1 / (1 + b * x0) + a / (1 + b * x0) ** 2 - 1 / (1 + x0)) / 2
+        touching = reference.tangency(a)
+        bound = slope + max(chord - slope, mp.mpf(0)) * x0 / x1
+        observe.upper("N-tangent", reference.F(touching, a) / touching, bound, tol=1e-40)
 
 
 @pytest.mark.claim("N-rate-rounding")
