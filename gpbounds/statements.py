@@ -38,10 +38,12 @@ def exp_up(log_value: Any) -> Any:
 def enlargement(roundings: Any) -> Any:
     """The factor that enlarges an upper bound with a relative error of at most ``roundings``·2^-53: 1 + 1e-11 or more.
 
-    >>> bool(enlargement(1000.0) == UP), bool(enlargement(2.0**20) == 1.0 + 2.0**-33)
-    (True, True)
+    It is 1 + 1e-11 where ``roundings`` is inf: they are not counted.
+
+    >>> [bool(enlargement(c) == UP) for c in (1000.0, np.inf)], bool(enlargement(2.0**20) == 1.0 + 2.0**-33)
+    ([True, True], True)
     """
-    return np.maximum(UP, 1.0 + roundings * 2.0**-53)
+    return np.maximum(UP, 1.0 + np.where(np.isfinite(roundings), roundings, 0.0) * 2.0**-53)
 
 
 def normal_or_zero(value: Any, positive: Any) -> Any:

@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpbounds
-from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, rate
+from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
+from gpbounds.inputs import InputLaw
 from gpbounds.kdpp import expected_trace
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, Linear
 from gpbounds.rates.forms import prior_tail
+from gpbounds.rates.setting import Setting
 
 SE = SquaredExponential()
+BOX = Uniform([0.0, 0.0], [1.0, 1.0])
 
 
 def test_everything_broadcasts_and_each_cell_is_the_scalar_call() -> None:
@@ -150,7 +153,56 @@ def test_estimated_spectra_are_not_certified_and_say_so() -> None:
     estimate = rate(Matern(0.7), 1000, 12, 0.5)
     assert not estimate.certified
     assert "estimate" in " ".join(estimate.assumptions)
-    assert rate(Matern(1.5), 1000, 12, 0.5, inputs=Uniform()).certified
+    assert rate(Matern(0.5), 1000, 12, 0.5, inputs=Uniform()).certified
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Matern(1.5), SquaredExponential(1.0, 0.05), Matern(1.5) + Matern(0.5)],
+    ids=["Matérn", "wide box", "a part"],
+)
+def test_bounds_whose_roundings_are_not_counted_are_not_certified_and_say_so(kernel: Kernel) -> None:
+    bound = rate(kernel, 1000, 12, 0.5, inputs=Uniform())
+    assert not bound.certified
+    assert "is measured, not proved; rigor='arb' proves it" in bound.assumptions[-1]
+    plan = inducing_points(kernel, 1000, 0.5, inputs=Uniform(), target=100.0)
+    assert plan.bound is not None
+    assert not plan.bound.certified
+    assert "measured" not in " ".join(rate(SE, 1000, 12, 0.5).assumptions)
+
+
+def test_bounds_on_boxes_are_certified_where_roundings_are_enclosed_or_domination_alone_is_used() -> None:
+    assert rate(SquaredExponential(1.0, [0.1, 0.7]), 1000, 12, 0.5, inputs=BOX).certified
+    printed = rate(SquaredExponential(1.0, 0.05), 1000, 12, 0.5, inputs=Uniform(), form="printed")
+    assert printed.certified
+    assert "measured" not in " ".join(printed.assumptions)
+    assert rate(SquaredExponential(1.0, 0.01), 1000, 12, 0.5, inputs=Uniform()).certified  # too wide for Ritz values
+
+
+@pytest.mark.parametrize(
+    ("kernel", "inputs"),
+    [
+        (SquaredExponential(1.0, [0.3, 0.7]), Gaussian(dim=2)),
+        (SquaredExponential(1.0, 0.3), Gaussian(cov=[[1.0, 0.5], [0.5, 1.0]])),
+        (Matern(1.5).on([0]) * Matern(0.5, 1.0, 0.3).on([1]), BOX),
+        (SquaredExponential(1.0, 0.1) + Linear(2.0), Gaussian()),
+        (SquaredExponential(1.0, 0.01), Uniform()),
+        (SquaredExponential(1.0, 0.1), Uniform()),
+    ],
+    ids=["ordered", "rotated", "product", "sum", "dominated", "Ritz"],
+)
+@pytest.mark.parametrize("longest", [3000, pytest.param(50_000, marks=pytest.mark.slow)])
+def test_a_value_depends_neither_on_other_values_nor_on_earlier_calls(
+    kernel: Kernel, inputs: InputLaw, longest: int
+) -> None:
+    """Longer orders of eigenvalues change neither the value for a smaller M nor the allowance for its rounding."""
+    N, M = 10**6, [10, 100]
+    setting = Setting.checked(kernel, 1.0, inputs, 0.1, 0.05, None, 0.0, "sharpest", "q||p")
+    before = setting.bound(np.asarray(float(N)), np.array(M, dtype=np.float64))
+    setting.bound(np.asarray(float(N)), np.asarray(float(longest)))
+    after = setting.bound(np.asarray(float(N)), np.array([*M, float(longest)]))
+    assert after.value[:2].tolist() == before.value.tolist()
+    assert [float(rate(kernel, N, m, 1.0, inputs=inputs)) for m in M] == before.value.tolist()
 
 
 BAD = [

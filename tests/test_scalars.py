@@ -112,6 +112,16 @@ def test_the_tangent_touches_and_stays_above(alpha):
     assert (slope * x >= F * (1.0 - FEW)).all()
 
 
+def test_the_tangent_is_found_for_every_order():
+    """Also for the doubles next to ½ and 1; a slope that is not proved close to F(x)/x would be an error."""
+    steps = 2.0**-53 * np.arange(1, 500)
+    alpha = np.concatenate([0.5 + 2.0 * steps, 1.0 - steps, np.linspace(0.5, 1.0, 2000)[1:-1]])
+    start, slope = scalars.tangent(alpha)
+    chord = scalars.F(start, alpha) / start
+    assert (chord <= slope).all()
+    assert (slope <= chord * (1.0 + 64 * EPS)).all()
+
+
 def test_the_tangent_at_and_below_a_half_and_at_one():
     start, slope = scalars.tangent([1e-3, 0.5, 1.0])
     assert start.tolist() == [0.0, 0.0, np.inf]

@@ -158,7 +158,7 @@ def test_rounded_upwards_whatever_the_tails(
     bound = PopulationTrace(Tails(tails)).log(np.array([float(M)]))[0]
     truth = reference.population_trace([mp.fsum(exact[k:]) for k in range(len(exact) + 1)], M)
     observe.upper("N-cut", truth, mp.exp(mp.mpf(float(bound))) * (1 + mp.mpf(2) ** -50 * (1 + abs(float(bound)))))
-    kept = kept_eigenvalues(M)
+    kept = int(kept_eigenvalues(M))
     if len(exact) <= kept and truth > 0:
         observe.equal("N-cut", mp.exp(mp.mpf(float(bound))), truth, rtol=1e-11)
 

@@ -53,7 +53,7 @@ def test_rate_against_fifty_digits(
     variance: float,
 ) -> None:
     assume(M < N)
-    tails = isotropic_tails(ell, 1, variance, dim, kept_eigenvalues(M) if dim > 1 else M)
+    tails = isotropic_tails(ell, 1, variance, dim, int(kept_eigenvalues(M)) if dim > 1 else M)
     if dim > 1:
         population = population_trace(tails, M)
     else:

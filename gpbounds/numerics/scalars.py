@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
+from gpbounds.errors import NotConverged
 from gpbounds.numerics.log1p import log1p_ratio, log1p_residual, scaled_log1p
-from gpbounds.numerics.roots import golden
+from gpbounds.numerics.roots import halved
+
+MARGIN = 1e-9
+"""The point from which F is concave lies within this share of what `_touching` computes, which it proves."""
+LONGEST = 8.0
+"""F(x)/x is greatest before LONGEST times that point, for every double α."""
+CLOSE = 500.0 * 2.0**-53
+"""The slope of a tangent as computed exceeds F(x)/x at the point where it touches by at most this share."""
 
 
 def G(x: ArrayLike, alpha: ArrayLike) -> Any:
@@ -50,10 +58,10 @@ Tangent = tuple[Float, Float]
 
 
 def tangent(alpha: ArrayLike) -> Tangent:
-    """(x0, slope) of the line through 0 that lies above F and touches it at x0; x0 = 0 for α <= ½, infinite at α = 1.
+    """(x0, slope) of a line through 0 that lies above F and touches it near x0; x0 = 0 for α <= ½, infinite at α = 1.
 
-    The slope max_x F(x)/x is computed by golden section in log x: F/x is unimodal, and an error e in log x0 changes the
-    slope only by O(e²).
+    The slope is an upper bound on s* = max_x F(x)/x with proved rounding, and F(x) beyond x0 is at least the concave
+    majorant of F, both to 1500·2^-53 of themselves (N-tangent).
     """
     alpha = np.asarray(alpha, dtype=np.float64)
     start, slope = _tangents(alpha.tobytes())
@@ -76,15 +84,33 @@ def _tangents(packed: bytes) -> Tangent:
 
 
 def _touching(alpha: Float) -> Tangent:
-    low, high = np.full_like(alpha, -60.0), 2.0 - 2.0 * np.log(1.0 - alpha)
+    """For ½ < α < 1: s* <= F'(x0) + max{F(x0)/x0 − F'(x0), 0}·x0/x1 for all x1 <= turn <= x0, F convex up to turn.
 
-    def fall(log_x: Float) -> Float:
-        x = np.exp(log_x)
-        return -F(x, alpha) / x
+    F is concave beyond its turn, and there F(x)/x = F'(x) at the maximum of F(x)/x alone: it is found by bisection.
+    """
+    beta, excess = 1.0 - alpha, 2.0 * alpha - 1.0
 
-    (low, high), _ = golden(fall, low, high, 72)
-    x0 = np.exp(0.5 * (low + high))
-    return x0, F(x0, alpha) / x0
+    def bend(x: Float) -> Float:
+        return beta * x * (3.0 + 3.0 * x + beta * x * x)  # F''(x) has the sign of excess - bend(x)
+
+    turn = np.minimum(excess / (3.0 * beta), np.sqrt(excess / (3.0 * beta)))  # each is beyond it
+    for _ in range(4):  # Newton's method, from above, as bend is convex
+        turn = turn - (bend(turn) - excess) / (3.0 * beta * (1.0 + 2.0 * turn + beta * turn * turn))
+    low, high = turn * (1.0 - MARGIN), turn * (1.0 + MARGIN)
+    proved = (bend(low) * (1.0 + MARGIN / 4.0) <= excess) & (excess * (1.0 + MARGIN / 4.0) <= bend(high))
+    _, x0 = halved(lambda x: F(x, alpha) < x * _derivative(x, alpha), high, LONGEST * low)
+    chord, derivative = F(x0, alpha) / x0, _derivative(x0, alpha)
+    slope = derivative + np.maximum(chord - derivative, 0.0) * (x0 / low)
+    proved &= slope <= chord * (1.0 + CLOSE)
+    if not proved.all():
+        raise NotConverged(f"expected the tangent of F̂ to 500 units of rounding, it is not found for {alpha[~proved]}")
+    return x0, slope
+
+
+def _derivative(x: Float, alpha: Float) -> Float:
+    """F'(x) = ½[1/(1 + βx) + α/(1 + βx)² − 1/(1 + x)], as a product of positive numbers."""
+    falling = 1.0 / (1.0 + (1.0 - alpha) * x)
+    return 0.5 * alpha * falling * (x / (1.0 + x) + falling)
 
 
 def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:

@@ -65,10 +65,10 @@ class TraceLaw(ABC):
         """(M+1) times the tail at M, as printed; the tail is taken at ``tail_at`` <= M if it is passed."""
 
     @abstractmethod
-    def roundings(self, N: Float, M: Float) -> Float:
-        """c: `rate` from t as computed errs by at most c·2^-53 of itself (N-rate-rounding); 0 where this is measured.
+    def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
+        """c: `rate` from t as computed errs by at most c·2^-53 of itself (N-rate-rounding); inf where it is measured.
 
-        To be called after t was computed.
+        ``printed`` concerns the printed form.
         """
 
 
@@ -98,8 +98,8 @@ class APriori(TraceLaw):
         log_tail = self.spectrum.log_tail(M if tail_at is None else tail_at)
         return exp_up(np.log(M + 1.0) + np.log(N) + log_tail)
 
-    def roundings(self, N: Float, M: Float) -> Float:
-        return np.maximum(rounding.before_data(self.population.law, M), rounding.before_data(self.spectrum, M))
+    def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
+        return rounding.before_data(self.spectrum, None if printed else self.population, M)
 
 
 class GivenData(TraceLaw):
@@ -140,7 +140,7 @@ class GivenData(TraceLaw):
         self._check(N)
         return np.exp(np.log(M + 1.0) + np.log(N) + self.spectrum.log_tail(M if tail_at is None else tail_at))
 
-    def roundings(self, N: Float, M: Float) -> Float:
+    def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
         return rounding.given_eigenvalues(N, M)
 
 

@@ -72,7 +72,7 @@ def inducing_points(
     draws: the plan uses X, y and the law of the draws, but no draw.  The sharpest form decreases in M, so bisection
     gives the answer.  The printed form need not decrease; intervals are excluded by
     (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.  With ``rigor="arb"`` M is the least number from which
-    on the end of the ball is at most the target.
+    on the end of the ball is at most the target.  What is certified in doubles is the bound at M, as in :func:`rate`.
 
     With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for future
     inputs the bound at this M is at most the target.

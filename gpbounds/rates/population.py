@@ -4,6 +4,7 @@ tails (N-pop)."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from gpbounds.kdpp.esp import scaled_esp
 from gpbounds.numerics.convex import greatest_convex_below
 from gpbounds.spectra import Spectrum
 from gpbounds.spectra.geometric import GeometricSpectrum
+from gpbounds.spectra.tables import table_size
 
 FIRST, LAST = 64, 4096
 """Eigenvalues are tabulated for M up to 64, 128, ..., 4096; beyond, the value at 4096 is used, since the value
@@ -48,12 +50,14 @@ class PopulationTrace:
 
     def __init__(self, law: Spectrum) -> None:
         self.law = law
+        self.closed = isinstance(law, GeometricSpectrum) and law.dim == 1
         self._blocks: dict[int, Float] = {}
 
     def log(self, M: Float) -> Float:
         """For whole numbers M >= 1 of any shape; +inf where no value is computed (tails below 1e-280 of the trace)."""
         law = self.law
-        if isinstance(law, GeometricSpectrum) and law.dim == 1:
+        if self.closed:
+            assert isinstance(law, GeometricSpectrum)
             log_B = law.log_B
             ratio = np.log(-np.expm1(log_B)) - np.log(-np.expm1((M + 1.0) * log_B))
             return math.log(law.trace) + np.log(M + 1.0) + M * log_B + ratio
@@ -72,9 +76,9 @@ class PopulationTrace:
             block *= 2
 
 
-def kept_eigenvalues(M: int) -> int:
-    """The number of eigenvalues from which the value at M is computed."""
-    return PER_POINT * max(FIRST, 1 << (M - 1).bit_length())
+def kept_eigenvalues(M: Float | int) -> Any:
+    """The number of eigenvalues from which the value at M is computed at most, M <= LAST."""
+    return PER_POINT * table_size(M, FIRST)
 
 
 def _log_shares(law: Spectrum, last: int) -> Float:

@@ -21,6 +21,11 @@ from gpbounds.rigor import RIGOR
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
+MEASURED = (
+    "The allowance for rounding, 1e-11 of the value, is measured, not proved; rigor='arb' proves it where the "
+    "eigenvalues are known in balls."
+)
+"""The assumption of bounds whose roundings are not counted."""
 DIRECTIONS = ("q||p", "p||q")
 
 
@@ -135,12 +140,15 @@ class Setting:
             value = np.minimum(terms["markov"], terms["tail"])
         else:
             value = terms["determinant"] + terms["quadratic"]
-        scale: Any = enlargement(self.law.roundings(N, M))
+        scale: Any = enlargement(self._roundings(N, M))
         if self.direction == "p||q":
             odds = self.alpha / (1.0 - self.alpha)
             scale = scale * np.maximum(odds, 1.0 / odds)
         scaled = {name: term * scale for name, term in terms.items()}
         return normal_or_zero(value * scale, t > 0.0), {"expected_trace": t, **scaled}
+
+    def _roundings(self, N: Float, M: Float) -> Float:
+        return self.law.roundings(N, M, printed=self.form == "printed")
 
     def bound(self, N: Float, M: Float) -> Bound:
         """The :class:`Bound` for checked N and M."""
@@ -155,6 +163,7 @@ class Setting:
             *(["R-dir"] if self.direction == "p||q" else []),
         ]
         law = "a law within total variation tv of a k-DPP" if approximate else "a k-DPP"
+        counted = self.enclosed is not None or bool(np.isfinite(self._roundings(N, M)).all())
         assumptions = (
             "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
             f"Z is drawn from the N inputs by {law} of size M.",
@@ -162,6 +171,7 @@ class Setting:
             if prior
             else "y is any vector with the given squared norm, even one that depends on X and Z.",
             *(self.law.assumptions if self.enclosed is None else self.enclosed.assumptions(self.law.assumptions)),
+            *(() if counted else (MEASURED,)),
         )
         order = f"{float(self.alpha):g}" if self.alpha.ndim == 0 else "alpha"
         return upper_bound(
@@ -170,7 +180,7 @@ class Setting:
             ", ".join(claims),
             terms,
             assumptions,
-            certified=self.law.spectrum.certified or self.enclosed is not None,
+            certified=counted and (self.law.spectrum.certified or self.enclosed is not None),
             quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
         )
 

@@ -130,10 +130,10 @@ def rate(
         which its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
         eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
         where M falls by as much.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is
-        more.  For one draw with squared exponential kernels under Gaussian inputs, and for what is computed from the
-        eigenvalues of given rows, c is a proved count of the roundings (N-rate-rounding; for ½ < α < 1 and y from the
-        prior it supposes a measured error); elsewhere 1e-11 exceeds the rounding errors as measured.  The page "What
-        certified means" of the documentation says what is left to belief.
+        more.  For one draw c is a proved count of the roundings (N-rate-rounding, N-tail-rounding), but for Ritz values
+        (squared exponential kernels on boxes of more than 6 lengthscales to a side, Matérn-3/2, 5/2, ... on intervals,
+        products and sums with such parts), whose bounds are not certified: 1e-11 exceeds the errors as measured.  The
+        page "What certified means" of the documentation says what is left to belief.
 
     Returns
     -------

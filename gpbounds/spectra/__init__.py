@@ -45,6 +45,10 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spect
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N, which allow for N·eps·λ_max        yes
     ================================ ============================================================ ==========
 
+    "Certified" is the method.  Whether the rounding of a tail is proved says ``roundings``: it is counted for all
+    certified methods (N-tail-rounding) but Matérn-(p+½), p ≥ 1, and what contains it.  For squared exponential kernels
+    on boxes bounds also use Ritz values (N-box), whose roundings are enclosed up to 6 lengthscales to each side.
+
     Parameters
     ----------
     kernel : Kernel

@@ -20,7 +20,8 @@ class Spectrum(ABC):
     trace : float
         Σ_m λ_m, in squared units of y.
     certified : bool
-        True if ``tail`` is exact to rounding or an upper bound; False if it is a numerical estimate.
+        True if ``tail`` is exact to rounding or an upper bound; False if it is a numerical estimate.  A bound is
+        certified if also the roundings of the tails are counted (:meth:`roundings`).
     source : str
         Ledger ids of the formulas.
     note : str
@@ -39,6 +40,14 @@ class Spectrum(ABC):
     @abstractmethod
     def _log_tail(self, M: Float) -> Float:
         """log Σ_{m>M} λ_m for an array of whole numbers M >= 0."""
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        """c: e^log_tail(M) >= (1 - c·2^-53) times an upper bound of the tail, for all M <= last (N-tail-rounding).
+
+        Tails are those of at least e^-size of the trace.  inf where roundings are not counted: the tail is then an
+        upper bound up to an allowance that is measured, or an estimate.
+        """
+        return np.full(np.broadcast(last, size).shape, np.inf)
 
     def log_tail(self, M: ArrayLike) -> Any:
         """log Σ_{m>M} λ_m (or of an upper bound on it), for whole numbers M >= 0 of any shape."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,15 +12,20 @@ from gpbounds.inputs import Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.convex import greatest_convex_below
 from gpbounds.spectra.base import Spectrum
+from gpbounds.spectra.enclosed_ritz import enclosed_tails
 from gpbounds.spectra.legendre import gauss, values
 from gpbounds.validation import count as one_count
 
 LARGEST = 40.0
 """Half widths in lengthscales up to which the Ritz values are computed."""
+ROUNDING = 1e-11
+"""For the rounding of the logarithm of a tail in Legendre polynomials, whose terms are up to 3500 in size."""
 KEPT = 2**14
 """Products of eigenvalues that are put in order."""
-SMALL = 1e-18
-"""Largest share of the trace that quadrature and the omitted polynomials may lose."""
+ENCLOSED = 6.0
+"""Half widths in lengthscales up to which the roundings of the Ritz values are enclosed; at 6 it takes 0.2 s."""
+SMALL, SMALLEST = 1e-18, 1e-26
+"""Largest share of the trace that quadrature and the omitted polynomials may lose; that of an enclosed entry."""
 
 
 class BoxSpectrum(Spectrum):
@@ -34,6 +40,10 @@ class BoxSpectrum(Spectrum):
     Let ν be the differences of the greatest convex sequence below these bounds: its sum is 1, the trace, and its tails
     are at least the true ones, so μ majorises ν: ν = Sμ with S doubly stochastic.  In D dimensions the eigenvalues are
     products, and so are ν ⊗ ... ⊗ ν = (S ⊗ ... ⊗ S)(μ ⊗ ... ⊗ μ): the tails of the products of the ν are upper bounds.
+
+    Up to 6 lengthscales from the middle to a side Ky Fan's bound is rounded upwards by construction (N-ritz-sum).
+    Beyond, the allowance for the roundings of the Ritz values, 16 nodes·eps, is measured, and bounds that use these
+    tails are not certified.
 
     Parameters
     ----------
@@ -58,6 +68,7 @@ class BoxSpectrum(Spectrum):
         ratios = 0.5 * inputs.widths / kernel.lengthscales(self.dim)
         if (ratios > LARGEST).any():
             raise ValueError(f"inputs: expected at most {LARGEST:g} lengthscales to each side, got {ratios.max():.3g}")
+        self._enclosed = bool((ratios <= ENCLOSED).all())
         shares, rest = np.ones(1), 0.0
         for ratio in ratios:
             shares, rest = _products(shares, majorant(float(ratio)))
@@ -74,7 +85,12 @@ class BoxSpectrum(Spectrum):
         last = self._log_tails.size - 1
         return math.log(self.trace) + np.minimum(self._log_tails[np.minimum(M, last).astype(np.int64)], 0.0)
 
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        counted = 10.0 * size + 8000.0 + self._log_tails.size
+        return (counted if self._enclosed else np.inf) + 0.0 * last
 
+
+@lru_cache(maxsize=64)
 def majorant(g: float) -> Float:
     """ν_1 ... ν_n, decreasing, for variance 1 and half width g in lengthscales; their sum is 1 but for what is cut.
 
@@ -84,21 +100,26 @@ def majorant(g: float) -> Float:
     n = 2
     while _log_legendre_tail(g, n) > math.log(SMALL):
         n += 1
-    tails = np.minimum(ritz_tails(g, n), np.exp([min(_log_legendre_tail(g, M), 0.0) for M in range(n + 1)]))
+    tails = np.minimum(ritz_tails(g, n), np.exp([min(_log_legendre_tail(g, M) + ROUNDING, 0.0) for M in range(n + 1)]))
     tails[0] = 1.0
     tails = greatest_convex_below(np.minimum.accumulate(tails))
-    return -np.diff(tails)
+    shares = np.minimum.accumulate(-np.diff(tails))  # decreasing in spite of rounding, and not larger
+    shares.flags.writeable = False
+    return shares
 
 
 def ritz_tails(g: float, n: int) -> Float:
     """Ky Fan's bounds of the tails for M = 0 ... n from n Legendre polynomials, rounded upwards."""
-    nodes = n + 16
-    while _log_quadrature_error(g, n, nodes) > math.log(SMALL):
+    nodes, enough = n + 16, math.log(SMALLEST if g <= ENCLOSED else SMALL)
+    while (lost := _log_quadrature_error(g, n, nodes)) > enough:
         nodes += 8
     x, w = gauss(nodes)
     table = values(n, x) * w[:, None]  # orthonormal on [0, 1]
     K = np.exp(-2.0 * g * g * (x[:, None] - x) ** 2)
-    eigenvalues = np.maximum(np.linalg.eigvalsh(table.T @ K @ table)[::-1], 0.0)
+    matrix = table.T @ K @ table
+    if g <= ENCLOSED:
+        return enclosed_tails(g, np.linalg.eigh(matrix)[1][:, ::-1], nodes, math.exp(lost + 1e-6))
+    eigenvalues = np.maximum(np.linalg.eigvalsh(matrix)[::-1], 0.0)
     beyond = np.append(np.cumsum(eigenvalues[::-1])[::-1], 0.0)
     # Entries are right to some eps, eigenvalues to n eps, and 1 − their sum to as much.
     return beyond + max(1.0 - float(beyond[0]), 0.0) + 16.0 * nodes * EPS

@@ -10,7 +10,8 @@ import numpy as np
 from gpbounds.arrays import EPS, Float
 from gpbounds.errors import NotConverged
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.tensor import LARGEST_ORDER, convex_shares
+from gpbounds.spectra.tables import looked_up, table_size
+from gpbounds.spectra.tensor import FIRST, LARGEST_ORDER, convex_shares
 from gpbounds.validation import count as one_count
 
 
@@ -43,17 +44,22 @@ class SumSpectrum(Spectrum):
         self.source = ", ".join(dict.fromkeys(["N-direct", *(s for part in parts for s in part.source.split(", "))]))
         notes = " ".join(dict.fromkeys(part.note for part in parts))
         self.note = f"Eigenvalue sums are upper bounds, from those of the summands of the kernel. {notes}"
-        self._log_tails = np.zeros(0)
+        self._tables: dict[int, Float] = {}
 
-    def _order(self, count: int) -> None:
+    def _require(self, count: int) -> None:
         if count > LARGEST_ORDER:
             raise NotConverged(
                 f"expected at most {LARGEST_ORDER} eigenvalues of a sum of kernels, which are sorted, got {count}: ask "
                 "for fewer"
             )
-        if count < self._log_tails.size:
-            return
-        size = max(64, 1 << count.bit_length())
+
+    def _order(self, size: int) -> Float:
+        """log tails for M = 0 ... ``size``."""
+        if size not in self._tables:
+            self._tables[size] = self._ordered(size)
+        return self._tables[size]
+
+    def _ordered(self, size: int) -> Float:
         differences = [convex_shares(part, size)[0] + math.log(part.trace) for part in self.parts]
         owners = np.repeat(np.arange(len(self.parts)), [each.size for each in differences])
         order = owners[np.argsort(-np.concatenate(differences), kind="stable")[:size]]
@@ -63,7 +69,7 @@ class SumSpectrum(Spectrum):
             logs = np.logaddexp(logs, part.log_tail(taken))
         logs = np.minimum(logs, math.log(self.trace))
         allowances = (8.0 * len(self.parts) + 2.0 * np.where(np.isfinite(logs), np.abs(logs), 0.0)) * EPS
-        self._log_tails = np.pad(logs + allowances, (0, size + 1 - logs.size), mode="edge")
+        return logs + allowances
 
     def eigenvalues(self, count: int) -> Float:
         """Upper bounds by Weyl's inequality, λ_{i+j−1}(A + B) <= λ_i(A) + λ_j(B), from those of the parts."""
@@ -75,5 +81,11 @@ class SumSpectrum(Spectrum):
         return total * (1.0 + len(self.parts) * EPS)
 
     def _log_tail(self, M: Float) -> Float:
-        self._order(int(M.max(initial=0.0)))
-        return self._log_tails[M.astype(np.int64)]
+        self._require(int(M.max(initial=0.0)))
+        return looked_up(M, FIRST, self._order)
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        n, p = table_size(last, FIRST), len(self.parts)
+        # a tail of less than e^-40 of the sum of tails does not count
+        of_parts = np.max([part.roundings(n, size + 40.0) for part in self.parts], axis=0)
+        return np.asarray(of_parts + (p + 1.0) * (size + 760.0) + 6001.0)

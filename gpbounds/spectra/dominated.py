@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from gpbounds.arrays import Float
@@ -11,11 +9,13 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.roots import golden
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.geometric import full_level, log_ratio, log_tail
-from gpbounds.spectra.product import ProductSpectrum
+from gpbounds.spectra.geometric import full_level, log_ratio, log_tail, tail_roundings
+from gpbounds.spectra.product import FIRST, ProductSpectrum
+from gpbounds.spectra.tables import table_size
 from gpbounds.validation import count as one_count
 
 TABULATED = 2**17
+"""Tails for M below it are computed from a table, and their roundings counted."""
 
 
 def log_domination(std: Float, half: Float) -> Float:
@@ -57,23 +57,28 @@ class DominatedSpectrum(Spectrum):
         self._lengthscales = kernel.lengthscales(self.dim)
         self._halves = 0.5 * inputs.widths
         ratios = self._halves / self._lengthscales
-        self._ratio = float(ratios[0]) if np.allclose(ratios, ratios[0], rtol=1e-12, atol=0.0) else None
+        # C increases in the ratio for the scales of tails, which are at most the ratio
+        self._ratio = float(ratios.max()) if np.allclose(ratios, ratios[0], rtol=1e-12, atol=0.0) else None
         family = domination_family(self._lengthscales, self._halves) if self._ratio is None else None
         self._laws = None if family is None else [(log_C, law) for log_C, _, law in family]
-        self._table = np.empty(0)
+        self._table = np.empty((2, 0))
 
-    def _over_scales(self, share: Callable[[Float], Float], M: Float) -> Float:
-        """min over ρ of D·log C(ρ) + share(log B(ρ)), with s = ρ in units of ℓ."""
+    def _scale(self, M: Float) -> Float:
+        """s in units of ℓ, for each M that with the least C·tail(M)."""
         assert self._ratio is not None
         half = np.asarray(self._ratio)
 
         def objective(log_std: Float) -> Float:
-            std = np.exp(log_std)
-            return self.dim * log_domination(std, half) + share(log_ratio(np.asarray(1.0), std))
+            return np.add(*self._parts(np.exp(log_std), M))
 
         high = np.full(M.shape, np.log(half))
-        _, value = golden(objective, high - 0.5 * np.log1p(2.0 * (M + 1.0)), high, 44)
-        return value  # any scale gives a bound
+        (low, high), _ = golden(objective, high - 0.5 * np.log1p(2.0 * (M + 1.0)), high, 44)
+        return np.minimum(np.exp(0.5 * (low + high)), half)  # any scale gives a bound
+
+    def _parts(self, std: Float, M: Float) -> tuple[Float, Float]:
+        """(D·log C, log tail) for one ratio."""
+        log_C = self.dim * log_domination(std, np.asarray(self._ratio))
+        return log_C, log_tail(log_ratio(np.asarray(1.0), std), M, self.dim)
 
     def eigenvalues(self, count: int) -> Float:
         """Upper bounds on the ``count`` largest eigenvalues, decreasing; at most trace/m for the m-th."""
@@ -93,18 +98,36 @@ class DominatedSpectrum(Spectrum):
         return self.trace * np.minimum.accumulate(np.minimum(np.exp(logs), 1.0 / (m + 1.0)))
 
     def _log_shares(self, M: Float) -> Float:
-        """log of the bound on tail/trace, minimised for each M."""
+        """log of the bound on tail/trace, minimised for each M, and the c of its rounding (N-tail-rounding)."""
         if self._laws is None:
-            return self._over_scales(lambda log_B: log_tail(log_B, M, self.dim), M)
-        return np.min([log_C + law.log_tail(M) for log_C, law in self._laws], axis=0)
+            log_C, share = self._parts(self._scale(M), M)
+            ordered = np.zeros_like(M)
+        else:
+            constants, shares = (
+                np.array([c for c, _ in self._laws]),
+                np.array([law.log_tail(M) for _, law in self._laws]),
+            )
+            best = np.argmin(constants[:, None] + shares, axis=0)
+            log_C, share = constants[best], shares[best, np.arange(M.size)]
+            ordered = table_size(M, FIRST)
+        logs = log_C + share
+        of_share = tail_roundings(self.dim, ordered, np.maximum(np.abs(share), 500.0))
+        return np.array([logs, 29.0 * log_C + 13.0 * self.dim + of_share + 2.0 * np.abs(logs)])
+
+    def _tabulated(self, last: int) -> Float:
+        """`_log_shares` for M = 0 ... ``last`` or further.  Planners need many neighbouring M."""
+        if last >= self._table.shape[1]:
+            self._table = self._log_shares(np.arange(max(1024.0, 2.0 ** last.bit_length())))
+        return self._table
 
     def _log_tail(self, M: Float) -> Float:
-        """Planners need many neighbouring M, so the first TABULATED values are computed once."""
         last = int(M.max(initial=0.0))
-        if last < TABULATED:
-            if last >= self._table.size:
-                self._table = self._log_shares(np.arange(max(1024.0, 2.0 ** last.bit_length())))
-            logs = self._table[M.astype(np.int64)]
-        else:
-            logs = self._log_shares(M)
+        logs = self._tabulated(last)[0, M.astype(np.int64)] if last < TABULATED else self._log_shares(M)[0]
         return np.log(self.trace) + np.minimum(logs, 0.0)
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        inside = last < TABULATED
+        places = np.where(inside, last, 0.0).astype(np.int64)
+        logs, counts = self._tabulated(int(places.max(initial=0)))
+        worst = np.maximum.accumulate(np.where(logs >= -np.max(size), counts, 0.0))[places]
+        return np.where(inside, worst + 2.0 * size + 6800.0, np.inf)

@@ -63,6 +63,14 @@ def log_tail(log_B: Float, M: Float, dim: int) -> Float:
     return k * log_B + np.log(rest * np.exp(dim * log_q) + np.exp(log_B) * beyond)
 
 
+def tail_roundings(dim: int, ordered: Float | float, size: Float | float) -> Float:
+    """c of `Spectrum.roundings` for SE × Gaussian in ``dim`` dimensions, from sums of ``ordered`` eigenvalues at most.
+
+    It grows with log tails because these are computed, and their exponentials taken (N-tail-rounding); size >= 500.
+    """
+    return np.asarray(23.0 * size + 20_500.0 + dim * (size + 350.0) + (dim + 2.0) * ordered)
+
+
 class GeometricSpectrum(Spectrum):
     """SE × Gaussian with one ratio ℓ/s: λ = v (1-B)^D B^k for total degree k (R-se-eig, R-se-tail, R-seD, L-44, L-48).
 
@@ -86,3 +94,6 @@ class GeometricSpectrum(Spectrum):
 
     def _log_tail(self, M: Float) -> Float:
         return np.log(self.trace) + log_tail(np.asarray(self.log_B), M, self.dim)
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        return tail_roundings(self.dim, 0.0 * last, size)

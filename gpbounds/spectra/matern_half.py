@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
+from gpbounds.errors import NotConverged
 from gpbounds.inputs import Uniform
 from gpbounds.kernels import Matern
 from gpbounds.spectra.base import Spectrum
@@ -36,6 +37,9 @@ def angle(index: Float, kappa: float) -> Float:
         theta = theta - step
         if (np.abs(step) <= 4e-16 * theta).all():
             break
+    # The derivative of θ - atan(κ/z) is at least 1, so that what is left bounds the error of θ.
+    if not (np.abs(theta - np.arctan2(kappa, start + theta)) <= 1e-14 * theta).all():
+        raise NotConverged(f"expected the roots of θ = atan(κ/z) to 1e-14 for κ = {kappa:g}, they are not found")
     return theta
 
 
@@ -124,6 +128,9 @@ class MaternHalfUniform(Spectrum):
         near = self._share_below[np.minimum(M, SWITCH).astype(np.int64)]
         share = np.where(M < SWITCH, near, self._share_beyond(np.maximum(M, SWITCH)))
         return np.log(share) + np.log(self.trace)
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        return 9.0 * size + 9600.0 + 0.0 * last
 
     def tail_bound(self, M: ArrayLike) -> Bound:
         """The closed bound Σ_{k>M} λ_k <= (2v/π) atan(2ac/(π(M - 1))), M >= 1 (v at M = 1); L-49b.

@@ -34,7 +34,8 @@ class MaternUniform(Spectrum):
 
     The tail returned is the least of this sum, of the trace, and of Ky Fan's bound (L-49c) in the first n Legendre
     polynomials: Σ_{M<i<=n} of the Ritz values, plus the trace on the other polynomials (in closed form), plus an
-    allowance for rounding (64·n·eps of the trace, checked at 50 digits).  While c L <= 128 it exceeds the true tail by
+    allowance for rounding (64·n·eps of the trace, checked at 50 digits, not proved: bounds that use these tails are not
+    certified).  While c L <= 128 it exceeds the true tail by
     less than 1 % for M <= 60 and tails above 1e-20 of the trace, and by a factor 1 + O((p + 1)/M) for larger M.  For
     larger c L no Ritz values are used if the phase equation is exact from the first eigenvalue on: the excess is then
     that of the sum alone, largest near c L = 128 (7 %, 17 %, 33 % for p = 1, 2, 3), and decreases as c L grows.

@@ -55,6 +55,9 @@ class PrincipalSpectrum(Spectrum):
     def _log_tail(self, M: Float) -> Float:
         return self.along_axes._log_tail(M)
 
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        return self.along_axes.roundings(last, size)
+
 
 def principal_axes(kernel: Stationary, inputs: Gaussian) -> tuple[Stationary, Gaussian, Float]:
     """The kernel with lengthscale 1, N(0, diag g), g decreasing, and the matrix that turns x − μ into w.

@@ -9,10 +9,13 @@ from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, independent_stds
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.geometric import log_ratio
+from gpbounds.spectra.geometric import log_ratio, tail_roundings
 from gpbounds.spectra.lower_sets import Degrees, edges, log_sum, smallest_totals
+from gpbounds.spectra.tables import looked_up, table_size
 from gpbounds.validation import count as one_count
 
+FIRST = 64
+"""Length of the shortest order."""
 LARGEST_ORDER = 2**24
 """Largest number of eigenvalues that are ordered: more would take gigabytes and minutes."""
 
@@ -57,7 +60,8 @@ def log_tails(log_terms: Float, log_rest: float) -> Float:
 class ProductSpectrum(Spectrum):
     """SE × Gaussian with per-dimension ℓ_d/s_d: λ_n = v Π_d (1-B_d) B_d^(n_d), largest first (L-44, L-46, L-51).
 
-    Ordering the first M takes O(D·M log M) time and memory; the order is stored and extended when more are needed.
+    Ordering the first M takes O(D·M log M) time and memory.  The tail at M is computed from the order of the least
+    power of two that is >= M, whatever else was asked for.
     """
 
     certified = True
@@ -68,30 +72,34 @@ class ProductSpectrum(Spectrum):
         self.trace, self.dim = kernel.variance, inputs.dim
         self._steps = -log_ratio(kernel.lengthscales(inputs.dim), independent_stds(inputs))
         self._log_terms = np.empty(0)
-        self._log_tails = np.zeros(1)
+        self._tables: dict[int, Float] = {}
 
-    @property
-    def ordered(self) -> int:
-        """The number of eigenvalues that have been ordered and added so far."""
-        return self._log_terms.size
-
-    def _order(self, count: int) -> None:
+    def _require(self, count: int) -> None:
         if count > LARGEST_ORDER:
             raise NotConverged(
                 f"expected at most {LARGEST_ORDER} eigenvalues of a spectrum with per-dimension lengthscales, which "
                 f"are sorted, got {count}: ask for fewer, or use one ratio lengthscale/std in all dimensions"
             )
-        if count > self._log_terms.size:
-            size = max(64, 1 << (count - 1).bit_length())
+
+    def _order(self, size: int) -> Float:
+        """log tails / trace for M = 0 ... ``size``."""
+        if size not in self._tables:
             sums, degrees = smallest_sums(self._steps, size)
-            self._log_terms = np.log(-np.expm1(-self._steps)).sum() - sums
-            self._log_tails = log_tails(self._log_terms, log_complement(self._steps, degrees))
+            log_terms = np.log(-np.expm1(-self._steps)).sum() - sums
+            self._tables[size] = log_tails(log_terms, log_complement(self._steps, degrees))
+            self._log_terms = max(self._log_terms, log_terms, key=len)
+        return self._tables[size]
 
     def eigenvalues(self, count: int) -> Float:
         count = one_count("count", count)
-        self._order(count)
+        if count > self._log_terms.size:
+            self._require(count)
+            self._order(int(table_size(np.asarray(float(count)), FIRST)))
         return self.trace * np.exp(self._log_terms[:count])
 
     def _log_tail(self, M: Float) -> Float:
-        self._order(int(M.max(initial=0.0)))
-        return np.log(self.trace) + self._log_tails[M.astype(np.int64)]
+        self._require(int(M.max(initial=0.0)))
+        return np.log(self.trace) + looked_up(M, FIRST, self._order)
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        return tail_roundings(self.dim, table_size(last, FIRST), size)

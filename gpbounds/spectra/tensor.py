@@ -13,8 +13,11 @@ from gpbounds.numerics.convex import greatest_convex_below
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.lower_sets import edges, log_sum, smallest_totals
 from gpbounds.spectra.product import log_tails
+from gpbounds.spectra.tables import looked_up, table_size
 from gpbounds.validation import count as one_count
 
+FIRST = 256
+"""Length of the shortest order."""
 LARGEST_ORDER = 2**20
 """Largest number of eigenvalues that are ordered: more would take minutes."""
 SMALLEST = 1e-280
@@ -33,7 +36,7 @@ class TensorSpectrum(Spectrum):
 
     The products kept are a lower set; what lies outside is a sum of positive terms over its edges, Π_{i<d} ν_{n_i}·H_m,
     without the subtraction 1 − Σ.  Tails are raised by (4·D·L + n + 64)·eps of themselves for the rounding of ν, of
-    products and of sums, n the number of products kept.
+    products and of sums, n the number of products kept, the least power of two that is >= M and >= 256.
 
     Parameters
     ----------
@@ -55,18 +58,22 @@ class TensorSpectrum(Spectrum):
         self.source = ", ".join(dict.fromkeys(["N-tensor", *(s for part in parts for s in part.source.split(", "))]))
         notes = " ".join(dict.fromkeys(part.note for part in parts))
         self.note = f"Eigenvalue sums are those of products over independent columns, from upper bounds. {notes}"
-        self._ordered = 0
-        self._log_tails = np.zeros(1)
+        self._tables: dict[int, Float] = {}
 
-    def _order(self, count: int) -> None:
+    def _require(self, count: int) -> None:
         if count > LARGEST_ORDER:
             raise NotConverged(
                 f"expected at most {LARGEST_ORDER} eigenvalues of a product of kernels on different columns, which are "
                 f"sorted, got {count}: ask for fewer"
             )
-        if count <= self._ordered:
-            return
-        size = max(64, 1 << (count - 1).bit_length())
+
+    def _order(self, size: int) -> Float:
+        """log tails / trace for M = 0 ... ``size``, or as many as there are."""
+        if size not in self._tables:
+            self._tables[size] = self._ordered(size)
+        return self._tables[size]
+
+    def _ordered(self, size: int) -> Float:
         values, beyond = zip(*(convex_shares(part, size) for part in self.parts), strict=True)
         sums, degrees = smallest_totals([value[0] - value for value in values], size)
         logs = [
@@ -75,8 +82,7 @@ class TensorSpectrum(Spectrum):
         ]
         log_terms = sum(float(value[0]) for value in values) - sums
         allowance = (4.0 * size * len(values) + sums.size + 64.0) * EPS
-        self._log_tails = log_tails(log_terms, log_sum(np.concatenate(logs))) + allowance
-        self._ordered = size
+        return log_tails(log_terms, log_sum(np.concatenate(logs))) + allowance
 
     def eigenvalues(self, count: int) -> Float:
         """The largest products of the eigenvalues of the parts, which are exact or upper bounds, as their notes say."""
@@ -88,9 +94,13 @@ class TensorSpectrum(Spectrum):
         return scale * np.exp(sum(float(values[0]) for values in logs) - sums)
 
     def _log_tail(self, M: Float) -> Float:
-        self._order(int(M.max(initial=0.0)))
-        index = np.minimum(M, self._log_tails.size - 1).astype(np.int64)
-        return math.log(self.trace) + np.minimum(self._log_tails[index], 0.0)
+        self._require(int(M.max(initial=0.0)))
+        return math.log(self.trace) + np.minimum(looked_up(M, FIRST, self._order), 0.0)
+
+    def roundings(self, last: Float, size: Float | float) -> Float:
+        n, D = table_size(last, FIRST), len(self.parts)
+        of_parts = sum((part.roundings(n, -math.log(SMALLEST)) for part in self.parts), np.zeros(n.shape))
+        return of_parts + 19.0 * size + 18_200.0 + D * (2.0 * size + 6700.0 + 15.0 * n) + n
 
 
 def convex_shares(part: Spectrum, size: int) -> tuple[Float, Float]:
