@@ -56,7 +56,8 @@ class Bound(NDArrayOperatorsMixin):
     assumptions : tuple of str
         The hypotheses under which the bound holds, one sentence each.
     certified : bool
-        True if the bound includes an allowance for rounding errors.
+        True if ``value`` is on the safe side, rounding included, by construction or by a proved count of the roundings.
+        An allowance that is only measured does not count: an assumption then names it.
     quantity : str
         The quantity that is bounded.
 

@@ -226,7 +226,7 @@ def test_a_solve_that_ends_early_only_costs(steps, monkeypatch):
         ({"y": None, "simulate": 39}, "simulate: expected a law of inputs"),
         ({"simulate": 39, "inputs": Gaussian(dim=2)}, "y: expected None with simulate"),
         ({"y": None, "certified": True}, "certified: expected True only with y, draws"),
-        ({"y": None, "draws": None, "certified": True}, "certified: expected True only with y, draws"),
+        ({"y": None, "draws": None, "certified": True}, "for y from the prior, rigor='arb' encloses"),
         ({"simulate": 39, "inputs": Gaussian(dim=2), "certified": True}, "certified: expected True only with y, draws"),
         ({"y": None, "simulate": 38, "inputs": Gaussian(dim=2)}, "simulate: expected at least 39"),
     ],

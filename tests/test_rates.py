@@ -17,6 +17,7 @@ from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel, Linear
 from gpbounds.rates.forms import prior_tail
 from gpbounds.rates.setting import Setting
+from gpbounds.spectra import spectrum
 
 SE = SquaredExponential()
 BOX = Uniform([0.0, 0.0], [1.0, 1.0])
@@ -169,6 +170,23 @@ def test_bounds_whose_roundings_are_not_counted_are_not_certified_and_say_so(ker
     assert plan.bound is not None
     assert not plan.bound.certified
     assert "measured" not in " ".join(rate(SE, 1000, 12, 0.5).assumptions)
+
+
+def test_eigenvalues_of_data_in_doubles_are_not_certified_and_those_in_balls_are() -> None:
+    rows = {"inputs": Empirical(np.random.default_rng(1).standard_normal(20)), "noise": 0.1}
+    for form in ("sharpest", "printed"):
+        usual, proved = (rate(SE, 20, [3, 5], 0.5, form=form, rigor=rigor, **rows) for rigor in ("float", "arb"))
+        assert not usual.certified
+        assert "is measured, not proved; for given rows rigor='arb' encloses them" in usual.assumptions[-1]
+        assert proved.certified
+        assert "measured" not in " ".join(proved.assumptions)
+    plans = [inducing_points(SE, 20, 0.5, target=1.0, rigor=rigor, **rows).bound for rigor in ("float", "arb")]
+    assert [bound is not None and bound.certified for bound in plans] == [False, True]
+    simulated = rate(SE, 20, 5, 0.5, simulate=39, rng=0)
+    assert not simulated.certified
+    assert sum("is measured, not proved" in sentence for sentence in simulated.assumptions) == 1
+    assert not spectrum(SE, inputs=rows["inputs"]).certified
+    assert spectrum(SE, inputs=rows["inputs"], rigor="arb").certified
 
 
 def test_bounds_on_boxes_are_certified_where_roundings_are_enclosed_or_domination_alone_is_used() -> None:

@@ -125,7 +125,10 @@ def test_bounds_teach_their_domain():
         s.eigenvalue_bounds(0)
     with pytest.raises(ValueError, match="M \\+ 1/2"):
         power_law_tail(-1, 1)
-    assert str(s.tail_bound(10)).startswith("tail of the spectrum <= ")
+    bound = s.tail_bound(10)
+    assert str(bound).startswith("tail of the spectrum <= ")
+    assert not bound.certified
+    assert "is measured, not proved" in bound.assumptions[-1]
 
 
 def test_ritz_says_how_many_eigenvalues_are_good():

@@ -12,18 +12,24 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Gaussian, SquaredExponential
-from gpbounds.lowrank import mercer_kl, mercer_rank, residual_certificate
+from gpbounds.enclosures import truncation as balls
+from gpbounds.lowrank import deviations, mercer_kl, mercer_rank, residual_certificate
+from gpbounds.rates.rounding import FAR
 from gpbounds.reference import lowrank_ranks as reference
 from gpbounds.reference.spectra import ratio
+from gpbounds.rigor import exact, outer
+from gpbounds.spectra import spectrum
+from gpbounds.statements import enlargement
 
-ALLOWED = mp.mpf("2.1e-11")
-"""The declared allowance in doubles, 1e-11, and as much again for rounding."""
+ALLOWED = mp.mpf("1.1e-11")
+"""What doubles may differ from the ball beside their declared allowance, 1e-11 or the roundings counted."""
+UNIT = mp.mpf(2) ** -53
 SIZES = st.floats(0.0, 12.0).map(lambda e: round(10.0**e))
 POWERS = st.floats(-12.0, 6.0).map(lambda e: 10.0**e)
 SHARES = st.one_of(st.floats(-12.0, -1.0).map(lambda e: 10.0**e), st.floats(0.1, 1 - 1e-9))
 
 
-@pytest.mark.claim("L-42", "L-43", "N-mercer")
+@pytest.mark.claim("L-42", "L-43", "N-mercer", "N-mercer-rounding")
 @given(
     ell=st.floats(-4.0, 4.0).map(lambda e: 10.0**e),
     dim=st.sampled_from([1, 1, 2, 5]),
@@ -49,17 +55,61 @@ def test_mercer_kl_in_doubles_is_above_the_ball(
 ) -> None:
     """Certified doubles are not below the upper end of the ball, and at most their allowance above it."""
     options: dict[str, Any] = {"inputs": Gaussian(dim=dim), "noise": noise, "delta": delta, "form": form}
-    fast = mercer_kl(SquaredExponential(variance, ell), N, r, **options)
-    proved = mercer_kl(SquaredExponential(variance, ell), N, r, **options, rigor="arb")
+    kernel = SquaredExponential(variance, ell)
+    fast = mercer_kl(kernel, N, r, **options)
+    proved = mercer_kl(kernel, N, r, **options, rigor="arb")
     assert fast.certified
     assert proved.certified
     claim = "N-mercer" if delta is None else "L-42"
     value, truth = mp.mpf(float(fast)), mp.mpf(float(proved))
+    c = 2.0 * float(spectrum(kernel, inputs=options["inputs"]).roundings(np.asarray(float(r)), FAR)) + 200.0
     if truth < mp.mpf(10) ** 308:
         observe.upper(claim, truth, value)
+        # The double above the ball is up to one unit above its end; the value is enlarged after it is computed.
+        computed = value / mp.mpf(float(enlargement(c))) + mp.mpf(2) ** -1022
+        observe.upper("N-mercer-rounding", truth * (1 - (c + 2) * UNIT), computed)
     if mp.mpf(10) ** -290 < min(truth, mp.mpf(float(proved.terms["tail"]))) and truth < mp.mpf(10) ** 300:
         x = N * mp.mpf(float(proved.terms["tail"])) / mp.mpf(noise)
-        observe.equal(claim, value, truth, rtol=ALLOWED, atol=x * mp.mpf("2e-15") if delta is None else 0.0)
+        allowance = mp.mpf(float(enlargement(c))) - 1
+        observe.equal(claim, value, truth, rtol=ALLOWED + allowance, atol=x * mp.mpf("2e-15") if delta is None else 0.0)
+
+
+NEAR_ONE = st.floats(-15.9, -0.1).map(lambda e: 1.0 - 10.0**e)
+
+
+@pytest.mark.claim("N-mercer-rounding")
+@given(
+    p=st.one_of(st.floats(-300.0, -1e-3).map(lambda e: 10.0**e), NEAR_ONE),
+    N=SIZES,
+    delta=st.one_of(st.floats(-300.0, -0.01).map(lambda e: 10.0**e), NEAR_ONE),
+    near=st.one_of(st.none(), st.floats(-16.0, 0.0).map(lambda e: 10.0**e)),
+)
+@example(2.4951708735096422e-39, 1, 0.5, 4e-7)
+def test_chernoff_in_doubles(observe: Observer, p: float, N: int, delta: float, near: float | None) -> None:
+    """(1 + 14u)q reaches the level of kl, or 1, and (1 - 400u)q does not; ``near`` for a q that is near 1."""
+    if near is not None:
+        N, delta = 1, min(p * (1.0 + near), 1.0 - 2.0**-53)
+    q = mp.mpf(float(deviations.chernoff(np.asarray(p), np.asarray(1.0), np.asarray(float(N)), np.asarray(delta))))
+    with mp.workdps(330):
+        level, share = -mp.log(mp.mpf(delta)) / N, mp.mpf(p)
+
+        def reached(q: Any) -> Any:
+            return q * mp.log(q / share) + (1 - q) * mp.log((1 - q) / (1 - share))
+
+        above, below = q * (1 + 14 * UNIT), q * (1 - 400 * UNIT)
+        observe.holds("N-mercer-rounding", above >= 1 or reached(above) >= level)
+        observe.holds("N-mercer-rounding", below <= share or reached(below) <= level)
+
+
+@pytest.mark.claim("N-mercer-rounding")
+@given(mean=SHARES, top=POWERS, N=SIZES, delta=SHARES)
+@example(1e-290, 1e-12, 10**12, 0.05)
+def test_roots_of_tiny_means_do_not_underflow(observe: Observer, mean: float, top: float, N: int, delta: float) -> None:
+    mean *= top
+    numbers = [np.asarray(float(number)) for number in (mean, top, N, delta)]
+    for fast, slow in ((deviations.cantelli, balls.cantelli), (deviations.chebyshev, balls.chebyshev)):
+        truth = outer(lambda *cell, slow=slow: slow(*(exact(x) for x in cell)), *numbers)
+        observe.upper("N-mercer-rounding", mp.mpf(float(truth)) * (1 - 9 * UNIT), mp.mpf(float(fast(*numbers))))
 
 
 @pytest.mark.claim("L-42", "L-43", "N-mercer", "L-09")

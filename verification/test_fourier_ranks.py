@@ -453,7 +453,7 @@ def test_the_bound_is_rounded_upwards(
         bound_record = fourier_kl(
             kernel, N, int(m), noise=noise, delta=delta, features="classical", effective_dimension=share * total
         )
-        assert bound_record.certified
+        assert not bound_record.certified  # its allowance is measured
         truth = min(reference.weighted_kl(m, total, dimension, delta, gap) for gap in gaps)
         if float(bound_record) < np.inf:
             observe.upper("N-rff", truth, mp.mpf(float(bound_record)))

@@ -13,11 +13,13 @@ from gpbounds.numerics.log1p import entropy_residual
 
 NEWTON = 24
 """Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early is valid."""
+STEP = 200.0 * 2.0**-53
+"""A Newton step in doubles ends at most this share of its start below the root (N-mercer-rounding)."""
 
 
 def chebyshev(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """Λ + √(BΛ/(Nδ)): Eq. 20 as printed (L-41); the variance is at most BΛ."""
-    return mean + np.sqrt(top * mean / (N * delta))
+    return mean + np.sqrt(mean) * np.sqrt(top / (N * delta))
 
 
 def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
@@ -27,7 +29,7 @@ def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """
     odds = (1.0 - delta) / (N * delta)
     turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
-    return np.where(mean < turn, np.minimum(mean + np.sqrt((top - mean) * mean * odds), top), top)
+    return np.where(mean < turn, np.minimum(mean + np.sqrt(mean) * np.sqrt((top - mean) * odds), top), top)
 
 
 def markov(mean: Float, top: Float, delta: Float) -> Any:
@@ -39,7 +41,7 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """B·max{q: kl(q‖Λ/B) ≤ log(1/δ)/N}, by Newton's method from above (L-43).
 
     kl(·‖p) is convex and increasing on [p, 1), and kl(q‖p) ≥ (q−p)²/(2q) gives a first q above the root; Newton's
-    method then stays above it.
+    method then stays above it.  What rounding may take from the last step that moved is added.
     """
     shape = np.broadcast_shapes(*(np.shape(a) for a in (mean, top, N, delta)))
     p, level = np.broadcast_to(mean / top, shape), np.broadcast_to(-np.log(delta) / N, shape)
@@ -48,10 +50,13 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     reachable = inside & (-np.log(p) > level)
     complement = 1.0 - p
     excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), complement * (1.0 - 2.0**-53))
+    start = excess
     for _ in range(NEWTON):
         value = p * entropy_residual(excess / p) + complement * entropy_residual(-excess / complement)
-        excess = excess - np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / complement))
-    q = np.where(reachable, np.minimum(p + excess, 1.0), 1.0)
+        step = np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / complement))
+        start = np.where(step > 0.0, excess, start)
+        excess = excess - step
+    q = np.where(reachable, np.minimum(p + (excess + STEP * start), 1.0), 1.0)
     return top * np.where(np.broadcast_to(mean, shape) > 0.0, q, 0.0)
 
 

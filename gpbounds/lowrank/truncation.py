@@ -22,9 +22,20 @@ from gpbounds.lowrank import deviations
 from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
 from gpbounds.plan import Plan
+from gpbounds.rates.rounding import FAR
 from gpbounds.rigor import RIGOR, exact, outer, rounded
 from gpbounds.spectra import Spectrum, spectrum
-from gpbounds.statements import FIXED, SMALLEST, UP, drawn_from, exp_up, normal_or_zero, upper_bound
+from gpbounds.statements import (
+    FIXED,
+    MEASURED,
+    SMALLEST,
+    UP,
+    drawn_from,
+    enlargement,
+    exp_up,
+    normal_or_zero,
+    upper_bound,
+)
 
 FORMS = ("sharpest", "printed")
 
@@ -83,7 +94,11 @@ class _Setting:
             value = _divergence(x)
         else:
             value = mean_divergence(tail, N, self.noise, self.variance)
-        return normal_or_zero(value * UP, tail > 0.0), terms
+        return normal_or_zero(value * enlargement(self._roundings(r)), tail > 0.0), terms
+
+    def _roundings(self, r: Float) -> Float:
+        """c: the value errs by at most c·2^-53 of itself (N-mercer-rounding); inf where the tails are not counted."""
+        return 2.0 * self.spectrum.roundings(r, FAR) + 200.0
 
     def bound(self, N: Float, r: Float) -> Bound:
         """The :class:`Bound` for checked N and r."""
@@ -93,6 +108,8 @@ class _Setting:
         else:
             claim = "L-42 (as printed), L-41" if self.form == "printed" else "L-42 (sharper form), L-43, L-09"
             quantity = "KL(exact || truncated)"
+        counted = self.spectrum.certified and bool(np.isfinite(self._roundings(r)).all())
+        proved = counted or self.law is not None
         return upper_bound(
             value,
             0.0 if self.delta is None else self.delta,
@@ -103,8 +120,9 @@ class _Setting:
                 "The approximation keeps the r largest terms of the Mercer expansion under that law.",
                 FIXED,
                 self.spectrum.note,
+                *(() if proved else (MEASURED,)),
             ),
-            certified=self.spectrum.certified or self.law is not None,
+            certified=proved,
             quantity=quantity,
         )
 
@@ -145,7 +163,7 @@ def mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
     with np.errstate(over="ignore"):
         x, largest = N * tail / noise, np.minimum(top / noise, 1e300)
         second = _divergence(x) + 0.25 * N * half / noise * ((top - half) / noise)
-    first = 0.5 * x * (1.0 - some * log1p_ratio(largest) + 2e-15)  # the difference has 11 roundings of 2^−53 at most
+    first = 0.5 * x * (1.0 - some * log1p_ratio(largest) + 3.6e-15)  # 31 roundings of 2^-53: N-mercer-rounding
     return np.minimum(np.minimum(first, second), 0.5 * x)
 
 
@@ -188,8 +206,9 @@ def mercer_kl(
     form : "sharpest" or "printed"
     rigor : "float" or "arb"
         "arb": the value and its terms are doubles above Arb balls of the formulas, by construction; for the spectra of
-        :func:`gpbounds.rate` with ``rigor="arb"``.  "float" enlarges the value by 1e-11, which exceeds the rounding
-        errors of its computation.
+        :func:`gpbounds.rate` with ``rigor="arb"``.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is more;
+        c is a proved count of the roundings (N-mercer-rounding), but where those of the tails are not counted
+        (Matérn-3/2, 5/2, ...; see :func:`gpbounds.spectra.spectrum`): there the bound is not certified.
 
     Raises
     ------

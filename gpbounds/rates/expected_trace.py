@@ -17,7 +17,7 @@ from gpbounds.rates import rounding
 from gpbounds.rates.population import PopulationTrace
 from gpbounds.spectra import Spectrum, data_spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.empirical import DataSpectrum
-from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
+from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, MEASURED, drawn_from, exp_up, given_inputs
 
 
 def best_truncation(law: Spectrum, M: Float) -> Float:
@@ -70,6 +70,10 @@ class TraceLaw(ABC):
 
         ``printed`` concerns the printed form.
         """
+
+    def measured(self, roundings: Float) -> str | None:
+        """The assumption that says what of the rounding is measured; None if the ``roundings`` are proved."""
+        return None if self.spectrum.certified and np.isfinite(roundings).all() else MEASURED
 
 
 class APriori(TraceLaw):
@@ -142,6 +146,9 @@ class GivenData(TraceLaw):
 
     def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
         return rounding.given_eigenvalues(N, M)
+
+    def measured(self, roundings: Float) -> str | None:
+        return None if self.spectrum.certified else self.spectrum.note
 
 
 def trace_law(kernel: Kernel, inputs: InputLaw, *, proved: bool = False) -> TraceLaw:

@@ -21,11 +21,6 @@ from gpbounds.rigor import RIGOR
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
-MEASURED = (
-    "The allowance for rounding, 1e-11 of the value, is measured, not proved; rigor='arb' proves it where the "
-    "eigenvalues are known in balls."
-)
-"""The assumption of bounds whose roundings are not counted."""
 DIRECTIONS = ("q||p", "p||q")
 
 
@@ -163,7 +158,7 @@ class Setting:
             *(["R-dir"] if self.direction == "p||q" else []),
         ]
         law = "a law within total variation tv of a k-DPP" if approximate else "a k-DPP"
-        counted = self.enclosed is not None or bool(np.isfinite(self._roundings(N, M)).all())
+        measured = None if self.enclosed is not None else self.law.measured(self._roundings(N, M))
         assumptions = (
             "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
             f"Z is drawn from the N inputs by {law} of size M.",
@@ -171,7 +166,7 @@ class Setting:
             if prior
             else "y is any vector with the given squared norm, even one that depends on X and Z.",
             *(self.law.assumptions if self.enclosed is None else self.enclosed.assumptions(self.law.assumptions)),
-            *(() if counted else (MEASURED,)),
+            *(() if measured is None else (measured,)),
         )
         order = f"{float(self.alpha):g}" if self.alpha.ndim == 0 else "alpha"
         return upper_bound(
@@ -180,7 +175,7 @@ class Setting:
             ", ".join(claims),
             terms,
             assumptions,
-            certified=counted and (self.law.spectrum.certified or self.enclosed is not None),
+            certified=measured is None,
             quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
         )
 

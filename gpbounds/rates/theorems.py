@@ -132,8 +132,9 @@ def rate(
         where M falls by as much.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is
         more.  For one draw c is a proved count of the roundings (N-rate-rounding, N-tail-rounding), but for Ritz values
         (squared exponential kernels on boxes of more than 6 lengthscales to a side, Matérn-3/2, 5/2, ... on intervals,
-        products and sums with such parts), whose bounds are not certified: 1e-11 exceeds the errors as measured.  The
-        page "What certified means" of the documentation says what is left to belief.
+        products and sums with such parts), whose bounds are not certified: 1e-11 exceeds the errors as measured.  For
+        ``Empirical(X)`` "float" is not certified either: that N·eps·λ_max exceeds the errors of the eigenvalues is
+        measured.  The page "What certified means" of the documentation says what is left to belief.
 
     Returns
     -------

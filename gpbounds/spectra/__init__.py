@@ -42,10 +42,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spect
     constant, linear, polynomial     eigenvalues of a matrix of moments, finite rank (N-finite)   yes
     products on different columns    products of their spectra (N-tensor), upper bounds            as its parts
     sums                             all eigenvalues of the summands (N-direct), upper bounds         as its parts
-    any kernel × Empirical(X)        eigenvalues of k(X, X)/N, which allow for N·eps·λ_max        yes
+    any kernel × Empirical(X)        eigenvalues of k(X, X)/N, raised by N·eps·λ_max              no
     ================================ ============================================================ ==========
 
-    "Certified" is the method.  Whether the rounding of a tail is proved says ``roundings``: it is counted for all
+    "Certified" is the method.  The errors of eigenvalues of k(X, X) in doubles are measured; ``rigor="arb"`` proves
+    bounds.  Whether the rounding of a tail is proved says ``roundings``: it is counted for all
     certified methods (N-tail-rounding) but Matérn-(p+½), p ≥ 1, and what contains it.  For squared exponential kernels
     on boxes bounds also use Ritz values (N-box), whose roundings are enclosed up to 6 lengthscales to each side.
 

@@ -20,8 +20,9 @@ class Spectrum(ABC):
     trace : float
         Σ_m λ_m, in squared units of y.
     certified : bool
-        True if ``tail`` is exact to rounding or an upper bound; False if it is a numerical estimate.  A bound is
-        certified if also the roundings of the tails are counted (:meth:`roundings`).
+        True if ``tail`` is exact to rounding or an upper bound; False if it is a numerical estimate, or rests on a
+        decomposition whose errors are measured, not proved.  A bound is certified if also the roundings of the tails
+        are counted (:meth:`roundings`).
     source : str
         Ledger ids of the formulas.
     note : str

@@ -25,7 +25,6 @@ class DataSpectrum(Spectrum):
         Number of distinct rows of X: no k-DPP has more points; squared exponential and Matérn kernels have this rank.
     """
 
-    certified = True
     source = "R-lem3"
 
     def __init__(self, kernel: Kernel, inputs: Empirical, values: Float) -> None:
@@ -66,10 +65,15 @@ class EmpiricalSpectrum(DataSpectrum):
     ----------
     rounding : float
         Allowance for the error of each eigenvalue, N·eps·λ_max; it is added where an upper bound is needed.
+        It exceeds LAPACK's errors as measured, not by a proof: bounds that use it are not certified.
         `EnclosedSpectrum` proves far closer bounds.
     """
 
-    note = "The eigenvalues are those of the covariance matrix of the given inputs."
+    certified = False
+    note = (
+        "The eigenvalues of k(X, X), computed in doubles, are raised by N·2^-52 of the largest: this allowance for "
+        "their rounding is measured, not proved; for given rows rigor='arb' encloses them."
+    )
 
     def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
         spectrum = psd.eigen(kernel(inputs.X), name="k(X, X)")

@@ -15,7 +15,7 @@ from gpbounds.spectra.legendre import gauss
 from gpbounds.spectra.state_space import amplitude
 
 TABLE = 4096
-ROUNDING = 1e-12  # added to every logarithm of a bound: a hundred times the rounding error of its evaluation
+ROUNDING = 1e-12  # added to every logarithm of a bound: a hundred times the error of its evaluation, as measured
 
 
 def log_density(p: int, gamma: float, omega: Float) -> Float:

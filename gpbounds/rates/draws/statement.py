@@ -32,7 +32,8 @@ from gpbounds.whitening import as_targets
 LAWS = ("kdpp", "tilted")
 NOT_CERTIFIED = (
     "certified: expected True only with y, draws and inputs=Empirical(X): only there is every rounding enclosed on "
-    "request. Other bounds say in their attribute `certified` whether they include rounding"
+    "request. For one draw, and for y from the prior, rigor='arb' encloses the bound. Other bounds say in their "
+    "attribute `certified` whether their rounding is proved"
 )
 ONLY_FLOAT = (
     "rigor: expected 'float' for any y of a norm that may depend on the draws (y_norm2_known='after'); with draws "
