@@ -81,7 +81,7 @@ HARD = [
 
 
 @pytest.mark.claim("D-02", "D-05", "D-06", "D-07")
-@pytest.mark.parametrize("hard", one_in(3, HARD), ids=str)
+@pytest.mark.parametrize("hard", one_in(3, [pytest.param(case) for case in HARD]), ids=str)
 def test_means_where_quadrature_is_hard(observe: Observer, hard: tuple[Any, ...]) -> None:
     check(observe, make(*hard))
 
