@@ -131,7 +131,7 @@ def test_low_rank_models_of_a_folder(tmp_path, features) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"dim": 1}, {"features": MLP((3,), 2, pretraining=2)}, {"batch_size": 50, "optimizer": "adam"}],
+    [{"dim": 1}, {"features": MLP((3,), 2, pretraining=2), "rank": None}, {"batch_size": 50, "optimizer": "adam"}],
     ids=["projection", "object", "batches"],
 )
 def test_models_that_need_single_rows_copy_them_to_disk(tmp_path, options) -> None:
