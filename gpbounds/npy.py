@@ -41,6 +41,18 @@ class Header(NamedTuple):
     offset: int
 
 
+class _Beginning:
+    """The beginning of a file: NumPy asks for as many bytes as a header states, and a buffer of that size is taken."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+
+    def read(self, size: int) -> bytes:
+        if size > LONGEST:
+            raise ValueError(f"expected a header of at most {LONGEST} bytes, got {size}")
+        return self.file.read(size)
+
+
 def header(file: IO[bytes], size: int, name: str, kinds: str = "biuf") -> Header:
     """The header at the start of ``file``, which holds ``size`` bytes in all.
 
@@ -56,10 +68,11 @@ def header(file: IO[bytes], size: int, name: str, kinds: str = "biuf") -> Header
     ValueError
         for something else, for another dtype, and for a shape that needs other than the bytes that are there.
     """
+    beginning: Any = _Beginning(file)
     try:
-        version = npy.read_magic(file)
+        version = npy.read_magic(beginning)
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(file, max_header_size=LONGEST)
+        shape, fortran, dtype = read(beginning, max_header_size=LONGEST)
     except FAULTS:
         raise ValueError(
             f"{name}: expected an array in NumPy's format .npy, got other bytes, or a damaged file"

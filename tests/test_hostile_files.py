@@ -411,6 +411,21 @@ def test_a_parquet_file_takes_no_memory_that_its_size_does_not_justify(tmp_path)
         parquet.numbers(path)
 
 
+def test_a_header_that_states_its_own_length_wrongly_takes_no_memory(tmp_path):
+    """A byte changed in the version makes four bytes of the header its length: 662 MB."""
+    path = tmp_path / "X.npy"
+    np.save(path, np.zeros(3))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:6] + b"\x02" + whole[7:])
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="expected an array in NumPy's format"):
+            mapped(path)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 # A sample of changed files
 
 
