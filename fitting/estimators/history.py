@@ -26,7 +26,7 @@ ADDED: dict[str, dict[str, Any]] = {
 """Arguments that were added, by class, with the values that leave training as it was before."""
 
 FILLED: dict[str, dict[str, Any]] = {"LowRankGP": {"rank": 100}}
-"""Arguments whose default is None now, by class, with the former default, which fingerprints hold it."""
+"""Arguments whose default is None now, by class, with the former default, which fingerprints hold."""
 
 
 def without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:

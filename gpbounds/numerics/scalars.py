@@ -60,8 +60,8 @@ Tangent = tuple[Float, Float]
 def tangent(alpha: ArrayLike) -> Tangent:
     """(x0, slope) of a line through 0 that lies above F and touches it near x0; x0 = 0 for α <= ½, infinite at α = 1.
 
-    The slope is an upper bound on s* = max_x F(x)/x with proved rounding, and F(x) beyond x0 is at least the concave
-    majorant of F, both to 1500·2^-53 of themselves (N-tangent).
+    With proved rounding (N-tangent) the slope is at least (1 − 500·2^-53) max_x F(x)/x, and F(x) beyond x0 at least
+    (1 − 1100·2^-53) times the concave majorant of F.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
     start, slope = _tangents(alpha.tobytes())
