@@ -84,6 +84,16 @@ def test_help_of_every_command_has_an_example_that_runs_and_a_theorem(capsys, co
             assert all(word in printed for word in re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", promised[1]))
 
 
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "klinv", "pac", "mc", "train", "audit", "certify train", "certify check"]
+)
+def test_options_name_no_option_that_their_command_lacks(capsys, command):
+    options = ask(capsys, *command.split(), "--help").split("\nexample:")[0].partition("\n\n")[2]
+    own = re.findall(r"^  (?:-\w(?: \w+)?, )?(--[a-z][-a-z0-9]*)", options, flags=re.MULTILINE)
+    assert "--json" in own
+    assert set(re.findall(r"(?<![-\w])--[a-z][-a-z0-9]*", options)) <= set(own)
+
+
 def test_help_of_the_whole_names_every_command(capsys):
     text = ask(capsys, "--help")
     assert "example:" in text

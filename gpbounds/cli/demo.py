@@ -62,7 +62,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--seed", metavar="S", type=options.whole, default=0, help="seed of all random choices (default 0)"
     )
-    options.add_best(parser)
+    options.add_best(parser, condition="")
     options.add_json(parser)
     parser.set_defaults(run=run)
 

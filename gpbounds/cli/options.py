@@ -202,18 +202,21 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
         default="q||p",
         help="default: q||p; p||q multiplies the bound by the factor of R-dir",
     )
-    add_rigor(group)
+    add_rigor(
+        group,
+        ".  With --data: the bounds given the rows (at most 4096), and the evidence, with all rounding proved, from "
+        "k(X, X) in 30 digits; bounds for inputs to come then stay in doubles",
+    )
 
 
-def add_rigor(parser: argparse._ActionsContainer) -> None:
-    """``--rigor``."""
+def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
+    """``--rigor``; its help ends with ``with_data``, for a command that has ``--data``."""
     parser.add_argument(
         "--rigor",
         choices=RIGOR,
         default="float",
         help="float (default): doubles with an allowance for rounding; arb: the double above an Arb ball that contains "
-        "the number.  With --data: the bounds given the rows (at most 4096), and the evidence, with all rounding "
-        "proved, from k(X, X) in 30 digits; bounds for inputs to come then stay in doubles",
+        "the number" + with_data,
     )
 
 
@@ -238,9 +241,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
 
 
-def add_best(parser: argparse.ArgumentParser) -> None:
-    """``--best``, ``--simulate``, ``--old-forms``."""
-    group = parser.add_argument_group("the best of several draws (with real data)")
+def add_best(parser: argparse.ArgumentParser, condition: str = " (with --data)") -> None:
+    """``--best``, ``--simulate``, ``--old-forms``, which a command takes under ``condition``."""
+    group = parser.add_argument_group("the best of several draws" + condition)
     group.add_argument(
         "--best",
         metavar="R",
