@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal, norm
 
 from gpbounds.lowrank import FourierFeatures, kl, kl_features, optimal_rank
 
@@ -27,6 +28,7 @@ def example(monkeypatch):
         "trained_divergence",
         "lowrank_tables",
         "lowrank_far_rows",
+        "exact_elevators",
         "dlm_setting",
         "paired",
         "regression_sets",
@@ -165,6 +167,36 @@ def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, t
     assert all(s.nlpd >= 0.5 * np.log(2.0 * np.pi * s.noise) for s in found)
     assert all(s.dim in ((2, 3) if s.model == "MGP" else (0,)) for s in found)
     assert max(s.rmse for s in found if s.model == "MGP") < 0.8
+    monkeypatch.setattr(script, "trained", None)  # no model is left to train
+    script.main([*options, "--resume"])
+    assert capsys.readouterr().out == out
+
+
+def test_the_exact_baseline_predicts_as_dense_algebra_and_its_intervals_hold(example, monkeypatch, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    rows = np.column_stack([X, np.sin(X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(150)])
+    np.savetxt(tmp_path / "elevators.csv.gz", rows, delimiter=",")
+    script = example("exact_elevators")
+    models, scores = [], script.scores
+    monkeypatch.setattr(script, "scores", lambda model, data: (models.append(model), scores(model, data))[1])
+    options = ["--splits", "2", "--folder", str(tmp_path), "--out", str(tmp_path / "exact.csv")]
+    script.main(options)
+    out = capsys.readouterr().out
+    found = script.load(tmp_path / "exact.csv", script.Score)
+    for score, model in zip(found, models, strict=True):
+        X, y, X_test, y_test = script.split(tmp_path / "elevators.csv.gz", 0, score.split)
+        assert score.rows == len(y) == 135
+        covariance = model.kernel_(X) + model.noise_ * np.eye(len(y))
+        exact = multivariate_normal(cov=covariance).logpdf(y)
+        assert score.lower <= exact <= score.upper <= score.lower + 1.0
+        cross = model.kernel_(X_test, X)
+        mean = cross @ np.linalg.solve(covariance, y)
+        variance = model.kernel_(X_test) - cross @ np.linalg.solve(covariance, cross.T) + model.noise_ * np.eye(15)
+        assert score.rmse == pytest.approx(np.sqrt(np.mean((y_test - mean) ** 2)), abs=1e-3)
+        assert score.nlpd == pytest.approx(-np.mean(norm(mean, np.sqrt(np.diag(variance))).logpdf(y_test)), abs=0.01)
+    a, b = (score.nlpd for score in found)
+    assert f"| mean | {0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} |" in out
     monkeypatch.setattr(script, "trained", None)  # no model is left to train
     script.main([*options, "--resume"])
     assert capsys.readouterr().out == out
