@@ -154,7 +154,7 @@ def above(ball: Any) -> float:
     ...     above(exact(1.0) / 3) == 1 / 3 + 2**-54
     True
     """
-    return -below(-ball)
+    return 0.0 - below(-ball)  # 0 has no sign
 
 
 def below(ball: Any) -> float:

@@ -36,6 +36,10 @@ def test_doubles_are_kept(value):
     assert rigor.below(ball) == rigor.above(ball) == value
 
 
+def test_the_ends_of_zero_have_no_sign():
+    assert [str(end(rigor.exact(0.0))) for end in (rigor.below, rigor.above)] == ["0.0", "0.0"]
+
+
 def test_balls_wider_than_a_double_and_endless_ones():
     ball = arb(1, 1e-3)
     assert rigor.below(ball) <= 0.999
