@@ -290,6 +290,29 @@ def test_standard_errors_are_computed_anew_only_near_the_decision():
     assert rule.reason(np.zeros(1), np.array([0.0019]), 60).startswith("Stopped after 60 iterations")
 
 
+def test_small_derivatives_count_as_zero_whatever_their_errors():
+    rule = Resolution(lambda x: np.array([1.0, 1e-6]), [(-9.0, 9.0)] * 2, small=0.01)
+    assert rule.reason(np.zeros(2), np.array([1.9, 0.0101]), 4) is None
+    assert rule.reason(np.zeros(2), np.array([1.9, 0.0099]), 8).endswith("or is at most 0.01.")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_inputs_that_do_not_matter_do_not_keep_training_going(monkeypatch):
+    """Their derivatives are 1e-4 nats, with standard errors of 1e-6: training took 263 evaluations, to gain 1e-10."""
+    calls, evaluate = [], IterativeEvidence.evaluate
+    counted = lambda *args, **options: (calls.append(args), evaluate(*args, **options))[1]  # noqa: E731
+    monkeypatch.setattr(IterativeEvidence, "evaluate", counted)
+    rng = np.random.default_rng(1500)
+    X = rng.standard_normal((1500, 6))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] ** 2 + 0.3 * rng.standard_normal(1500)
+    fast, dense = (ExactGP(solver=s, tol=0.0, random_state=0).fit(X, y) for s in ("iterative", "cholesky"))
+    assert "standard errors" in fast.stop_reason_
+    assert len(calls) < 60
+    reached = -objective(X, y, "exact").minimised(at_point(fast.kernel_, fast.noise_), gradient=False).value
+    assert reached > dense.objective_ - 0.5
+
+
 @pytest.mark.parametrize("kind", [IterativeEvidence, IterativeRenyi])
 def test_blocks_for_other_lengthscales_are_stale_where_their_errors_matter(kind):
     """A quarter of what is negligible is compared with the standard error; too few steps are stale in any case."""

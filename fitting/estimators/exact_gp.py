@@ -55,11 +55,11 @@ class ExactGP(Regression, Solving):
         "cholesky" factorises K + σ²I.  "iterative": a block Vecchia factor and 16 random probes estimate log|K + σ²I|
         and its derivatives, with standard errors; conjugate gradients solve for y and for predictions, to a certified
         accuracy (means to .001 standard deviations of the noise, standard deviations to 1 %, never too small).
-        Training keeps the probes, and stops when every derivative lies within two standard errors, or by ``tol``: the
-        estimate is smooth and its derivatives are exact.  Where lengthscales have doubled or halved, it trains again
-        with other blocks, unless the estimate's standard error is at most ``tol``/4 nats per datum.  ``objective_`` and
-        ``history_`` are estimates.  Then other probes give ``evidence_bounds_``.  "auto" iterates above 6000 rows.  K
-        is kept if it needs at most 2 GB.
+        Training keeps the probes, and stops when every derivative lies within two standard errors or below 0.01 nats,
+        or by ``tol``: the estimate is smooth and its derivatives are exact.  Where lengthscales have doubled or halved,
+        it trains again with other blocks, unless the estimate's standard error is at most ``tol``/4 nats per datum.
+        ``objective_`` and ``history_`` are estimates.  Then other probes give ``evidence_bounds_``.  "auto" iterates
+        above 6000 rows.  K is kept if it needs at most 2 GB.
     batch_size : int, optional
         Rows of a mini-batch, for Adam.  A batch determines noise and lengthscales less well than all data: the optimum
         differs, and training uses all ``max_iter`` steps.

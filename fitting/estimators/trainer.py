@@ -35,6 +35,10 @@ MORE = 4.0
 WORTH = 0.003
 """Standard errors of an estimated objective are computed where no derivative exceeds so many nats per row."""
 
+SMALL = 0.01
+"""Nats per unit of a packed parameter (a factor of e of a hyperparameter) up to which a derivative of an estimated
+objective counts as 0; where training ends, the standard errors of the others are from 0.03 nats up."""
+
 BLOCKS = 9
 """Stream of the random numbers that draw blocks; see the streams of `fitting.estimators.inducing`."""
 
@@ -256,7 +260,7 @@ class Trainer:
             "progress": self.progress,
         }
         if hasattr(self.objective, "standard_errors"):  # an estimate
-            shared["resolution"] = Resolution(self._errors(packing), packing.bounds, WORTH * self.N)
+            shared["resolution"] = Resolution(self._errors(packing), packing.bounds, WORTH * self.N, SMALL)
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])

@@ -23,6 +23,8 @@ class Resolution:
     """Decides whether every derivative along which the bounds allow a move lies within two standard errors.
 
     Further iterations would then fit the random errors of the estimate.  A decrease of the estimate says nothing.
+    The lengthscale of an input that does not matter has a small derivative, and a standard error that is smaller still:
+    without ``small`` it alone would keep a run going.
 
     Parameters
     ----------
@@ -30,6 +32,8 @@ class Resolution:
     bounds : list of (low, high)
     worth : float
         Standard errors are computed only where every derivative is at most that.
+    small : float
+        A derivative of at most that counts as 0, whatever its standard error.
 
     >>> rule = Resolution(lambda x: np.array([0.5, 0.5]), [(-1.0, 1.0), (-1.0, 1.0)])
     >>> rule.reason(np.zeros(2), np.array([0.9, 2.0]), 8) is None
@@ -39,9 +43,13 @@ class Resolution:
     """
 
     def __init__(
-        self, errors: Callable[[Float], Float], bounds: list[tuple[float, float]], worth: float = np.inf
+        self,
+        errors: Callable[[Float], Float],
+        bounds: list[tuple[float, float]],
+        worth: float = np.inf,
+        small: float = 0.0,
     ) -> None:
-        self._errors, self._worth = errors, worth
+        self._errors, self._worth, self._small = errors, worth, small
         self._last: tuple[int, Float] | None = None
         self._low, self._high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
 
@@ -53,13 +61,17 @@ class Resolution:
             return None
         if self._last is not None:
             before, last = self._last
-            if iterations < before + ANYWAY and (slopes > FAR * WITHIN * last[free]).any():
+            if iterations < before + ANYWAY and (slopes > FAR * self._zero(last)[free]).any():
                 return None
         errors = self._errors(x)
         self._last = iterations, errors
-        if not (errors > 0.0).any() or (slopes > WITHIN * errors[free]).any():
+        if not (errors > 0.0).any() or (slopes > self._zero(errors)[free]).any():
             return None
         return (
             f"Stopped after {iterations} iterations: every derivative lies within {WITHIN:g} standard errors of its "
-            "estimate."
+            "estimate" + (f", or is at most {self._small:g}." if self._small else ".")
         )
+
+    def _zero(self, errors: Float) -> Float:
+        """Largest absolute values of derivatives that count as 0."""
+        return np.maximum(WITHIN * errors, self._small)
