@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from fitting import ExactGP
 from gpbounds.cli import options
+from gpbounds.rigor import decimal
 
 PRINTED = 0.377, 0.024
 """Mean and standard deviation of the NLPD over five splits."""
@@ -62,7 +63,8 @@ def table(records: Sequence[Score]) -> str:
     """A line for each split, and the mean with its standard error, in Markdown."""
     lines = ["| split | NLPD | RMSE | σ² | log p(y), 95 % | iterations | seconds |", "|---" * 7 + "|"]
     for s in records:
-        cells = f"{s.nlpd:.3f}", f"{s.rmse:.3f}", f"{s.noise:.3f}", f"{s.lower:.2f} … {s.upper:.2f}"
+        interval = f"{decimal(s.lower, False, 6)} … {decimal(s.upper, True, 6)}"
+        cells = f"{s.nlpd:.3f}", f"{s.rmse:.3f}", f"{s.noise:.3f}", interval
         lines.append(f"| {s.split} | " + " | ".join((*cells, str(s.iterations), f"{s.seconds:.0f}")) + " |")
     if len(records) > 1:
         columns = np.array([(s.nlpd, s.rmse, s.noise) for s in records])
@@ -93,11 +95,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(2, f"exact_elevators.py: no elevators.csv.gz in {args.folder}: pass --folder\n")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     records = load(args.out, Score) if args.resume else []
-    there = {score.split for score in records}
+    N = len(split(path, args.rows, 0)[1])
+    there = {score.split for score in records if score.rows == N}
     for seed in tqdm([seed for seed in range(args.splits) if seed not in there], unit="model"):
         records.append(trained(path, args.rows, seed))
         write(args.out, [field.name for field in fields(Score)], [astuple(score) for score in records])
-    print(f"\n{table(records)}\nprinted: NLPD {PRINTED[0]}, standard deviation {PRINTED[1]}, 53 550 s")
+    print(f"\n{table([score for score in records if score.rows == N])}")
+    print(f"printed: NLPD {PRINTED[0]}, standard deviation {PRINTED[1]}, 53 550 s")
     print(args.out)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import importlib
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -197,8 +199,17 @@ def test_the_exact_baseline_predicts_as_dense_algebra_and_its_intervals_hold(exa
         assert score.nlpd == pytest.approx(-np.mean(norm(mean, np.sqrt(np.diag(variance))).logpdf(y_test)), abs=0.01)
     a, b = (score.nlpd for score in found)
     assert f"| mean | {0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} |" in out
+    printed = [tuple(map(float, pair)) for pair in re.findall(r"(-?[\d.]+) … (-?[\d.]+)", out)]
+    assert all(low <= s.lower and s.upper <= high for s, (low, high) in zip(found, printed, strict=True))
     monkeypatch.setattr(script, "trained", None)  # no model is left to train
     script.main([*options, "--resume"])
+    assert capsys.readouterr().out == out
+    monkeypatch.setattr(script, "trained", lambda path, rows, seed: replace(found[seed], rows=rows))
+    script.main([*options, "--resume", "--rows", "100"])  # others, which do not mix with those of 135 rows
+    assert [(s.split, s.rows) for s in script.load(tmp_path / "exact.csv", script.Score)] == [
+        *((i, 135) for i in range(2)),
+        *((i, 100) for i in range(2)),
+    ]
     assert capsys.readouterr().out == out
 
 
@@ -251,7 +262,7 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     script.main([*options, *where])
     with (small / "deep.csv").open(encoding="utf-8") as file:
         rows = {row["model"]: row for row in csv.DictReader(file)}
-    assert set(rows) == set(script.MODELS)
+    assert set(rows) == {"SVIGP", "SVIGP+", "SGPR", "SGPR+", "DMGP", "DFGP", "DNN+S", "DNN+M", "DNN+F"}
     out = capsys.readouterr().out
     for model, row in rows.items():
         nlpd, rmse = script.PRINTED["elevators"][model]

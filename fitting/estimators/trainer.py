@@ -37,7 +37,8 @@ WORTH = 0.003
 
 SMALL = 0.01
 """Nats per unit of a packed parameter (a factor of e of a hyperparameter) up to which a derivative of an estimated
-objective counts as 0; where training ends, the standard errors of the others are from 0.03 nats up."""
+objective counts as 0.  On 1500 rows of six inputs the four lengthscales that do not matter have derivatives of 1e-5 to
+4e-3 with standard errors of 1e-6 to 1e-5 where training ends, the other parameters standard errors of 0.03 to 0.3."""
 
 BLOCKS = 9
 """Stream of the random numbers that draw blocks; see the streams of `fitting.estimators.inducing`."""
