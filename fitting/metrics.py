@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_number, host
+from gpbounds.arrays import Array, Float, as_number, exactly, host
 from gpbounds.likelihoods import Likelihood
 from gpbounds.validation import closed_unit, count, finite, non_negative, open_unit
 
@@ -169,7 +169,7 @@ def randomised_pit(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, r
 
 def _columns(**arguments: Any) -> list[Float]:
     """The arguments as finite arrays (n,), n ≥ 1, in host memory."""
-    arrays = [finite(name, host(value)) for name, value in arguments.items()]
+    arrays = [finite(name, host(exactly(name, value))) for name, value in arguments.items()]
     if len({array.shape for array in arrays}) != 1 or arrays[0].ndim != 1 or arrays[0].size == 0:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arguments, arrays, strict=True))
         raise ValueError(f"expected arrays of one shape (n,) with n >= 1, got {shapes}")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpbounds import doubles
 from gpbounds.errors import NonFinite
 
 Array = Any
@@ -26,6 +27,29 @@ EPS = float(np.finfo(np.float64).eps)
 def is_cupy(array: object) -> bool:
     """True for a CuPy array, without importing CuPy."""
     return type(array).__module__.partition(".")[0] == "cupy"
+
+
+def exactly(name: str, value: Any) -> Any:
+    """The gate for arguments: ``value`` as an array of the same numbers, where NumPy would silently make others of it.
+
+    Lists, tables, and arrays of other libraries become NumPy arrays; float16, float32 and arrays of CuPy stay.  What
+    holds no numbers passes, for the caller's own test.
+
+    Raises
+    ------
+    ValueError
+        for masked or missing entries, whole numbers or long doubles that no double equals, dates, complex numbers, and
+        arrays that are not in host memory (CuPy's excepted).
+
+    >>> exactly("X", np.ma.masked_array([1.0, 2.0], [False, False]))
+    array([1., 2.])
+    >>> exactly("X", [2**53 + 2, 2**53 + 1])
+    Traceback (most recent call last):
+    ...
+    ValueError: X: expected numbers that doubles hold exactly (all whole numbers up to 2^53), got int64 with \
+9007199254740993, which changes by 1 in row 1: subtract a common offset while they are integers, t - t[0]
+    """
+    return doubles.require(name, value) if is_cupy(value) else doubles.on_host(name, value)
 
 
 def host(array: Any) -> Float:
@@ -67,9 +91,9 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None, *, 
     float32 stays float32, everything else becomes float64.  Raises ``ValueError`` on a wrong shape and ``NonFinite``
     (naming the rows) on NaN or infinity; with ``finite=False`` the caller tests for these.
     """
-    xp = namespace(X)
+    xp, given = namespace(X), exactly(name, X)
     try:
-        points = xp.asarray(X)
+        points = xp.asarray(given)
     except ValueError:
         raise ValueError(f"{name}: expected rows of equal length, got ragged ones") from None
     came = points.shape
@@ -110,8 +134,9 @@ def as_host_points(X: ArrayLike, name: str = "X", dim: int | None = None) -> Flo
 
 def as_reals(xp: Any, name: str, value: Any) -> Array:
     """``value`` as an array of doubles of any shape, without NaN; it may contain infinity."""
+    given = exactly(name, value)
     try:
-        array = xp.asarray(value)
+        array = xp.asarray(given)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: expected numbers, got {value!r}") from None
     if array.dtype.kind not in "biuf":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points
+from gpbounds.arrays import Array, Float, as_points, exactly
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite, positive
@@ -352,7 +352,7 @@ class Sampler:
     def _rows(self, N: int, rng: np.random.Generator) -> Float:
         """What ``draw`` returns, as N finite rows."""
         returned = self.draw(N, rng)
-        rows = np.asarray(returned)
+        rows = np.asarray(exactly("draw", returned))
         if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[0] != N or rows.shape[1] == 0:
             kind = f"{type(returned).__name__} of {rows.dtype}" if rows.ndim else type(returned).__name__
             got = f"shape {rows.shape}" if rows.dtype.kind in "biuf" else kind

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, is_cupy
+from gpbounds.arrays import Float, exactly, is_cupy
 
 
 def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
     if is_cupy(value):
         raise ValueError(f"{name}: expected {expected} in host memory, got a CuPy array: pass its .get()")
+    given = exactly(name, value)
     try:
-        numbers = np.asarray(value)
+        numbers = np.asarray(given)
         if numbers.dtype.kind not in "biuf":
             raise TypeError
         return numbers.astype(np.float64)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, require_finite_rows
+from gpbounds.arrays import EPS, Array, as_points, exactly, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import covariances
@@ -350,7 +350,7 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
     if is_cupy(y) != (xp is not np):
         expected, came = ("a NumPy", "a CuPy") if xp is np else ("a CuPy", "a NumPy")
         raise ValueError(f"y: expected {expected} array, as X is, got {came} array")
-    targets = xp.asarray(y)
+    targets = xp.asarray(exactly("y", y))
     if targets.dtype.kind not in "biuf":
         raise ValueError(f"y: expected real numbers, got dtype {targets.dtype}")
     if targets.ndim not in (1, 2) or targets.shape[0] != N or targets.shape[-1] == 0:

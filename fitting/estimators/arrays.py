@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, exactly
+from gpbounds.doubles import is_frame
 from gpbounds.sources import is_elsewhere
+
+
+def for_sklearn(X: Any) -> Any:
+    """X through `gpbounds.arrays.exactly`, before scikit-learn converts it; a table keeps the names of its columns."""
+    given = exactly("X", X)
+    return X if is_frame(X) else given
 
 
 def own_points(X: Any, points: Any) -> Float:

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
-from fitting.estimators.arrays import in_memory, own_points
+from fitting.estimators.arrays import for_sklearn, in_memory, own_points
 from fitting.estimators.brackets import WithBrackets
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.means import WithMean
@@ -31,7 +31,7 @@ from fitting.pilot_rows import SECOND, PilotFits, numbers_of_rows
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, with_noise_apart, within
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
-from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
+from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
@@ -257,7 +257,10 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
             return host(points).astype(np.float64, order="C"), targets.astype(np.float64, order="C")
         from sklearn.utils.validation import validate_data
 
-        points, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=many, reset=reset)
+        given, targets = for_sklearn(X), exactly("y", y)
+        points, targets = validate_data(
+            self, given, targets, dtype=np.float64, y_numeric=True, multi_output=many, reset=reset
+        )
         return own_points(X, points), np.array(targets, dtype=np.float64, order="C")
 
     def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
@@ -286,7 +289,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
             return as_points(X, "X", self.n_features_in_).astype(np.float64, copy=False)
         from sklearn.utils.validation import validate_data
 
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return validate_data(self, for_sklearn(X), dtype=np.float64, reset=False)
 
     def _module(self) -> Any:
         """The array module of the device on which the posterior lives."""

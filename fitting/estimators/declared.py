@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.arrays import exactly
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling
@@ -32,7 +33,7 @@ def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
     >>> losses_of("band", (0.2, 0.4))
     (Band(epsilon=0.2), Band(epsilon=0.4))
     """
-    values = np.asarray(epsilon, dtype=np.float64) if np.ndim(epsilon) else np.array([epsilon])
+    values = np.atleast_1d(np.asarray(exactly("epsilon", epsilon)))
     if isinstance(loss, Loss):
         if np.ndim(epsilon):
             raise ValueError(f"epsilon: expected one number where loss carries its own, got {epsilon!r} for {loss!r}")

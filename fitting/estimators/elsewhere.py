@@ -14,7 +14,7 @@ from fitting.mapreduce.objective import Held
 from fitting.prior_means import Residuals
 from fitting.training import Session
 from fitting.training.passes import shown_passes
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, exactly
 from gpbounds.devices import array_module
 from gpbounds.mapreduce.progress import Tell
 from gpbounds.sources import Source, is_elsewhere, source
@@ -174,7 +174,7 @@ class FromElsewhere(Base):
         names, trained = [str(name) for name in X.columns], list(getattr(self, "feature_names_in_", ()))
         if trained and names != trained:
             raise ValueError(f"X: expected the columns {trained}, got {names}")
-        return X.to_dask_array()
+        return X.map_partitions(_in_doubles, meta=dict.fromkeys(X.columns, np.float64)).to_dask_array()
 
     def _light(self) -> Self:
         """This model without what predictions of arrays do not need."""
@@ -259,9 +259,14 @@ def some_rows(X: Any, Y: Any, seed: int) -> tuple[Float, Float]:
     return X[numbers], Y[numbers]
 
 
+def _in_doubles(frame: Any) -> Any:
+    """A partition of a dataframe with columns of doubles."""
+    return type(frame)(exactly("X", frame), index=frame.index, columns=frame.columns)
+
+
 def _predicted(block: Float, model: FromElsewhere, return_std: bool, noisy: bool) -> Float:
     """The columns of means, and of standard deviations if asked for, of one chunk."""
     if len(block) == 0:
         return np.empty((0, len(model.y_mean_) * (2 if return_std else 1)))
-    moments = model.predict(np.asarray(block), return_std, noisy=noisy)
+    moments = model.predict(block, return_std, noisy=noisy)
     return np.column_stack(moments if return_std else [moments])

@@ -9,11 +9,20 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from gpbounds.arrays import Array
+from gpbounds.arrays import Array, exactly
 from gpbounds.validation import open_unit, scalar
 
 
-class Regression(MultiOutputMixin, RegressorMixin):
+class Scored(RegressorMixin):
+    """A regressor whose score sees targets as they came."""
+
+    def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
+        """R² of the predicted means at X, that of scikit-learn, with rows weighted by ``sample_weight``."""
+        weights = None if sample_weight is None else exactly("sample_weight", sample_weight)
+        return float(super().score(X, exactly("y", y), weights))
+
+
+class Regression(MultiOutputMixin, Scored):
     """The protocol of a regressor, for estimators whose targets are real numbers; it comes first among their bases."""
 
     _latent: Callable[..., Any]

@@ -25,7 +25,7 @@ from fitting.sampled import Sampling
 from fitting.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.variational import LOSSES, VariationalObjective, loss_of, variational_objective
-from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
@@ -400,7 +400,7 @@ class Variational(WithInducing):
 
     def _targets(self, y: Any) -> Array:
         """Targets in the convention of the likelihood."""
-        return np.asarray(host(y), dtype=np.float64)
+        return np.asarray(host(exactly("y", y)), dtype=np.float64)
 
 
 def _untrained(trainer: Trainer, betas: Betas) -> Outcome:

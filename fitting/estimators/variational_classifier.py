@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
-from fitting.estimators.arrays import own_points
+from fitting.estimators.arrays import for_sklearn, own_points
 from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
-from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace
+from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace
+from gpbounds.doubles import unmasked
 from gpbounds.likelihoods import Bernoulli, Likelihood
 
 
@@ -84,6 +85,11 @@ as in `VariationalGP`
         columns = [self.likelihood_.log_expected_density(sign, mean, variance) for sign in (-1.0, 1.0)]
         return xp.stack(columns, axis=1)
 
+    def score(self, X: ArrayLike | Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of rows of X whose more probable label is y, weighted by ``sample_weight``."""
+        weights = None if sample_weight is None else exactly("sample_weight", sample_weight)
+        return float(super().score(X, unmasked("y", y), weights))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -101,7 +107,7 @@ as in `VariationalGP`
             if labels.shape != points.shape[:1]:
                 raise ValueError(f"y: expected one label for each row of X, shape (N,), got {labels.shape}")
         else:
-            points, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
+            points, labels = validate_data(self, for_sklearn(X), unmasked("y", y), dtype=np.float64, reset=reset)
             points = own_points(X, points)
         if type_of_target(labels, input_name="y").startswith("continuous"):
             raise ValueError("y: expected two labels, got continuous numbers: VariationalGP serves these")
@@ -112,7 +118,7 @@ as in `VariationalGP`
         return points, self._targets(labels)
 
     def _targets(self, y: Any) -> Array:
-        labels = np.asarray(host(y))
+        labels = np.asarray(host(unmasked("y", y)))
         known = np.isin(labels, self.classes_)
         if not known.all():
             raise ValueError(f"y: expected labels in {self.classes_.tolist()}, got {labels[~known].tolist()[0]!r}")

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 
+from fitting.estimators.regression import Scored
 from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
@@ -21,7 +21,7 @@ from gpbounds.validation import open_unit, scalar
 
 
 @dataclass(eq=False, repr=False)
-class VariationalGP(RegressorMixin, Variational):
+class VariationalGP(Scored, Variational):
     """Sparse Gaussian process with a free law q of the inducing variables, for real targets or counts.
 
     It minimises J = Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p) (`fitting.variational`) in the kernel, the likelihood's own

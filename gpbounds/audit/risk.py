@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.arrays import exactly
 from gpbounds.bound import Bound
 from gpbounds.losses import Band
 from gpbounds.pacbayes import bound
@@ -70,7 +71,7 @@ def held_out_risk(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, epsilon: f
     0.0291
     """
     failure = scalar(open_unit, "delta", delta)
-    losses = Band(epsilon).expectation(np.asarray(y, dtype=np.float64), mean, variance)
+    losses = Band(epsilon).expectation(np.asarray(exactly("y", y), dtype=np.float64), mean, variance)
     n, mean_loss = int(np.size(losses)), float(np.mean(losses))
     value = float(bound(mean_loss, 0.0, n, delta=failure, certified=True))
     terms = {"R_S": mean_loss, "KL": 0.0, "n": n}

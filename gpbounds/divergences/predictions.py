@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, is_cupy, namespace
+from gpbounds.arrays import Array, exactly, is_cupy, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.validation import non_negative, scalar
 
@@ -43,7 +43,7 @@ def mean_at(prior_mean: PriorMean, X: Array) -> Array:
     xp = namespace(X)
     if prior_mean is None:
         return xp.zeros(X.shape[0])
-    values = xp.asarray(prior_mean(X))
+    values = xp.asarray(exactly("prior_mean", prior_mean(X)))
     if values.shape != (X.shape[0],) or values.dtype.kind not in "biuf":
         raise ValueError(f"prior_mean: expected {X.shape[0]} real numbers for {X.shape[0]} points, got {values!r}")
     if not bool(xp.isfinite(values).all()):
@@ -65,7 +65,7 @@ def vector(name: str, value: Any, like: Array) -> Array:
     xp, n = namespace(like), like.shape[0]
     if is_cupy(value) != (xp is not np) and np.ndim(value):
         raise ValueError(f"{name}: expected an array of {xp.__name__} like the other arguments, got another kind")
-    numbers = xp.asarray(value)
+    numbers = xp.asarray(exactly(name, value))
     if numbers.dtype.kind not in "biuf" or numbers.shape != (n,):
         raise ValueError(f"{name}: expected {n} real numbers, shape ({n},), got {numbers.dtype} of {numbers.shape}")
     if not bool(xp.isfinite(numbers).all()):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float, Indices, is_cupy
+from gpbounds.arrays import Float, Indices, exactly, is_cupy
 from gpbounds.linalg.matrices import symmetric_matrix
 
 
@@ -24,7 +24,7 @@ def kernel_matrix(K: ArrayLike) -> Float:
 
 def distinct_indices(indices: Any, N: int) -> NDArray[np.int64]:
     """Distinct row numbers in 0 … N−1."""
-    rows = np.asarray(indices)
+    rows = np.asarray(exactly("indices", indices))
     if rows.size == 0:
         return np.empty(0, dtype=np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, is_cupy
+from gpbounds.arrays import EPS, Float, exactly, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kdpp.projection import Indices, choose_eigenvectors, draw_projection
 from gpbounds.validation import count
@@ -65,7 +65,7 @@ class FactorSampler:
     def __init__(self, V: ArrayLike) -> None:
         if is_cupy(V):
             raise ValueError("V: expected a NumPy array, got a CuPy array: pass V.get()")
-        factor = np.asarray(V)
+        factor = np.asarray(exactly("V", V))
         if factor.ndim != 2 or factor.size == 0 or factor.dtype.kind not in "biuf":
             raise ValueError(
                 f"V: expected real numbers of shape (N, r), N, r >= 1, got shape {factor.shape}, dtype {factor.dtype}"

@@ -86,7 +86,7 @@ def sample_eigen(
     """
     if is_cupy(eigenvalues) or is_cupy(eigenvectors):
         raise ValueError("eigenvalues, eigenvectors: expected NumPy arrays, got CuPy arrays: pass .get() of them")
-    values, vectors = finite("eigenvalues", eigenvalues), np.asarray(eigenvectors)
+    values, vectors = finite("eigenvalues", eigenvalues), finite("eigenvectors", eigenvectors)
     if values.ndim != 1 or values.size == 0 or vectors.ndim != 2 or vectors.shape[1] != values.size:
         raise ValueError(
             f"eigenvalues, eigenvectors: expected shapes (n,) and (N, n), got {values.shape} and {vectors.shape}"

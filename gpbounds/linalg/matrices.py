@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace, require_finite_rows
+from gpbounds.arrays import Array, exactly, namespace, require_finite_rows
 
 TOLERANCE = 1e-8
 """Largest allowed difference |A_ij − A_ji|, relative to the largest entry."""
@@ -15,9 +15,9 @@ STRIP = 512
 
 def finite_matrix(name: str, value: ArrayLike | Array, expected: str) -> Array:
     """``value`` as a finite, non-empty float64 matrix on its device; ``expected`` is text for the error message."""
-    xp = namespace(value)
+    xp, given = namespace(value), exactly(name, value)
     try:
-        A = xp.asarray(value)
+        A = xp.asarray(given)
     except ValueError:
         raise ValueError(f"{name}: expected rows of equal length, got ragged ones") from None
     if A.dtype.kind not in "biuf":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points, as_points
+from gpbounds.arrays import Float, as_host_points, as_points, exactly
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.means import LinearMean, to_plain
@@ -47,7 +47,7 @@ class Model:
         >>> Model(Matern(0.5), 0.1, None, LinearMean(2.0)).residuals([0.0, 1.0], [2.0, 5.0])
         array([0., 3.])
         """
-        targets = np.asarray(y, dtype=np.float64)
+        targets = np.asarray(exactly("y", y), dtype=np.float64)
         if self.mean is None:
             return targets
         mean = self.mean(as_host_points(X, "X"))

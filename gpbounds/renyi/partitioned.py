@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points
+from gpbounds.arrays import Array, Float, as_points, exactly
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.mapreduce.program import Engine, Round, Rows
@@ -186,7 +186,7 @@ def partitioned(
 ) -> Partitioned:
     """Checks the arguments and makes the first pass; X and y as in `gpbounds.sources.source`."""
     variance, size = noise_variance(noise), count("block", block)
-    rows = source(X, y if is_elsewhere(X) else np.asarray(y))
+    rows = source(X, y if is_elsewhere(X) else np.asarray(exactly("y", y)))
     centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)
 
     def attempt(amount: float) -> Any:

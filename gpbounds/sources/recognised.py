@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from gpbounds.arrays import exactly
 from gpbounds.mapreduce.graph import Cluster
 from gpbounds.mapreduce.progress import Reporting, Tell
 from gpbounds.sources.arrays import array_parts, npy_parts
@@ -76,7 +77,8 @@ def source(X: Any, y: Any = None, client: Any = None, *, tell: Tell | None = Non
                 "client: expected None for arrays in memory, which are not sent to workers: make a Dask array of "
                 "rows that workers can read"
             )
-        parts, single = array_parts(X, y), y.ndim == 1
+        points, targets = exactly("X", X), exactly("y", y)
+        parts, single = array_parts(points, targets), targets.ndim == 1
     engine: Cluster | Local = Local(parts) if client is None else cluster_of_parts(parts, client)
     return _looked_at(engine, tell, single, names)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.arrays import Float, as_points, exactly, is_cupy
 from gpbounds.mapreduce.program import Rows
 from gpbounds.whitening import as_targets
 
@@ -52,15 +52,15 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     Raises
     ------
     ValueError
-        for float32 (a certificate holds for the numbers that it hashes), CuPy arrays, wrong shapes, or whole numbers
-        beyond 2⁵³.
+        for float32 (a certificate holds for the numbers that it hashes), CuPy arrays, wrong shapes, or what
+        `gpbounds.arrays.exactly` refuses.
     NonFinite
         for NaN or infinity.
     """
     for name, array in (("X", X), ("y", y)):
         if is_cupy(array):
             raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
-        kind = np.asarray(array).dtype
+        kind = np.asarray(exactly(name, array)).dtype
         if kind.kind == "f" and kind.itemsize != 8:
             raise ValueError(
                 f"{name}: expected float64, got {kind}: a certificate identifies the exact numbers for which it holds"
@@ -69,9 +69,6 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     targets = as_targets(y, points)
     if targets.ndim != 1:
         raise ValueError(f"y: expected one target a row, shape ({points.shape[0]},), got {targets.shape}")
-    for name, array, taken in (("X", X, points), ("y", y, targets)):
-        if np.asarray(array).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
-            raise ValueError(f"{name}: expected whole numbers below 2^53, which doubles hold exactly")
     return points, targets
 
 
