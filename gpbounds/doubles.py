@@ -212,9 +212,8 @@ def _refuse_digits(name: str, array: Any, changed: Any) -> NoReturn:
         step = f"changes by {abs(int(float(whole)) - whole)}"
     except OverflowError:
         step = "exceeds all doubles"
-    remedy = (
-        "subtract a common offset while they are integers, t - t[0]" if array.ndim else "round it yourself, float(...)"
-    )
+    offset = "subtract a common offset while they are integers, t - t[0]"
+    remedy = offset if array.ndim else "round it yourself, float(...)"
     raise ValueError(
         f"{name}: expected numbers that doubles hold exactly (all whole numbers up to 2^53), got {kind} with "
         f"{_short(whole)}, which {step}{_first(changed)}: {remedy}"
@@ -223,7 +222,7 @@ def _refuse_digits(name: str, array: Any, changed: Any) -> NoReturn:
 
 def _refuse_dates(name: str, kind: str) -> NoReturn:
     remedy = "t.astype('int64')" if "delta" in kind else "(t - t[0]).astype('int64'), from a time of your choice"
-    raise ValueError(f"{name}: expected numbers, got {kind}: count its units, which is exact: {remedy}")
+    raise ValueError(f"{name}: expected real numbers, got {kind}: count its units, which is exact: {remedy}")
 
 
 def _refuse_complex(name: str, kind: Any) -> NoReturn:
@@ -235,7 +234,7 @@ def _refuse_complex(name: str, kind: Any) -> NoReturn:
 
 def _refuse_missing(name: str, kind: str, missing: Any) -> NoReturn:
     raise ValueError(
-        f"{name}: expected numbers, got {kind}{_first(missing)}: drop rows with missing ones, or fill them yourself"
+        f"{name}: expected real numbers, got {kind}{_first(missing)}: drop rows with missing ones, or fill them yourself"
     )
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import itertools
+import math
 import re
 import zlib
 from array import array
@@ -70,6 +71,9 @@ NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 
 USUAL = frozenset("0123456789+-.eE \t")
 """Characters of decimal numbers; what ``float`` reads of them is one."""
+
+WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{16,}[ \t]*", re.ASCII)
+"""A whole number of so many digits that a double may not hold it."""
 
 NO_VALUE = re.compile(r"[ \t]*[+-]?(?:nan|inf|infinity)[ \t]*", re.ASCII | re.IGNORECASE)
 
@@ -186,6 +190,8 @@ def _numbers(path: Path, body: Iterable[tuple[int, list[str]]], header: bool) ->
             column = next(j for j, cell in enumerate(cells) if not _is_number(cell))
             cell_text = repr(cells[column][:60]) if cells[column].strip() else "an empty cell"
             raise ValueError(f"{path}: expected numbers, got {cell_text} in line {line}, column {column + 1}") from None
+        if max(map(len, cells)) > 15:
+            _require_whole(path, line, cells, values[-width:])
         numbers.append(line)
     if not numbers:
         raise ValueError(f"{path}: expected rows of numbers, got {'a header line only' if header else 'none'}")
@@ -195,6 +201,16 @@ def _numbers(path: Path, body: Iterable[tuple[int, list[str]]], header: bool) ->
         shown = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise ValueError(f"{path}: expected finite numbers, got NaN or infinity in {len(bad)} row(s), line(s) {shown}")
     return table
+
+
+def _require_whole(path: Path, line: int, cells: list[str], numbers: Iterable[float]) -> None:
+    """Refuse whole numbers, as those of times and keys, whose last digits doubles do not hold."""
+    for column, (cell, number) in enumerate(zip(cells, numbers, strict=True)):
+        if WHOLE.fullmatch(cell) and math.isfinite(number) and int(cell) != int(number):
+            raise ValueError(
+                f"{path}: expected numbers that doubles hold exactly (all whole numbers up to 2^53), got "
+                f"{cell.strip()} in line {line}, column {column + 1}: subtract a common offset from this column"
+            )
 
 
 def first_cells(path: Path) -> list[str]:

@@ -63,6 +63,8 @@ def numbers(path: Path, columns: list[str] | None = None) -> Float:
         for name, column in zip(chosen, cells, strict=True):
             if column.dtype.kind not in "biuf":
                 raise ValueError(f"{file}: expected numbers in column {name!r}, got {table.column(name).type}")
+            if column.dtype.kind in "iu" and column.size and np.abs(column.astype(np.float64)).max() >= 2.0**53:
+                raise ValueError(f"{file}: expected whole numbers below 2^53 in column {name!r}, got larger ones")
         values = np.column_stack([column.astype(np.float64) for column in cells])
         if (bad := np.flatnonzero(~np.isfinite(values).all(axis=1))).size:
             shown = ", ".join(str(row + 1) for row in bad[:5]) + (" ..." if bad.size > 5 else "")

@@ -31,13 +31,15 @@ def checked(number: int, X: Any, Y: Any) -> Rows:
     points, targets = _columns(number, "X", X), _columns(number, "y", Y).astype(np.float64, copy=False)
     if len(points) != len(targets):
         raise ValueError(f"y: expected as many rows as X has in partition {number}, {len(points)}, got {len(targets)}")
-    return Rows(points, targets, number, exact=is_exact(X) and is_exact(Y))
+    return Rows(points, targets, number, exact=is_exact(X, points) and is_exact(Y, targets))
 
 
-def is_exact(came: Any) -> bool:
-    """Whether numbers, which doubles equal, were no floats of another width than doubles."""
+def is_exact(came: Any, taken: Float) -> bool:
+    """Whether ``taken`` are the numbers that ``came``, which were no floats of another width than doubles."""
     dtype = np.asarray(came).dtype
-    return dtype.kind != "f" or dtype.itemsize == 8
+    if dtype.kind == "f":
+        return dtype.itemsize == 8
+    return dtype.kind == "b" or not taken.size or bool(np.abs(taken).max() < 2.0**53)
 
 
 def _columns(number: int, name: str, values: Any) -> Float:

@@ -14,7 +14,7 @@ import numpy as np
 from gpbounds.arrays import exactly
 from gpbounds.mapreduce.program import Rows
 from gpbounds.sources.arrays import PART
-from gpbounds.sources.checked import checked
+from gpbounds.sources.checked import checked, is_exact
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,16 @@ class ParquetPart:
         with reading(self.path), _arrow().ParquetFile(self.path, page_checksum_verification=True) as file:
             table = file.read_row_groups(list(self.groups), columns=[*self.features, *self.targets], use_threads=False)
         cells = {name: self._cells(name, table.column(name)) for name in (*self.features, *self.targets)}
+        if self.doubles:
+            cells |= {name: column.astype(np.float64) for name, column in cells.items() if column.dtype.kind == "f"}
         X, Y = (np.column_stack([cells[name] for name in names]) for names in (self.features, self.targets))
-        return checked(self.number, X, Y)
+        rows = checked(self.number, X, Y)
+        whole = (column for column in cells.values() if column.dtype.kind in "iu")  # beside floats, X has floats only
+        return rows._replace(exact=rows.exact and all(is_exact(column, column.astype(np.float64)) for column in whole))
 
     def _cells(self, name: str, column: Any) -> Any:
         """One column, tested before it stands beside columns of other types, which may round it."""
-        cells = np.asarray(exactly(f"column {name!r} in partition {self.number}", column))
-        kinds = "iuf" if self.doubles else "iu"
-        return cells.astype(np.float64) if cells.dtype.kind in kinds else cells
+        return np.asarray(exactly(f"column {name!r} in partition {self.number}", column))
 
 
 def parquet_parts(

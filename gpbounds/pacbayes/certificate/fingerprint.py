@@ -52,8 +52,8 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     Raises
     ------
     ValueError
-        for float32 (a certificate holds for the numbers that it hashes), CuPy arrays, wrong shapes, or what
-        `gpbounds.arrays.exactly` refuses.
+        for float32 (a certificate holds for the numbers that it hashes), CuPy arrays, wrong shapes, whole numbers
+        beyond 2⁵³, or what `gpbounds.arrays.exactly` refuses.
     NonFinite
         for NaN or infinity.
     """
@@ -69,6 +69,9 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     targets = as_targets(y, points)
     if targets.ndim != 1:
         raise ValueError(f"y: expected one target a row, shape ({points.shape[0]},), got {targets.shape}")
+    for name, array, taken in (("X", X, points), ("y", y, targets)):
+        if np.asarray(exactly(name, array)).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
+            raise ValueError(f"{name}: expected whole numbers below 2^53, which doubles hold exactly")
     return points, targets
 
 

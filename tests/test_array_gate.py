@@ -1,0 +1,374 @@
+"""The gate for arrays at every public door: the table below must name each function that takes numbers."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import warnings
+from dataclasses import is_dataclass
+
+import numpy as np
+import pytest
+
+import fitting
+import gpbounds
+from gpbounds import audit, kernels, likelihoods, losses
+from gpbounds.arrays import exactly
+from gpbounds.inputs import Empirical
+from gpbounds.means import LinearMean
+from gpbounds.pacbayes import DeclaredMean, HyperGrid, Scaling
+from gpbounds.sources import source
+from gpbounds.vecchia import near
+
+X = np.array([[0.0], [1.0], [2.0], [4.0], [5.0], [7.0]])
+Z = np.array([[0.0], [3.0], [6.0]])
+Y = np.array([1.0, -1.0, 2.0, 0.0, 1.0, 3.0])
+COUNTS = np.array([1.0, 0.0, 2.0])
+K = 4.0 * np.eye(4) + 1.0
+SIGMA = np.diag([3.0, 1.0, 0.0, 2.0])
+FEATURES = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0], [1.0, -1.0]])
+VALUES = np.array([8.0, 4.0, 2.0, 1.0])
+MEANS, SPREADS = np.array([0.0, 1.0, -1.0]), np.array([1.0, 2.0, 1.0])
+COVARIANCE = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
+FACTOR = np.array([[1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
+
+SE = kernels.SquaredExponential(2.0, 1.0)
+GAUSSIAN, POISSON = likelihoods.Gaussian(1.0), likelihoods.Poisson("exp")
+BAND = losses.Band(2.0)
+ROWS = {"kernel": SE, "X": X, "noise": 0.5}
+DATA = ROWS | {"y": Y}
+SPARSE = DATA | {"Z": Z}
+UNIFORM = {"kernel": SE, "inputs": gpbounds.Uniform(0.0, 4.0), "noise": 0.5}
+TRIPLE = {"likelihood": POISSON, "y": COUNTS, "m": MEANS, "v": SPREADS}
+FREE = {"mean": MEANS, "covariance": COVARIANCE}
+MODEL = fitting.ExactGP(SE, 0.5, optimizer=None).fit(X, Y)
+
+
+def _subject():
+    return audit.subject(SE, X, Y, Z, noise=0.5)
+
+
+DOORS = {
+    "gpbounds.Empirical": [{"X": X}],
+    "gpbounds.Gaussian": [{"std": SPREADS, "mean": MEANS}, {"cov": COVARIANCE}],
+    "gpbounds.Uniform": [{"low": MEANS, "high": MEANS + SPREADS}],
+    "gpbounds.Matern": [{"nu": 0.5, "lengthscale": SPREADS}],
+    "gpbounds.SquaredExponential": [{"lengthscale": SPREADS}],
+    "gpbounds.inducing_points": [
+        {"kernel": SE, "N": 6, "alpha": 1.0, "target": 2.0, "inputs": Empirical(X), "noise": 0.5, "draws": "kdpp", "y": Y}
+    ],
+    "gpbounds.rate": [
+        UNIFORM | {"N": 50.0, "M": 9.0, "alpha": 1.0, "delta": 0.1, "tv": 0.0, "y_norm2": 60.0},
+        {"kernel": SE, "N": 6.0, "M": 3.0, "alpha": 1.0, "inputs": Empirical(X), "draws": "kdpp", "y": Y},
+    ],
+    "gpbounds.audit.calibration": [{"y": MEANS, "mean": MEANS, "variance": SPREADS}],
+    "gpbounds.audit.consequences": [
+        {"about": _subject, "levels": lambda: audit.enough(_subject()), "X_new": X},
+    ],
+    "gpbounds.audit.held_out_risk": [{"y": Y, "mean": Y, "variance": X[:, 0] + 1.0, "epsilon": 1.0, "delta": 0.1}],
+    "gpbounds.audit.places": [{"about": _subject, "Z": Z, "X_new": X}],
+    "gpbounds.audit.subject": [SPARSE],
+    "gpbounds.divergences.collapsed_posterior": [SPARSE | {"power": 0.0}],
+    "gpbounds.divergences.free_posterior": [{"kernel": SE, "Z": Z} | FREE],
+    "gpbounds.divergences.full_posterior": [DATA],
+    "gpbounds.divergences.gaussian_kl": [{"mean1": MEANS, "cov1": COVARIANCE, "mean2": SPREADS, "cov2": COVARIANCE}],
+    "gpbounds.divergences.gaussian_renyi": [
+        {"mean1": MEANS, "cov1": COVARIANCE, "mean2": SPREADS, "cov2": COVARIANCE, "alpha": 0.5}
+    ],
+    "gpbounds.divergences.posterior_kl": [{"K": K, "y_minus_mean": VALUES, "noise": 0.5}],
+    "gpbounds.divergences.sparse_kl": [{"Kuu": COVARIANCE} | FREE],
+    "gpbounds.divergences.whitened_kl": [{"mean": MEANS, "factor": FACTOR}],
+    "gpbounds.divergences.whitened_posterior": [{"kernel": SE, "Z": Z, "mean": MEANS, "factor": FACTOR}],
+    "gpbounds.iterative.evidence": [DATA | {"rng": 0, "probes": 4, "block": 4}],
+    "gpbounds.kdpp.annealed_trace": [{"eigenvalues": VALUES, "N": 6.0, "M": 2.0}],
+    "gpbounds.kdpp.expected_esp": [{"eigenvalues": VALUES, "M": 2.0, "j": 1.0}],
+    "gpbounds.kdpp.expected_logdet_bound": [{"eigenvalues": VALUES, "M": 2.0, "alpha": 1.0, "noise": 0.5}],
+    "gpbounds.kdpp.expected_residual": [{"eigenvalues": VALUES, "M": 2}],
+    "gpbounds.kdpp.expected_trace": [{"eigenvalues": VALUES, "M": 2.0}],
+    "gpbounds.kdpp.greedy": [{"K": K, "M": 2}],
+    "gpbounds.kdpp.loewner": [{"K": K, "ratio": 0.5, "V": FEATURES}],
+    "gpbounds.kdpp.log_esp": [{"eigenvalues": VALUES, "k_max": 2}],
+    "gpbounds.kdpp.log_expected_determinant": [{"eigenvalues": VALUES, "M": 2.0, "c": 1.0}],
+    "gpbounds.kdpp.nystrom_tv": [{"eigenvalues": VALUES, "trace": 16.0, "M": 2}],
+    "gpbounds.kdpp.residual_trace": [{"K": K, "indices": np.array([0, 2])}],
+    "gpbounds.kdpp.ridge_leverage": [{"kernel": SE, "X": X, "ridge": 1.0, "landmarks": Z}],
+    "gpbounds.kdpp.rounding_tv": [{"eigenvalues": VALUES, "rounding": 1e-9, "M": 2}],
+    "gpbounds.kdpp.rpcholesky": [{"kernel": SE, "X": X, "M": 2, "rng": 0}],
+    "gpbounds.kdpp.rpcholesky_residual": [{"eigenvalues": VALUES, "M": 2}],
+    "gpbounds.kdpp.sample": [{"K": K, "M": 2, "rng": 0}],
+    "gpbounds.kdpp.sample_eigen": [
+        {"eigenvalues": VALUES, "eigenvectors": np.eye(4), "M": 2, "rng": 0, "weights": VALUES},
+    ],
+    "gpbounds.kdpp.sample_factor": [{"V": FEATURES, "M": 2, "rng": 0}],
+    "gpbounds.kdpp.sample_kernel": [{"kernel": SE, "X": X, "M": 2, "rng": 0}],
+    "gpbounds.kdpp.select": [
+        {"kernel": SE, "X": X, "M": 2},
+        DATA | {"M": 2, "method": "best", "candidates": Z[None, :2], "rng": 0},
+    ],
+    "gpbounds.kdpp.tilted_eigenvalues": [{"eigenvalues": VALUES, "noise": 0.5}],
+    "gpbounds.kdpp.trace_bound": [{"tails": np.array([4.0, 2.0, 1.0, 1.0]), "M": 2.0}],
+    "gpbounds.kdpp.tv_term": [{"N": 6.0, "M": 2.0, "variance": 1.0, "tv": 0.5}],
+    "gpbounds.kdpp.uniform_residual": [{"eigenvalues": VALUES, "M": 2, "variance": 8.0}],
+    "gpbounds.kernels.Linear": [{"variance": SPREADS}],
+    "gpbounds.kernels.Periodic": [{"period": SPREADS, "lengthscale": SPREADS}],
+    "gpbounds.kernels.Polynomial": [{"degree": 2, "variance": SPREADS}],
+    "gpbounds.kernels.RationalQuadratic": [{"lengthscale": SPREADS}],
+    "gpbounds.linalg.cholesky": [{"A": COVARIANCE}],
+    "gpbounds.linalg.eigen": [{"A": COVARIANCE}],
+    "gpbounds.losses.outside_probability": [{"low": MEANS, "high": MEANS + 1.0, "m": MEANS, "v": SPREADS}],
+    "gpbounds.lowrank.LeverageFourierFeatures": [
+        {"kernel": SE, "rank": 4, "noise": 0.5, "N": 6, "width": 8.0, "rng": 0}
+    ],
+    "gpbounds.lowrank.MercerFeatures": [{"kernel": SE, "rank": 3, "inputs": gpbounds.Gaussian(), "mean": np.array([1.0])}],
+    "gpbounds.lowrank.fourier_kl": [{"kernel": SE, "N": 6, "m": 400.0, "noise": 0.5, "width": np.array([8.0])}],
+    "gpbounds.lowrank.fourier_rank": [{"kernel": SE, "N": 6, "target": 2.0, "noise": 0.5, "width": np.array([8.0])}],
+    "gpbounds.lowrank.kappa": [{"Delta": 0.25}],
+    "gpbounds.lowrank.kappa_inverse": [{"divergence": SPREADS}],
+    "gpbounds.lowrank.kl": [{"K": K, "Sigma": SIGMA, "noise": 0.5}],
+    "gpbounds.lowrank.kl_by_rank": [
+        {"K": K, "features": FEATURES, "ranks": np.array([1.0, 2.0]), "noise": 0.5, "scales": np.array([1.0, 2.0])}
+    ],
+    "gpbounds.lowrank.kl_features": [{"K": K, "features": FEATURES, "noise": 0.5}],
+    "gpbounds.lowrank.kl_from_excess": [{"excess": SPREADS, "N": 6.0, "gamma": 0.5}],
+    "gpbounds.lowrank.kl_from_ratio": [{"gamma": 0.5, "N": 6.0}],
+    "gpbounds.lowrank.kl_from_residual": [{"residual": SPREADS, "noise": 0.5, "least": 0.0}],
+    "gpbounds.lowrank.kl_from_traces": [
+        {"trace1": 2.0, "trace2": 1.0, "N": 6.0, "gamma": 0.5, "noise": 0.5, "least": 0.0}
+    ],
+    "gpbounds.lowrank.least_gamma": [{"K": K, "Sigma": SIGMA, "noise": 0.5}],
+    "gpbounds.lowrank.leverage_bound": [{"eta": MEANS, "widths": 8.0, "ratio": 4.0}],
+    "gpbounds.lowrank.leverage_density": [{"widths": np.array([8.0]), "ratio": 4.0}],
+    "gpbounds.lowrank.log_evidence": [{"features": FEATURES, "y": VALUES, "noise": 0.5}],
+    "gpbounds.lowrank.mercer_kl": [
+        {"kernel": SE, "N": 6.0, "rank": 4.0, "inputs": gpbounds.Gaussian(), "noise": 0.5, "delta": 0.1}
+    ],
+    "gpbounds.lowrank.optimal_kl": [{"eigenvalues": VALUES, "noise": 0.5}],
+    "gpbounds.lowrank.optimal_rank": [{"eigenvalues": VALUES, "target": 1.0, "noise": 0.5}],
+    "gpbounds.lowrank.predict": [{"features": FEATURES, "y": VALUES, "features_new": FEATURES, "noise": 0.5}],
+    "gpbounds.lowrank.residual_certificate": [{"residual": COVARIANCE, "noise": 0.5}],
+    "gpbounds.lowrank.spectral_kl": [{"Delta": 0.25, "N": 6.0}],
+    "gpbounds.montecarlo.bias": [TRIPLE | {"L": 4.0}],
+    "gpbounds.montecarlo.cover": [TRIPLE | {"proposal": "gaussian", "n": SPREADS}],
+    "gpbounds.montecarlo.exact_gradient": [TRIPLE],
+    "gpbounds.montecarlo.expected_gradients": [TRIPLE | {"L": 4.0}],
+    "gpbounds.montecarlo.expected_objective": [TRIPLE | {"L": 4.0}],
+    "gpbounds.montecarlo.failure_share": [{"iteration": SPREADS, "delta": 0.1}],
+    "gpbounds.montecarlo.lemma6": [{"low": 0.0, "high": 1.0, "mean": 0.5, "relative_error": 0.1, "delta": 0.1}],
+    "gpbounds.montecarlo.product_gradient": [{"draws": np.eye(3), "m": MEANS, "v": SPREADS}],
+    "gpbounds.montecarlo.sample_product": [TRIPLE | {"size": 3, "rng": 0}],
+    "gpbounds.montecarlo.sample_size": [
+        TRIPLE | {"n": 5.0, "delta": 0.1, "step": 0.1, "iteration": 1.0, "zeta": 0.01, "design": 1.0}
+    ],
+    "gpbounds.montecarlo.sampled_gradient": [TRIPLE | {"L": 3, "rng": 0}],
+    "gpbounds.pacbayes.Free": [{"Z": Z, "mean": MEANS, "cov": COVARIANCE}],
+    "gpbounds.pacbayes.Sparse": [{"Z": Z, "noise": 0.5}],
+    "gpbounds.pacbayes.Whitened": [{"Z": Z, "mean": MEANS, "factor": FACTOR}],
+    "gpbounds.pacbayes.batch_bound": [
+        {"risk": 0.5, "batch": 4.0, "kl": 1.0, "N": 6.0, "delta": 0.1, "batch_delta": 0.1, "log_prior_penalty": 0.0}
+    ],
+    "gpbounds.pacbayes.batch_risk_bound": [{"risk": 0.5, "batch": 4.0, "delta": 0.1}],
+    "gpbounds.pacbayes.bayes_factor": [{"epsilon": 1.0, "std": SPREADS}],
+    "gpbounds.pacbayes.bayes_risk_bound": [{"gibbs": 0.25}],
+    "gpbounds.pacbayes.bound": [{"risk": 0.5, "kl": SPREADS, "N": 6.0, "delta": 0.1, "log_prior_penalty": 0.0}],
+    "gpbounds.pacbayes.grid_penalty": [{"points": 5.0, "hyperparameters": 2.0}],
+    "gpbounds.pacbayes.issue_certificate": [
+        {"X": X, "y": Y, "kernel": SE, "rebuild": gpbounds.pacbayes.Exact(0.5), "grid": HyperGrid(), "loss": BAND}
+        | {"delta": 0.1, "nonrigorous": True}
+    ],
+    "gpbounds.pacbayes.kl": [{"q": 0.25, "p": 0.5}],
+    "gpbounds.pacbayes.kl_inverse": [{"q": 0.25, "divergence": SPREADS}],
+    "gpbounds.pacbayes.log_penalty": [{"N": 6.0, "delta": 0.1, "log_prior_penalty": 0.0}],
+    "gpbounds.pacbayes.mixture_kl": [{"kl": SPREADS, "log_prior_penalty": SPREADS}],
+    "gpbounds.pacbayes.xi": [{"N": SPREADS}],
+    "gpbounds.plotting.positive": [{"value": SPREADS}],
+    "gpbounds.renyi.Model": [{"kernel": SE, "noise": 0.5, "Z": Z}],
+    "gpbounds.renyi.elbo": [SPARSE | {"alpha": 1.0}],
+    "gpbounds.renyi.evidence": [SPARSE | {"alphas": np.array([1.0, 0.5])}],
+    "gpbounds.renyi.exact_gap": [SPARSE | {"alpha": 0.5}],
+    "gpbounds.renyi.expected_gap": [ROWS | {"Z": Z, "alpha": 0.5}],
+    "gpbounds.renyi.expected_gap_bounds": [ROWS | {"Z": Z, "alpha": 0.5}],
+    "gpbounds.renyi.fitted_mean": [DATA],
+    "gpbounds.renyi.gap": [SPARSE | {"alpha": 0.5}],
+    "gpbounds.renyi.gap_from_trace": [SPARSE | {"alpha": 0.5}],
+    "gpbounds.renyi.gap_variance": [ROWS | {"Z": Z, "alpha": 0.5}],
+    "gpbounds.renyi.inducing_posterior": [SPARSE | {"alpha": 0.5}],
+    "gpbounds.renyi.jensen_bound": [SPARSE | FREE | {"alpha": 0.5}],
+    "gpbounds.renyi.log_det_estimate": [ROWS | {"Z": Z, "rng": 0}],
+    "gpbounds.renyi.log_evidence": [DATA],
+    "gpbounds.renyi.minimum_gap": [{"eigenvalues": VALUES, "M": 2.0, "alpha": 0.5, "noise": 0.5, "y": "prior"}],
+    "gpbounds.renyi.needed": [ROWS | {"alpha": 0.5, "target": 1.0}],
+    "gpbounds.renyi.needed_from_eigenvalues": [{"eigenvalues_lower": VALUES, "alpha": 0.5, "target": 1.0, "noise": 0.5}],
+    "gpbounds.renyi.nystrom": [{"kernel": SE, "X": X, "Z": Z}],
+    "gpbounds.renyi.oracle_risk_bound": [{"log_true": -4.0, "log_model": -5.0, "N": 6, "alpha": 0.5, "delta": 0.1}],
+    "gpbounds.renyi.pac_risk_bound": [
+        {"log_true": -4.0, "log_models": np.array([-5.0, -6.0]), "N": 6, "alpha": 0.5, "delta": 0.1}
+        | {"prior": np.array([0.5, 0.5]), "posterior": np.array([0.5, 0.5])}
+    ],
+    "gpbounds.renyi.predict": [SPARSE | {"X_new": X, "alpha": 0.5}],
+    "gpbounds.renyi.renyi_bound": [SPARSE | FREE | {"alpha": 0.5}],
+    "gpbounds.renyi.variational_bound": [SPARSE | FREE],
+    "gpbounds.sandwich.explicit": [{"gamma": SPREADS}],
+    "gpbounds.sandwich.predictive": [{"joint": 0.5, "eta": 0.5, "train": 0.0}],
+    "gpbounds.sandwich.roots": [{"gamma": SPREADS}],
+    "gpbounds.sandwich.sandwich": [{"kl": SPREADS, "mahalanobis": SPREADS}],
+    "gpbounds.sources.source": [{"X": X, "y": Y}],
+    "gpbounds.vecchia.near": [{"kernel": SE, "X": X, "block": 2, "neighbours": 2, "rng": 0}],
+    "fitting.calibration_error": [{"y": np.array([0.0, 1.0, 1.0]), "probability": np.array([0.0, 1.0, 1.0])}],
+    "fitting.certify": [{"model": lambda: MODEL, "X": X, "y": Y, "nonrigorous": True, "epsilon": 1.0}],
+    "fitting.classification_error": [{"y": np.array([0.0, 1.0, 1.0]), "m": MEANS}],
+    "fitting.coverage": [TRIPLE | {"level": 0.5}],
+    "fitting.log_loss": [TRIPLE],
+    "fitting.mean_relative_error": [{"y": SPREADS, "prediction": MEANS}],
+    "fitting.objective": [{"X": X, "y": Y}],
+    "fitting.packing": [
+        {"kernel": SE, "noise": 0.5, "Z": Z, "mean": MEANS, "factor": FACTOR, "scale": np.array([2.0])},
+    ],
+    "fitting.randomised_pit": [TRIPLE | {"rng": 0}],
+    "fitting.sharpness": [{"model": lambda: MODEL, "X": X, "y": Y}],
+    "fitting.sharpness_of": [{"function": lambda x: (float(x @ x), 2.0 * x), "x": np.array([1.0, 2.0])}],
+    "fitting.square_loss": [{"y": SPREADS, "prediction": MEANS}],
+    "fitting.variational_objective": [{"X": X, "y": Y}],
+    "fitting.bounds.free_bound": [{"X": X, "y": Y, "loss": BAND, "delta": 0.1}],
+    "fitting.bounds.risk_bound": [{"X": X, "y": Y, "loss": BAND, "delta": 0.1}],
+}
+
+
+RESULTS = set(  # what functions return, and what other classes are made of
+    "Bound Calibration Differences Enough Places Subject FullPosterior Prediction SparsePosterior ExpectedResidual Sample "
+    "Selection Stationary Cholesky Eigen LeverageDensity ProductSample Nystrom Source Blocks Factor Composed "
+    "FeatureKernel FourierMap MercerMap Network Projection Scaled IterativeEvidence Resolution Run Steps Sampler".split()
+)
+DRAWN = set(  # they take no rows from the caller, or pictures of numbers that have been computed
+    "is_elsewhere shuffle_to solve_triangular factor train_adam train_lbfgs targets_page Chart Dots Line Band Bracket "
+    "Curve Intervals Predictions Probabilities".split()
+)
+TAKES = re.compile(r"ArrayLike|Array\b|Float|Numbers|Indices")
+
+
+class Foreign:
+    """An array of another library in host memory, which NumPy reads by DLPack only."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array_namespace__(self, api_version=None):
+        return np
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+def _modules():
+    for package in (gpbounds, fitting):
+        yield package
+        for info in pkgutil.iter_modules(package.__path__):
+            yield importlib.import_module(f"{package.__name__}.{info.name}")
+
+
+def _public():
+    """Every public function and class that takes arrays, by the first of its names."""
+    found = {}
+    for module in _modules():
+        for name in getattr(module, "__all__", ()):
+            each = getattr(module, name)
+            if inspect.isfunction(each) or inspect.isclass(each):
+                found.setdefault(each, f"{module.__name__}.{name}")
+    for each, name in found.items():
+        if taken := _arrays_of(each):
+            yield name, taken
+
+
+def _arrays_of(function):
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return set()
+    return {p.name for p in parameters if TAKES.search(str(p.annotation)) or p.name in {"X", "y", "Y", "Z"}}
+
+
+def _bad(value):
+    """What no door may read, made of an acceptable value."""
+    value = np.asarray(value)
+    first = np.zeros(value.shape, bool)
+    first.flat[0] = True
+    yield "masked", np.ma.masked_array(value, first)
+    yield "beyond 2^53", np.where(first, 2**53 + 1, 1)
+    yield "a date", np.full(value.shape, np.datetime64("2020-01-01", "ns"))
+    yield "complex", value + 0j
+
+
+def _good(value):
+    """Other arrays of the same numbers."""
+    yield "mask of nothing", np.ma.masked_array(value, np.zeros(value.shape, bool))
+    yield "foreign", Foreign(value)
+    yield "list", value.tolist()
+    if (value == np.rint(value)).all():
+        yield "int64", value.astype(np.int64)
+
+
+def _called(name, arguments):
+    module, _, function = name.rpartition(".")
+    made = {key: value() if callable(value) and key in ("about", "levels", "model") else value for key, value in arguments.items()}
+    return getattr(importlib.import_module(module), function)(**made)
+
+
+def _bits(thing, depth=4):
+    """The numbers of a result."""
+    if isinstance(thing, np.ndarray):
+        return thing.shape, thing.tobytes() if thing.dtype.kind != "O" else None
+    if isinstance(thing, (float, int, str, bytes, np.generic)) or thing is None or depth == 0:
+        return repr(thing) if isinstance(thing, (float, int, str, np.generic)) else None
+    if isinstance(thing, dict):
+        return {key: _bits(value, depth - 1) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_bits(value, depth - 1) for value in thing]
+    return {key: _bits(value, depth - 1) for key, value in vars(thing).items()} if is_dataclass(thing) else None
+
+
+def _refuses(call, parameter, kind):
+    with pytest.raises(ValueError) as caught:
+        call()
+    said = str(caught.value)
+    assert "\n" not in said, f"{kind}: {said}"
+    assert re.search(rf"\b{parameter}\b", said.partition(": expected")[0]), f"{parameter}, {kind}: {said}"
+
+
+OPEN = [name for name, _ in _public() if name.rpartition(".")[2] not in RESULTS | DRAWN]
+
+
+def test_every_public_function_that_takes_numbers_is_in_the_table():
+    assert set(OPEN) == set(DOORS)
+    for name, taken in _public():
+        if name in DOORS:
+            tried = {key for arguments in DOORS[name] for key, value in arguments.items() if _is_numbers(value)}
+            assert taken <= tried, f"{name}: {taken - tried} are not tried"
+
+
+def _is_numbers(value):
+    return isinstance(value, np.ndarray | float)
+
+
+def _tried(name):
+    for arguments in DOORS[name]:
+        for key in _arrays_of(getattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])):
+            if _is_numbers(arguments.get(key)):
+                yield arguments, key
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_what_doubles_do_not_hold_is_refused_in_one_sentence(name):
+    for arguments, key in _tried(name):
+        for kind, bad in _bad(arguments[key]):
+            _refuses(lambda given=arguments | {key: bad}: _called(name, given), key, kind)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_other_arrays_of_the_same_numbers_give_the_same_bits(name):
+    for arguments, key in _tried(name):
+        if isinstance(arguments[key], np.ndarray):
+            expected = _bits(_called(name, arguments))
+            for kind, same in _good(arguments[key]):
+                assert _bits(_called(name, arguments | {key: same})) == expected, (key, kind)
