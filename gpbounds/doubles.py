@@ -234,7 +234,7 @@ def _refuse_complex(name: str, kind: Any) -> NoReturn:
 
 def _refuse_missing(name: str, kind: str, missing: Any) -> NoReturn:
     raise ValueError(
-        f"{name}: expected real numbers, got {kind}{_first(missing)}: drop rows with missing ones, or fill them yourself"
+        f"{name}: expected real numbers, got {kind}{_first(missing)}: drop these rows, or fill them yourself"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, exactly
 from gpbounds.audit.levels import Enough
 from gpbounds.audit.model import Subject
 from gpbounds.divergences import SparsePosterior
@@ -86,6 +86,7 @@ def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 30
     """
     own = None if levels.divergence is None else sandwich(levels.divergence[1])
     measured = None
+    X_new = np.asarray(exactly("X_new", X_new))
     if about.Z is not None and about.N <= rows and len(X_new):
         measured = differences(about, about.law, X_new)
     return Consequences(own, sandwich(levels.target), measured)

@@ -71,7 +71,8 @@ def held_out_risk(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, epsilon: f
     0.0291
     """
     failure = scalar(open_unit, "delta", delta)
-    losses = Band(epsilon).expectation(np.asarray(exactly("y", y), dtype=np.float64), mean, variance)
+    targets, means, variances = exactly("y", y), exactly("mean", mean), exactly("variance", variance)
+    losses = Band(epsilon).expectation(np.asarray(targets, dtype=np.float64), means, variances)
     n, mean_loss = int(np.size(losses)), float(np.mean(losses))
     value = float(bound(mean_loss, 0.0, n, delta=failure, certified=True))
     terms = {"R_S": mean_loss, "KL": 0.0, "n": n}

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, namespace
+from gpbounds.arrays import EPS, Array, as_points, exactly, namespace
 from gpbounds.divergences.gaussian import gaussian_kl
 from gpbounds.divergences.predictions import (
     Prediction,
@@ -57,6 +57,7 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
     >>> round(sparse_kl([[1.0]], [1.0], [[2.0]]), 6)  # 1 − ½ log 2
     0.653426
     """
+    mean, covariance, Kuu = exactly("mean", mean), exactly("covariance", covariance), exactly("Kuu", Kuu)
     return gaussian_kl(mean, covariance, namespace(mean).zeros(np.shape(mean)), Kuu)
 
 

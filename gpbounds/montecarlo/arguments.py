@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, exactly
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Likelihood
 
@@ -25,7 +25,7 @@ def model(likelihood: Any) -> Likelihood:
 
 def sample_counts(L: ArrayLike) -> Float:
     """Numbers of samples: whole numbers ≥ 1, or inf."""
-    numbers = np.asarray(L)
+    numbers = np.asarray(exactly("L", L))
     if numbers.dtype.kind == "f":
         counts = numbers.astype(np.float64)
         validation.whole("L", np.where(counts == np.inf, 1.0, counts))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float, Indices, host
+from gpbounds.arrays import Float, Indices, exactly, host
 from gpbounds.kernels import Constant, Kernel, Periodic
 from gpbounds.kernels.base import OnColumns, Product, Sum
 from gpbounds.kernels.stationary import Stationary
@@ -82,7 +82,8 @@ def near(
     >>> [blocks.order[part].tolist() for part in blocks.parts], [chosen.tolist() for chosen in blocks.sets]
     ([[0, 1, 2], [3, 4, 5]], [[], [2]])
     """
-    points = host(X) / scales(kernel, host(X))
+    rows = host(exactly("X", X))
+    points = rows / scales(kernel, rows)
     leaves = _bisected(points, block)
     leaves = [leaves[i] for i in np.random.default_rng(rng).permutation(len(leaves))]
     order, ends = np.concatenate(leaves), np.cumsum([0, *(leaf.size for leaf in leaves)])
