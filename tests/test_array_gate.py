@@ -446,7 +446,7 @@ LABELS = np.array([0, 1, 1, 0, 1, 0])
 
 def _made(name):
     kind = getattr(fitting, name)
-    few = {"n_inducing": 3, "rank": 3, "kernel": SE, "optimizer": None, "random_state": 0}
+    few = {"n_inducing": 3, "rank": 4, "kernel": SE, "optimizer": None, "random_state": 0}
     return kind(**{key: value for key, value in few.items() if key in inspect.signature(kind).parameters})
 
 
