@@ -462,7 +462,7 @@ def _fitted(name):
 def _methods(name):
     for method, function in inspect.getmembers(getattr(fitting, name), inspect.isfunction):
         taken = {"X", "y", "sample_weight"} & set(inspect.signature(function).parameters)
-        if taken and not method.startswith("_"):
+        if taken and not method.startswith(("_", "set_", "partial_fit")):
             yield method, {key: {"X": X, "y": _targets(name), "sample_weight": X[:, 0] + 1.0}[key] for key in taken}
 
 
