@@ -82,7 +82,7 @@ def test_of_the_tasks_that_are_alone_one_runs_at_a_time_beside_others() -> None:
 
     done: list[int] = []
     for name in range(40):
-        tasks.add(partial(run, name), [name - 4] if name >= 4 else [], alone=bool(name % 2))
+        tasks.add(partial(run, name), reads=[name - 4] if name >= 4 else [], writes=[name], alone=bool(name % 2))
     with threadpool_limits(3, "blas"):
         tasks.run()
     assert sorted(done) == list(range(40))

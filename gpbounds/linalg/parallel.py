@@ -10,7 +10,7 @@ import heapq
 import math
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
@@ -140,6 +140,11 @@ def workers(count: int, flops: float) -> int:
     return min(lanes(), count) if flops >= (BUSY if _load.others() else QUIET) else 1
 
 
+def in_order(count: int, after: Sequence[Sequence[int]]) -> Iterable[int]:
+    """The order in which a single lane does the tasks; a test of the stated order puts another one in its place."""
+    return range(count)
+
+
 def share(
     count: int,
     run: Callable[[int, int], object],
@@ -164,7 +169,7 @@ def share(
     number = workers(count, flops)
     with one_blas_thread():
         if number < 2:
-            for task in range(count):
+            for task in in_order(count, after or ()):
                 run(task, 0)
             return
         queue = _Queue(count, run, after, alone)
@@ -179,37 +184,89 @@ def share(
         raise queue.fault
 
 
-class Tasks:
-    """Tasks in an order, some of which wait for others; lanes share them.
+Name = Hashable
+"""What a task reads or writes: a part of memory, or a value that tasks pass on."""
 
-    >>> tasks, done = Tasks(), []
-    >>> first = tasks.add(lambda worker: done.append("first"))
-    >>> second = tasks.add(lambda worker: done.append("second"), [first])
+
+class Tasks:
+    """Tasks that state what they read and write; lanes share them.
+
+    A task waits for those before it that wrote what it reads, and for those that read what it overwrites.  So the
+    results are those of the tasks one by one, as they were added.  A name stands for memory: two arrays in the same
+    memory have one name.  Memory of a worker's own and what no task writes need no name.
+
+    >>> tasks, values = Tasks(), {}
+    >>> tasks.add(lambda worker: values.update(a=2), writes=["a"])
+    >>> tasks.add(lambda worker: values.update(b=3 * values["a"]), reads=["a"], writes=["b"])
     >>> tasks.run()
-    >>> done
-    ['first', 'second']
+    >>> values
+    {'a': 2, 'b': 6}
     """
 
     def __init__(self) -> None:
         self._work: list[Callable[[int], object]] = []
-        self._after: list[Sequence[int]] = []
+        self._after: list[list[int]] = []
+        self._before: list[int] = []  # of each task the set of all tasks before it, as bits
         self._alone: set[int] = set()
+        self._writer: dict[Name, int] = {}
+        self._readers: dict[Name, list[int]] = {}  # since the last writer
 
-    def add(self, work: Callable[[int], object], after: Sequence[int] = (), *, alone: bool = False) -> int:
-        """The number of a new task, which calls ``work(worker)`` once the tasks in ``after`` are done.
+    def add(
+        self,
+        work: Callable[[int], object],
+        *,
+        reads: Iterable[Name] = (),
+        writes: Iterable[Name] = (),
+        alone: bool = False,
+    ) -> None:
+        """Add a task, which calls ``work(worker)``; one that changes what it finds reads and writes it.
 
         A task that makes many short calls of NumPy is ``alone``: one of them runs at a time, since two would wait for
         Python's lock longer than they work.
+
+        Raises
+        ------
+        ValueError
+            if no earlier task writes what this one reads, or if an earlier one writes the same and nothing orders the
+            two.
         """
+        task, reads, writes = len(self._work), tuple(reads), tuple(writes)
+        needed = {self._written(name, work) for name in reads}
+        needed.update(reader for name in writes for reader in self._readers.get(name, ()))
+        before = 0
+        for earlier in needed:
+            before |= self._before[earlier] | 1 << earlier
+        for name in writes:
+            writer = self._writer.get(name)
+            if writer is not None and not before >> writer & 1:
+                raise ValueError(
+                    f"tasks: expected an order between the two that write {name!r}, got none; let {_title(work)} read "
+                    f"what {_title(self._work[writer])} or a task after it writes"
+                )
+        for name in reads:
+            self._readers[name].append(task)
+        for name in writes:
+            self._writer[name], self._readers[name] = task, []
         if alone:
-            self._alone.add(len(self._work))
+            self._alone.add(task)
         self._work.append(work)
-        self._after.append(after)
-        return len(self._work) - 1
+        self._after.append(sorted(needed))
+        self._before.append(before)
+
+    def _written(self, name: Name, work: Callable[[int], object]) -> int:
+        if name not in self._writer:
+            raise ValueError(
+                f"tasks: expected an earlier task that writes {name!r}, which {_title(work)} reads, got none"
+            )
+        return self._writer[name]
 
     def run(self, flops: float = math.inf) -> None:
         """Do all tasks, whose work is about ``flops``, as `share` does."""
         share(len(self._work), lambda task, worker: self._work[task](worker), self._after, self._alone, flops=flops)
+
+
+def _title(work: Callable[[int], object]) -> str:
+    return getattr(getattr(work, "func", work), "__name__", repr(work))
 
 
 class _Queue:
