@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import numpy as np
 import pytest
@@ -102,11 +104,38 @@ def test_help_of_the_whole_names_every_command(capsys):
 
 
 def test_the_console_script_is_installed_and_returns_the_exit_status():
-    script = shutil.which("gpbounds", path=str(sys.exec_prefix) + "/bin") or shutil.which("gpbounds")
+    script = shutil.which("gpbounds", path=sysconfig.get_path("scripts")) or shutil.which("gpbounds")
     assert script
-    ran = subprocess.run([script, "claims", "R-thm33"], capture_output=True, text=True)
+    refused([script])
+
+
+def refused(command):
+    """The command refuses an unknown claim: the exit status, and the name of the program, are those of ``main``."""
+    ran = subprocess.run([*command, "claims", "R-thm33"], capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr.startswith("gpbounds: no claim 'R-thm33'")
+
+
+def test_the_module_is_the_command():
+    refused([sys.executable, "-m", "gpbounds"])
+    ran = subprocess.run([sys.executable, "-m", "gpbounds", "--help"], capture_output=True, text=True)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("usage: gpbounds ")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_stdout_without_greek_letters_gets_their_escapes(encoding):
+    """As a pipe on Windows.  `gpbounds claims` ended with status 2: 'charmap' codec can't encode character."""
+    command, environment = [sys.executable, "-m", "gpbounds"], {**os.environ, "PYTHONIOENCODING": encoding}
+
+    def printed(*words):
+        ran = subprocess.run([*command, *words], capture_output=True, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.decode(encoding)
+
+    assert r"k(x,x) \u2264 v" in printed("claims", "R-thm1")
+    (claim,) = json.loads(printed("claims", "R-thm1", "--json"))["claims"]
+    assert claim["statement"] == claims.find("R-thm1").statement
 
 
 # rate
