@@ -106,18 +106,18 @@ def test_help_of_the_whole_names_every_command(capsys):
 def test_the_console_script_is_installed_and_returns_the_exit_status():
     script = shutil.which("gpbounds", path=sysconfig.get_path("scripts")) or shutil.which("gpbounds")
     assert script
-    refused([script])
+    is_the_command([script])
 
 
-def refused(command):
-    """The command refuses an unknown claim: the exit status, and the name of the program, are those of ``main``."""
-    ran = subprocess.run([*command, "claims", "R-thm33"], capture_output=True, text=True)
+def is_the_command(words):
+    """It refuses an unknown claim with the exit status and the program name of ``main``."""
+    ran = subprocess.run([*words, "claims", "R-thm33"], capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr.startswith("gpbounds: no claim 'R-thm33'")
 
 
 def test_the_module_is_the_command():
-    refused([sys.executable, "-m", "gpbounds"])
+    is_the_command([sys.executable, "-m", "gpbounds"])
     ran = subprocess.run([sys.executable, "-m", "gpbounds", "--help"], capture_output=True, text=True)
     assert ran.returncode == 0
     assert ran.stdout.startswith("usage: gpbounds ")
