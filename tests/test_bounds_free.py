@@ -14,6 +14,8 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.losses import Band
 
+pytestmark = pytest.mark.lanes
+
 KERNEL, NOISE = SquaredExponential(1.3, [0.7, 1.4]), 0.2
 OPTIONS = {"delta": 0.05, "log_prior_penalty": 3.5}
 

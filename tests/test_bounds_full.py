@@ -26,6 +26,8 @@ from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
 from gpbounds.reference import posterior as reference_posterior
 
+pytestmark = pytest.mark.lanes
+
 RELAXATIONS = ("kl", "pinsker")
 DELTA, PENALTY = 0.1, 1.5
 STEP = mp.mpf(10) ** -15

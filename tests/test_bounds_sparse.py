@@ -22,6 +22,8 @@ from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.losses import Band, Relative
 from gpbounds.reference import pacbayes
 
+pytestmark = pytest.mark.lanes
+
 KERNEL, NOISE = SquaredExponential(1.3, [0.7, 1.4]), 0.2
 OPTIONS = {"delta": 0.05, "log_prior_penalty": 3.5}
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

@@ -19,6 +19,8 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Constant, Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures, log_evidence, predict
 
+pytestmark = pytest.mark.lanes
+
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = ("best", "degree", "grid")
 

@@ -11,6 +11,8 @@ from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.tiles import TILE as ROWS
 from gpbounds.linalg.workspace import Workspace
 
+pytestmark = pytest.mark.lanes
+
 KERNELS = (SquaredExponential(1.3, [0.7, 1.9]), Matern(1.5, 0.6, 1.1) + SquaredExponential(0.4, [2.0, 0.5]))
 
 

@@ -16,6 +16,8 @@ from gpbounds.linalg.parallel import lanes
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.mapreduce.statistics import summed
 
+pytestmark = pytest.mark.lanes
+
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
 

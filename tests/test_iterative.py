@@ -18,6 +18,8 @@ from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.renyi import brackets, log_evidence
 from gpbounds.vecchia import Blocks, factor, near
 
+pytestmark = pytest.mark.lanes
+
 SMALL: dict[str, Any] = {"block": 40, "neighbours": 60}
 
 

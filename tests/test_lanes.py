@@ -24,6 +24,8 @@ from gpbounds.linalg.tiles import TILE, factorise
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.whitening import whiten
 
+pytestmark = pytest.mark.lanes
+
 SIZES = (1, 2 * TILE, 2 * TILE + 1, 5 * TILE + 17)
 
 

@@ -21,6 +21,8 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg.workspace import Workspace
 
+pytestmark = pytest.mark.lanes
+
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 FIXED = {"learn_Z": False}
 

@@ -24,6 +24,8 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.montecarlo import cover
 from gpbounds.montecarlo.addressed import Draws, product_draws
 
+pytestmark = pytest.mark.lanes
+
 MODELS = [
     Gaussian(0.3),
     Bernoulli("probit"),

@@ -29,6 +29,8 @@ from gpbounds.iterative import Probes
 from gpbounds.iterative import evidence as bounds
 from gpbounds.renyi import log_evidence
 
+pytestmark = pytest.mark.lanes
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):

@@ -26,6 +26,8 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg.parallel import lanes
 
+pytestmark = pytest.mark.lanes
+
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 LIKELIHOODS = [
     Gaussian(0.3),

@@ -13,6 +13,9 @@ counts name the commits.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from robustness import one_thread  # noqa: F401
+
 import argparse
 import json
 import os
@@ -87,7 +90,7 @@ def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
         try:
             import resource
 
-            size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            size = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
             watching.begin()
             counted = tally(reader, numbers, seed)

@@ -10,6 +10,9 @@ shows.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from robustness import one_thread  # noqa: F401
+
 import argparse
 import importlib
 import itertools

@@ -72,7 +72,7 @@ def scipy_linalg() -> dict[str, str]:
 
 def cublas() -> dict[str, str]:
     """cupy.cublas, which cannot be imported without cuBLAS, from its source."""
-    body = ast.parse(Path(cupy.__path__[0], "cublas.py").read_text()).body
+    body = ast.parse(Path(cupy.__path__[0], "cublas.py").read_text(encoding="utf-8")).body
     functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
     return {name: from_source(f"{name}({ast.unparse(functions[name].args)})") for name in sorted(functions)}
 
