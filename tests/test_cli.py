@@ -63,7 +63,7 @@ def table(tmp_path):
     y = np.sin(X[:, 0] / 5.0) + 300.0 * X[:, 1] + 0.3 * rng.standard_normal(80)
     file = tmp_path / "table.csv"
     lines = ["width,height,price", *(",".join(map(repr, map(float, row))) for row in np.column_stack([X, y]))]
-    file.write_text("\n".join(lines) + "\n")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 
@@ -434,9 +434,9 @@ def test_rate_for_data_gives_both_bounds(capsys, table):
 
 def test_gzip_header_and_separators_do_not_change_the_data(tmp_path, table):
     plain = load(table)
-    body = table.read_text().split("\n", 1)[1]
+    body = table.read_text(encoding="utf-8").split("\n", 1)[1]
     for name, text in (("a.csv", body), ("b.csv", body.replace(",", ";")), ("c.csv", "\ufeff\n" + body + "\n\n")):
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
         assert (load(tmp_path / name).X == plain.X).all()
     with gzip.open(tmp_path / "d.csv.gz", "wt") as file:
         file.write(body)
@@ -478,7 +478,7 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
 )
 def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, message):
     file = tmp_path / "bad.csv"
-    file.write_text(content)
+    file.write_text(content, encoding="utf-8")
     err = refused(capsys, "plan", "--data", file)
     assert re.search(message, err)
     assert str(file) in err or "bad" in err
@@ -487,7 +487,7 @@ def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, messag
 def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
     assert "No such file" in refused(capsys, "plan", "--data", tmp_path / "none.csv")
     assert "directory" in refused(capsys, "plan", "--data", tmp_path).lower()
-    (tmp_path / "x.csv.gz").write_text("1,2\n")
+    (tmp_path / "x.csv.gz").write_text("1,2\n", encoding="utf-8")
     assert "gzip" in refused(capsys, "plan", "--data", tmp_path / "x.csv.gz")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 1000)[:-12])
     assert "gzip" in refused(capsys, "plan", "--data", tmp_path / "cut.csv.gz")
@@ -629,7 +629,7 @@ def test_curve_draws_what_rate_says(capsys, tmp_path, table):
     assert [series["case"] for series in answer["series"]] == ["a priori", "data-aware"]
     text = ask(capsys, "curve", "-N", "1e3,1e6", "--out", tmp_path / "c.svg")
     assert "N = 1000000, alpha = 1:" in text
-    assert "<svg" in (tmp_path / "c.svg").read_text()
+    assert "<svg" in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
 def test_a_curve_over_a_box_is_the_worst_over_it_and_long_names_serve(capsys, tmp_path):
