@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import appended
-from mutation import tree
+import history
 from robustness import watching
 from robustness.fuzzing import changed, tally
 from robustness.readers import Reader, readers
@@ -83,7 +83,7 @@ def main() -> int:
 
 def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
     """Read a part in a new process, which adds a line to ``results``; a crash is a fault of the whole part."""
-    part = {"commit": tree.commit(), "reader": reader.name, "first": numbers.start}
+    part = {"commit": history.commit(), "reader": reader.name, "first": numbers.start}
     child = os.fork()
     if not child:
         status = 1

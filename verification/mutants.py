@@ -19,6 +19,7 @@ import queue
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import history
 from mutation import choosing, results, score, tree
 from mutation.operators import Mutant
 from mutation.reach import Sources
@@ -85,7 +86,7 @@ def run(mutants: list[Mutant], options: argparse.Namespace, settings: choosing.S
         print(f"omitted, because it fails without any mutant: {test}")
     contents = {file: (tree.ROOT / file).read_bytes() for file in map(str, tree.files()) if file.endswith(".py")}
     packages = {file: source for file, source in contents.items() if file.startswith(tree.PACKAGES)}
-    sources, commit = Sources(packages), tree.commit()
+    sources, commit = Sources(packages), history.commit()
     places: queue.SimpleQueue[Workplace] = queue.SimpleQueue()
     for number in range(options.workers):
         places.put(Workplace(options.work / f"worker{number}"))
