@@ -5,7 +5,8 @@
     python verification/mutants.py --module gpbounds/rates/forms.py
     python verification/mutants.py --rerun-survivors    # after you added a check
 
-It needs the package coverage in addition to the test requirements.  The first run measures which test runs which line.
+It needs a system with fork, and the package coverage in addition to the test requirements.
+The first run measures which test runs which line.
 ``.mutation/`` stores the verdicts; a verdict is valid while the mutant's line and function do not change, and
 ``--again`` ignores it.  ``--score`` stores the counts in ``verification/mutants.json`` for the claims report.
 """
