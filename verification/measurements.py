@@ -76,10 +76,9 @@ class Measurement:
         return f"{self.name}: {self.summary(record)} ({when})"
 
 
-def is_property(name: str) -> bool:
-    """Whether the test ``FILE::FUNCTION`` is there."""
-    file, _, function = name.partition("::")
-    return f"def {function}(" in _text(history.ROOT / file)
+@cache
+def _properties() -> frozenset[str]:
+    return frozenset(cases.properties())
 
 
 def is_quoted(file: Path) -> Callable[[str], bool]:
@@ -92,12 +91,16 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
+def _thorough(record: Record) -> str:
+    return f"{cases.line(record)}, for {len(record['properties'])} of today's {len(_properties())} properties"
+
+
 def _fuzzed(record: Record) -> str:
     return f"{record['files']:,} for {len(record['by reader'])} readers, {len(record['faults'])} faults"
 
 
 def _killed(record: Record) -> str:
-    return f"{record['kills']} of {len(record['by work'])} works, {record['faults']} faults"
+    return f"{record['kills']} in {len(record['by work'])} works, {record['faults']} faults"
 
 
 MUTANTS = Measurement(
@@ -112,8 +115,8 @@ THOROUGH = Measurement(
     "thorough run",
     cases.THOROUGH,
     lambda record: record.get("properties"),
-    is_property,
-    cases.line,
+    lambda name: name in _properties(),
+    _thorough,
     "python verification/cases.py",
 )
 FUZZ = Measurement(
