@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import matplotlib as mpl
 import pytest
 from cases import PropertyCases
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 mpl.use("Agg")
 
@@ -26,6 +29,7 @@ type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the checks marked slow")
     parser.addoption("--gpu", action="store_true", help="fail if a gpu test is skipped, or if none runs")
+    parser.addoption("--lanes", type=int, metavar="N", help="N lanes share all work, however small it is")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness of each claim as JSON")
     parser.addoption("--claims-html", metavar="DIR", help="write a page of all claims, DIR/index.html")
 
@@ -33,6 +37,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     profile = config.getoption("--hypothesis-profile")
     config.pluginmanager.register(PropertyCases(SECONDS.get(profile, 0.0)), PropertyCases.NAME)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forced_lanes(pytestconfig: pytest.Config) -> Iterator[None]:
+    """With ``--lanes N``, N lanes share all work that is cut into tasks, also on a machine with fewer cores."""
+    count = pytestconfig.getoption("--lanes")
+    if count is None:
+        yield
+        return
+    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+
+    from gpbounds.linalg import parallel  # not above: mutation testing counts lines from here on
+
+    with threadpool_limits(count, "blas"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "QUIET", 1.0)
+        patch.setattr(parallel, "BUSY", 1.0)
+        if parallel.lanes() != count:
+            raise pytest.UsageError(f"--lanes {count}: threadpoolctl limits BLAS to {parallel.lanes()} threads here")
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
