@@ -350,14 +350,16 @@ def calibration(audited: Case, seed: int) -> audits.Calibration:
     """`gpbounds.audit.calibration` of the held-out rows, in the units of the file."""
     mean, variance = audited.predicted
     noise = audited.scale**2 * audited.subject.noise
+    variance = variance + noise
     targets, rows, covariance = audited.train.y, audits.rows_to_test(audited.held.N, seed), None
     if audited.joint is not None:
         latent = audited.joint(np.asarray(audited.held.X, dtype=np.float64)[rows])
         covariance = 0.5 * (latent + latent.T) + noise * np.eye(rows.size)
+        variance[rows] = covariance.diagonal()  # the same, but for rounding
     return audits.calibration(
         audited.held.y,
         mean,
-        variance + noise,
+        variance,
         covariance=covariance,
         rows=rows,
         baseline=(float(targets.mean()), float(targets.var())),
