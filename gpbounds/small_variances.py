@@ -79,12 +79,12 @@ class Given:
         Where `first_order` may be 2 % of the sum, it is the upper end, and a warning says so.
         """
         diagonal = self.kernel.diag(X)
-        found = residual_diagonal(diagonal, half)
-        lost = self.first_order(X, half) > WITHIN * (found + within)
+        variance = residual_diagonal(diagonal, half)
+        lost = self.first_order(X, half) > WITHIN * (variance + within)
         if bool(lost.any()):
-            found[lost], rounding, _ = self.upper_end(X[lost], half[:, lost], full=False)
+            variance[lost], rounding, _ = self.upper_end(X[lost], half[:, lost], full=False)
             warn(int(lost.sum()), float(rounding.max()), float(diagonal.max()))
-        return found
+        return variance
 
     def residual_covariance(self, X: Array, half: Array, within: Array) -> Array:
         """K_** − K_*A⁻¹K_*ᵀ (n, n), as `residual` for its diagonal, beside a covariance ``within``."""
@@ -111,16 +111,16 @@ class Given:
         small beside it; else in 30 digits up to `ROWS` rows.
         """
         xp, points = namespace(X), np.asarray(host(X), dtype=np.float64)
-        found = self._by_features(points, full)
-        if found is not None:
-            return place(found, xp)
+        accurate = self._by_features(points, full)
+        if accurate is not None:
+            return place(accurate, xp)
         spread, rounding, above = self.upper_end(X, half, full=full)
         variance = xp.diagonal(spread) if full else spread
         if bool((rounding + above < 0.5 * WITHIN * variance).all()):
             return spread
-        found = self._in_pairs(points, full)
-        if found is not None:
-            return place(found, xp)
+        accurate = self._in_pairs(points, full)
+        if accurate is not None:
+            return place(accurate, xp)
         warn(int(points.shape[0]), float((rounding + above).max()), float(self.kernel.diag(X).max()))
         return spread
 

@@ -148,7 +148,7 @@ def calibration(
     rows: ArrayLike | None = None,
     baseline: tuple[float, float] | None = None,
     sets: int = SETS,
-    rng: Any = 0,
+    rng: int | np.random.Generator = 0,
 ) -> Calibration:
     """Coverage of central intervals and the probability integral transform of normal predictions of targets.
 
@@ -169,7 +169,7 @@ def calibration(
     baseline : (float, float), optional
         Mean and variance of one normal law for all rows, whose scores are reported beside the model's.
     sets : int
-    rng : seed or Generator
+    rng : int or numpy.random.Generator
 
     Raises
     ------
@@ -192,7 +192,7 @@ def calibration(
     n, tested = targets.size, _rows(rows, targets.size)
     pit = ndtr((targets - means) / np.sqrt(variances))
     size = 10 if tested.size >= 100 else 5
-    found = _statistics(pit[tested, None], size)[0]
+    observed = _statistics(pit[tested, None], size)[0]
     test: Ranges | None = None
     untested: str | None = MARGINALS
     if covariance is not None:
@@ -203,8 +203,8 @@ def calibration(
             untested = UNRESOLVED
         else:
             drawn = np.concatenate(list(_simulated(factor, std, count("sets", sets), size, rng)))
-            test, untested = ranges(found, drawn, delta=DELTA), None
-    k, shares, bins = tested.size, found[: len(LEVELS)], found[len(LEVELS) :]
+            test, untested = ranges(observed, drawn, delta=DELTA), None
+    k, shares, bins = tested.size, observed[: len(LEVELS)], observed[len(LEVELS) :]
     spans = None if test is None else np.clip(np.stack([test.low, test.high], axis=1), 0.0, float(k))
     covered = [
         Coverage(level, float(share) / k, *(() if spans is None else (spans[i] / k).tolist()))
@@ -226,7 +226,7 @@ def calibration(
     )
 
 
-def rows_to_test(n: int, rng: Any = 0, most: int = MOST) -> Any:
+def rows_to_test(n: int, rng: int | np.random.Generator = 0, most: int = MOST) -> Any:
     """The rows to test: all of n, or ``most`` of them at random, without a look at y; sorted.
 
     >>> rows_to_test(5), rows_to_test(5, most=2).size

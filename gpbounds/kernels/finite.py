@@ -46,10 +46,10 @@ def _powers(kernel: Polynomial, X: Float, most: int) -> Float | None:
     """(offset + s)^degree: products of the features of offset + s."""
     linear = X * np.sqrt(kernel.variances(X.shape[1]))
     single = np.concatenate([np.full((len(X), 1), np.sqrt(kernel.offset)), linear], axis=1)
-    found = _within(single, most)
+    phi = _within(single, most)
     for _ in range(kernel.degree - 1):
-        found = None if found is None else _times(found, single, most)
-    return found
+        phi = None if phi is None else _times(phi, single, most)
+    return phi
 
 
 def _times(first: Float, second: Float, most: int) -> Float | None:
@@ -58,5 +58,5 @@ def _times(first: Float, second: Float, most: int) -> Float | None:
     return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
-def _within(found: Float, most: int) -> Float | None:
-    return found if found.shape[1] <= most else None
+def _within(phi: Float, most: int) -> Float | None:
+    return phi if phi.shape[1] <= most else None

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 def extremities(sets: Sequence[Sequence[float]]) -> list[int]:
     """e_j = min_s min(#{i: T^i_s ≤ T^j_s}, #{i: T^i_s ≥ T^j_s}) for m + 1 sets of S statistics."""
-    found = []
+    extremes = []
     for own in sets:
         ranks = []
         for s, value in enumerate(own):
             ranks += [sum(other[s] <= value for other in sets), sum(other[s] >= value for other in sets)]
-        found.append(min(ranks))
-    return found
+        extremes.append(min(ranks))
+    return extremes
 
 
 def p_value(sets: Sequence[Sequence[float]]) -> Fraction:
