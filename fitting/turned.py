@@ -17,7 +17,7 @@ data, because fresh pages cost as much time as the arithmetic on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels.covariances import pull_both
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import cholesky
-from gpbounds.linalg.parallel import Tasks
+from gpbounds.linalg.parallel import Name, Tasks
 from gpbounds.linalg.products import accumulate, add_product, product, row_products
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import clear_above, inverse_factor, mirrored, multiply_rows
@@ -130,39 +130,72 @@ class _Step:
     def run(self) -> Evaluation | None:
         """J and its derivatives; None if they would be too inaccurate."""
         tasks, tiles = Tasks(), range(len(self.tiles))
-        Kuu = [tasks.add(partial(self._fill_Kuu, i)) for i in tiles]
-        factor = tasks.add(self._factor, Kuu)
-        S = [tasks.add(partial(self._covariance, i)) for i in reversed(tiles)]  # the longest first
-        tasks.add(self._divergence)
-        K = [tasks.add(partial(self._fill, number)) for number in range(len(self.source.parts))[:AHEAD]]
-        R = [tasks.add(partial(self._turn, i), [factor, *S]) for i in tiles]
-        sums, pulls = self._add_chunks(tasks, [*R, *K])
-        goal = tasks.add(self._goal, sums)
-        H = [tasks.add(partial(self._sum, i), [goal], alone=True) for i in tiles]
-        for pull, done in zip(pulls, sums, strict=False):
-            tasks.add(pull, [done], alone=True)
-        HC = [tasks.add(partial(self._slopes, i), H[: i + 1]) for i in tiles]
-        T = [tasks.add(partial(self._outer, i), HC) for i in reversed(tiles)]
+        Kuu, L, S, R, H, slopes = (
+            [(name, i) for i in tiles] for name in ("Kuu", "L", "S", "R", "gram 0", "factor bar")
+        )
+        HC, T, G = L, S, R  # in memory that is free then, as H is
+        for i in tiles:
+            tasks.add(partial(self._fill_Kuu, i), writes=[Kuu[i]])
+        tasks.add(self._factor, reads=Kuu, writes=[*L, "inverse", "weights"])
+        for i in reversed(tiles):  # the longest first
+            tasks.add(partial(self._covariance, i), writes=[S[i]])
+        tasks.add(self._divergence, writes=["kl"])
+        for number in range(len(self.source.parts))[:AHEAD]:
+            tasks.add(partial(self._fill, number), writes=[("K", number)])
+        for i in tiles:
+            tasks.add(partial(self._turn, i), reads=[*S, "inverse"], writes=[R[i]])
+        pulls = self._add_chunks(tasks, S, R)
+        grams = [[(f"gram {g}", i) for i in tiles] for g in range(len(self.groups))]
+        sums = [("sums", g) for g in range(len(self.groups))]
+        tasks.add(self._goal, reads=[*sums, "kl"], writes=["goal"])
+        for i in tiles:
+            reads = ["goal", *(gram[i] for gram in grams)]
+            tasks.add(partial(self._sum, i), reads=reads, writes=[H[i]], alone=True)
+        for pull in pulls:
+            pull()
+        for i in tiles:
+            tasks.add(partial(self._slopes, i), reads=["goal", *H[: i + 1]], writes=[HC[i], slopes[i]])
+        for i in reversed(tiles):
+            reads = ["goal", "inverse", *H[: i + 1], *HC[: i + 1]]
+            tasks.add(partial(self._outer, i), reads=reads, writes=[T[i]])
         for pair in (tiles[i : i + 2] for i in tiles[::2]):
-            G = [tasks.add(partial(self._lifted, i), T) for i in pair]
+            for i in pair:
+                tasks.add(partial(self._lifted, i), reads=["inverse", *T[i:]], writes=[G[i]])
             rows = slice(self.tiles[pair[0]].start, self.tiles[pair[-1]].stop)
-            tasks.add(partial(self._pulled, rows), G, alone=True)
+            reads = [*(G[i] for i in pair), *(Kuu[i] for i in pair)]
+            tasks.add(partial(self._pulled, rows), reads=reads, writes=[("pulled", pair[0])], alone=True)
         try:
             tasks.run(self.flops)
         except _Inaccurate:
             return None
         return self._evaluation()
 
-    def _add_chunks(self, tasks: Tasks, before: list[int]) -> tuple[list[int], list[Callable[[int], None]]]:
-        """Tasks that compute the sums of each group, and the pull-backs that may follow later."""
-        parts, count = range(len(self.source.parts)), len(self.groups)
+    def _add_chunks(self, tasks: Tasks, S: Sequence[Name], R: Sequence[Name]) -> list[Callable[[], None]]:
+        """Add tasks that compute the sums of each group; calls that add the pull-backs, which may follow later."""
+        parts, count, tiles = range(len(self.source.parts)), len(self.groups), range(len(self.tiles))
+        gram = [[(f"gram {g}", i) for i in tiles] for g in range(count)]
         if not self.by_stages:
-            return [tasks.add(partial(self._chunks, parts[g::count], self.groups[g]), before) for g in range(count)], []
-        chunks = [(_Chunk(number), sums) for number, sums in zip(parts, self.groups, strict=True)]
-        Y = [tasks.add(partial(self._features, chunk), before) for chunk, _ in chunks]
-        for stage, alone in ((self._losses, True), (self._add_gram, False)):
-            Y = [tasks.add(partial(stage, *each), [Y[g]], alone=alone) for g, each in enumerate(chunks)]
-        return Y, [partial(self._pull, *each) for each in chunks]
+            for g, group in enumerate(self.groups):
+                ahead = [("K", number) for number in parts[g::count] if number < AHEAD]
+                reads, writes = [*S, *R, "inverse", "weights", *ahead], [*ahead, ("sums", g), *gram[g]]
+                tasks.add(partial(self._chunks, parts[g::count], group), reads=reads, writes=writes)
+            return []
+        each = [(_Chunk(g), sums) for g, sums in enumerate(self.groups)]
+        K, V, Y, loss, sums = ([(name, g) for g in parts] for name in ("K", "V", "Y", "loss", "sums"))
+        for g, (chunk, _) in enumerate(each):
+            tasks.add(partial(self._features, chunk), reads=[*R, "inverse", K[g]], writes=[V[g], Y[g]])
+        for g, pair in enumerate(each):
+            reads, writes = [*S, V[g], Y[g]], [Y[g], loss[g], sums[g]]
+            tasks.add(partial(self._losses, *pair), reads=reads, writes=writes, alone=True)
+        for g, pair in enumerate(each):
+            reads, writes = [V[g], loss[g], sums[g]], [V[g], sums[g], *gram[g]]
+            tasks.add(partial(self._add_gram, *pair), reads=reads, writes=writes)
+
+        def add_pull(g: int) -> None:
+            reads, writes = ["inverse", "weights", K[g], V[g], Y[g], loss[g]], [K[g], V[g], Y[g], ("pull", g)]
+            tasks.add(partial(self._pull, *each[g]), reads=reads, writes=writes, alone=True)
+
+        return [partial(add_pull, g) for g in parts]
 
     # ------------------------------------------------------------------ from the parameters to the losses
 

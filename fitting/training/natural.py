@@ -92,13 +92,18 @@ class _Move:
 
     def run(self) -> Float:
         M, steps, tasks = self.M, range(len(self.tiles)), Tasks()
-        both = [tasks.add(self._read_C), tasks.add(self._read_C_bar)]
-        A = [tasks.add(partial(self._curvature, i), both) for i in steps]
+        turned = [("turned", i) for i in steps]
+        tasks.add(self._read_C, writes=["C"])
+        tasks.add(self._read_C_bar, writes=["C bar"])
+        for i in steps:
+            writes = [("E", i), turned[i]] if self.convex else [("E", i)]
+            tasks.add(partial(self._curvature, i), reads=["C", "C bar"], writes=writes)
         if not self.convex:
-            A = [tasks.add(partial(self._squared, i), A) for i in steps]
-        chol = tasks.add(self._factorise, A)
+            for i in steps:
+                tasks.add(partial(self._squared, i), reads=[("E", j) for j in steps], writes=[turned[i]])
+        tasks.add(self._factorise, reads=turned, writes=turned)
         for i in reversed(steps):  # long tasks first
-            tasks.add(partial(self._solve, i), [chol])
+            tasks.add(partial(self._solve, i), reads=["C", *turned], writes=[("factor", i)])
         tasks.run(3.0 * M**3)
         mean = self.entries[:M] - self.rate * (self.factor @ (self.factor.T @ self.slopes[:M]))
         return joined(mean, self.factor, np.log(np.diagonal(self.factor)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
@@ -39,17 +40,24 @@ _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
 
 class _Blas:
-    """The thread pools of BLAS.  They belong to the process, so that concurrent callers must agree on their size."""
+    """The thread pools of BLAS, on whose size concurrent callers must agree.
+
+    A pool of OpenBLAS belongs to the process: the first caller limits it, the last one restores it.  `threadpoolctl`
+    would let only the thread that limited it first do so.  Those of MKL, and of OpenBLAS on OpenMP, have a size for
+    each thread, which the thread's own calls limit and restore.
+    """
 
     def __init__(self) -> None:
         import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-        self._controller = ThreadpoolController()
-        self._lock = threading.Lock()
-        self._callers = 0
-        self._outside = 1
-        self._limit: Any = None
+        pools = [pool for pool in ThreadpoolController().lib_controllers if pool.user_api == "blas"]
+        self._shared = [pool for pool in pools if not _is_per_thread(pool)]
+        self._each = [pool for pool in pools if _is_per_thread(pool)]
+        self._lock, self._own = threading.Lock(), _Own()
+        self._callers, self._outside, self._before = 0, 1, _sizes(self._shared)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
 
     def threads(self) -> int:
         """The number of threads that BLAS may use outside of `one_blas_thread`."""
@@ -57,22 +65,57 @@ class _Blas:
             return self._outside if self._callers else self._now()
 
     def _now(self) -> int:
-        return max((pool["num_threads"] for pool in self._controller.info() if pool["user_api"] == "blas"), default=1)
+        return max(_sizes(self._shared) + _sizes(self._each), default=1)
 
     def limit(self) -> None:
-        """The first caller limits the pools to one thread."""
+        """Limit the pools to one thread."""
         with self._lock:
             if self._callers == 0:
-                self._outside = self._now()
-                self._limit = self._controller.limit(limits=1, user_api="blas") if self._outside > 1 else None
+                self._outside, self._before = self._now(), _sizes(self._shared)
+                _resize(self._shared, [1] * len(self._shared))
             self._callers += 1
+            if self._own.callers == 0:
+                self._own.before = _sizes(self._each)
+                _resize(self._each, [1] * len(self._each))
+            self._own.callers += 1
 
     def release(self) -> None:
         """The last caller restores them."""
         with self._lock:
+            self._own.callers -= 1
+            if self._own.callers == 0:
+                _resize(self._each, self._own.before)
             self._callers -= 1
-            if self._callers == 0 and self._limit is not None:
-                self._limit.restore_original_limits()
+            if self._callers == 0:
+                _resize(self._shared, self._before)
+
+    def _forked(self) -> None:
+        """In a forked process there is one thread, this one: what others held there is free."""
+        self._lock = threading.Lock()
+        if self._callers and not self._own.callers:
+            _resize(self._shared, self._before)
+        self._callers = self._own.callers
+
+
+class _Own(threading.local):
+    """A thread's own calls of `_Blas.limit`, and the sizes of its pools before the first."""
+
+    callers = 0
+    before: Sequence[int] = ()
+
+
+def _is_per_thread(pool: Any) -> bool:
+    return pool.internal_api == "mkl" or getattr(pool, "threading_layer", None) == "openmp"
+
+
+def _sizes(pools: Sequence[Any]) -> list[int]:
+    return [pool.get_num_threads() or 1 for pool in pools]
+
+
+def _resize(pools: Sequence[Any], sizes: Sequence[int]) -> None:
+    for pool, size in zip(pools, sizes, strict=True):
+        if pool.get_num_threads() != size:
+            getattr(pool, "_real_set_num_threads", pool.set_num_threads)(size)
 
 
 @lru_cache
@@ -140,6 +183,11 @@ def workers(count: int, flops: float) -> int:
     return min(lanes(), count) if flops >= (BUSY if _load.others() else QUIET) else 1
 
 
+def in_order(count: int, after: Sequence[Sequence[int]]) -> Iterable[int]:
+    """The order in which a single lane does the tasks; a test of the stated order puts another one in its place."""
+    return range(count)
+
+
 def share(
     count: int,
     run: Callable[[int, int], object],
@@ -164,52 +212,104 @@ def share(
     number = workers(count, flops)
     with one_blas_thread():
         if number < 2:
-            for task in range(count):
+            for task in in_order(count, after or ()):
                 run(task, 0)
             return
         queue = _Queue(count, run, after, alone)
-        for worker in range(1, number):
-            threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
         try:
+            for worker in range(1, number):
+                threading.Thread(target=copy_context().run, args=(queue.work_with_one_blas_thread, worker)).start()
             copy_context().run(queue.work, 0)
         finally:
-            queue.finish()
+            queue.finish(0)
     _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
         raise queue.fault
 
 
-class Tasks:
-    """Tasks in an order, some of which wait for others; lanes share them.
+Name = Hashable
+"""What a task reads or writes: a part of memory, or a value that tasks pass on."""
 
-    >>> tasks, done = Tasks(), []
-    >>> first = tasks.add(lambda worker: done.append("first"))
-    >>> second = tasks.add(lambda worker: done.append("second"), [first])
+
+class Tasks:
+    """Tasks that state what they read and write; lanes share them.
+
+    A task waits for those before it that wrote what it reads, and for those that read what it overwrites.  So the
+    results are those of the tasks one by one, as they were added.  A name stands for memory: two arrays in the same
+    memory have one name.  Memory of a worker's own and what no task writes need no name.
+
+    >>> tasks, values = Tasks(), {}
+    >>> tasks.add(lambda worker: values.update(a=2), writes=["a"])
+    >>> tasks.add(lambda worker: values.update(b=3 * values["a"]), reads=["a"], writes=["b"])
     >>> tasks.run()
-    >>> done
-    ['first', 'second']
+    >>> values
+    {'a': 2, 'b': 6}
     """
 
     def __init__(self) -> None:
         self._work: list[Callable[[int], object]] = []
-        self._after: list[Sequence[int]] = []
+        self._after: list[list[int]] = []
+        self._before: list[int] = []  # of each task the set of all tasks before it, as bits
         self._alone: set[int] = set()
+        self._writer: dict[Name, int] = {}
+        self._readers: dict[Name, list[int]] = {}  # since the last writer
 
-    def add(self, work: Callable[[int], object], after: Sequence[int] = (), *, alone: bool = False) -> int:
-        """The number of a new task, which calls ``work(worker)`` once the tasks in ``after`` are done.
+    def add(
+        self,
+        work: Callable[[int], object],
+        *,
+        reads: Iterable[Name] = (),
+        writes: Iterable[Name] = (),
+        alone: bool = False,
+    ) -> None:
+        """Add a task, which calls ``work(worker)``; one that changes what it finds reads and writes it.
 
         A task that makes many short calls of NumPy is ``alone``: one of them runs at a time, since two would wait for
         Python's lock longer than they work.
+
+        Raises
+        ------
+        ValueError
+            if no earlier task writes what this one reads, or if an earlier one writes the same and nothing orders the
+            two.
         """
+        task, reads, writes = len(self._work), tuple(reads), tuple(writes)
+        needed = {self._written(name, work) for name in reads}
+        needed.update(reader for name in writes for reader in self._readers.get(name, ()))
+        before = 0
+        for earlier in needed:
+            before |= self._before[earlier] | 1 << earlier
+        for name in writes:
+            writer = self._writer.get(name)
+            if writer is not None and not before >> writer & 1:
+                raise ValueError(
+                    f"tasks: expected an order between the two that write {name!r}, got none; let {_title(work)} read "
+                    f"what {_title(self._work[writer])} or a task after it writes"
+                )
+        for name in reads:
+            self._readers[name].append(task)
+        for name in writes:
+            self._writer[name], self._readers[name] = task, []
         if alone:
-            self._alone.add(len(self._work))
+            self._alone.add(task)
         self._work.append(work)
-        self._after.append(after)
-        return len(self._work) - 1
+        self._after.append(sorted(needed))
+        self._before.append(before)
+
+    def _written(self, name: Name, work: Callable[[int], object]) -> int:
+        if name not in self._writer:
+            raise ValueError(
+                f"tasks: expected an earlier task that writes {name!r}, which {_title(work)} reads, got none"
+            )
+        return self._writer[name]
 
     def run(self, flops: float = math.inf) -> None:
         """Do all tasks, whose work is about ``flops``, as `share` does."""
         share(len(self._work), lambda task, worker: self._work[task](worker), self._after, self._alone, flops=flops)
+
+
+def _title(work: Callable[[int], object]) -> str:
+    return getattr(getattr(work, "func", work), "__name__", repr(work))
 
 
 class _Queue:
@@ -223,7 +323,8 @@ class _Queue:
         alone: Container[int],
     ) -> None:
         self.run, self.left, self.alone, self.taken = run, count, alone, False
-        self.running, self.worked, self.processor = 0, 0.0, 0.0
+        self.running: set[int] = set()  # workers
+        self.worked, self.processor = 0.0, 0.0
         self.fault: BaseException | None = None
         self.changed = threading.Condition()
         self.waits = [len(needed) for needed in after] if after else [0] * count
@@ -237,31 +338,48 @@ class _Queue:
             if waits == 0:
                 self._is_ready(task)
 
+    def work_with_one_blas_thread(self, worker: int) -> None:
+        """`work` in a thread of its own, whose BLAS may have a pool of its own."""
+        with one_blas_thread():
+            self.work(worker)
+
     def work(self, worker: int) -> None:
         """Do tasks until none is left."""
         _inside.set(True)
-        while (task := self._next()) is not None:
+        while (task := self._next(worker)) is not None:
             fault, begun, processor = None, time.perf_counter(), time.thread_time()
             try:
                 self.run(task, worker)
             except BaseException as raised:
                 fault = raised
-            self._done(task, time.perf_counter() - begun, time.thread_time() - processor, fault)
+            self._done(task, worker, time.perf_counter() - begun, time.thread_time() - processor, fault)
 
-    def finish(self) -> None:
-        """Let no further task begin, and wait for those that run.  A worker that has not begun will find none."""
-        with self.changed:
-            self.left = 0
-            self.changed.notify_all()
-            while self.running:
-                self.changed.wait()
+    def finish(self, own: int) -> None:
+        """Let no further task begin, and wait for those of other workers than ``own``, which calls this.
 
-    def _next(self) -> int | None:
+        A worker that has not begun will find none.  Ctrl-C may come at any place of ``own``, so that what it counted
+        says nothing; one that comes here waits for the tasks, too.
+        """
+        interrupt: KeyboardInterrupt | None = None
+        while True:
+            try:
+                with self.changed:
+                    self.left = 0
+                    self.changed.notify_all()
+                    while self.running - {own}:
+                        self.changed.wait()
+                break
+            except KeyboardInterrupt as raised:
+                interrupt = raised
+        if interrupt is not None:
+            raise interrupt
+
+    def _next(self, worker: int) -> int | None:
         with self.changed:
             while self.left > 0:
                 task = self._lowest()
                 if task is not None:
-                    self.running += 1
+                    self.running.add(worker)
                     return task
                 self.changed.wait()
             return None
@@ -277,9 +395,9 @@ class _Queue:
     def _is_ready(self, task: int) -> None:
         heapq.heappush(self.ready_alone if task in self.alone else self.ready, task)
 
-    def _done(self, task: int, worked: float, processor: float, fault: BaseException | None) -> None:
+    def _done(self, task: int, worker: int, worked: float, processor: float, fault: BaseException | None) -> None:
         with self.changed:
-            self.running -= 1
+            self.running.discard(worker)
             self.worked += worked
             self.processor += processor
             if fault is not None:
