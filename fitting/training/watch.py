@@ -11,7 +11,7 @@ import numpy as np
 
 from fitting.training.run import Loss, Run, Status
 from fitting.training.tail import Ending
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, exactly
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 
 EVERY = 10
@@ -65,6 +65,7 @@ class Watch:
         progress: bool = False,
         label: str = "training",
     ) -> None:
+        start = exactly("start", start)
         if earlier is not None:
             earlier.check_size(np.size(start))
         self.best = np.array(start if earlier is None else earlier.vector, dtype=np.float64)

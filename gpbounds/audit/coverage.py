@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, exactly
 from gpbounds.audit.ranks import Ranges, ranges
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
@@ -239,7 +239,7 @@ def _rows(rows: ArrayLike | None, n: int) -> Any:
     """The numbers of the tested rows."""
     if rows is None:
         return np.arange(n)
-    numbers = np.asarray(rows)
+    numbers = np.asarray(exactly("rows", rows))
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not 0 < np.unique(numbers).size == numbers.size:
         raise ValueError(f"rows: expected different row numbers, shape (k,), got {numbers.dtype} of {numbers.shape}")
     if numbers.min() < 0 or numbers.max() >= n:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Array, Float, namespace
+from gpbounds.arrays import EPS, Array, Float, exactly, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.tiles import factorise
@@ -100,6 +100,7 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     """
     if overwrite and jitter == "auto":
         raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
+    A = exactly(name, A)
     if jitter == "auto":
         scale = float(namespace(A).diagonal(A).max())
         ladder = [step * scale for step in AUTO_LADDER]
@@ -183,7 +184,7 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
     >>> eigen(np.array([[2.0, 1.0], [1.0, 2.0]])).values.round(12)
     array([3., 1.])
     """
-    xp = namespace(A)
+    xp, A = namespace(A), exactly(name, A)
     if not bool(xp.isfinite(A).all()):
         raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
     if A.shape[0] == 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, exactly, namespace
 from gpbounds.linalg import blas, device
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
 from gpbounds.linalg.tiles import WHOLE, inverse_rows, tiles
@@ -31,6 +31,7 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     array([1., 2.])
     """
+    L, B = exactly("L", L), exactly("B", B)
     if namespace(L, B) is not np:
         from cupyx.scipy.linalg import solve_triangular as solve
 

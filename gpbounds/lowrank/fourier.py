@@ -73,12 +73,13 @@ class _Setting:
                     "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; "
                     "rule='classical' needs none"
                 )
+            width = positive("width", width)
             density = leverage_density(scaled_widths(kernel, width), ratio)
             shells = partial(enclosed_density, kernel, width, density)
             total = density.total
             sentences: tuple[str, ...] = (
-                f"The inputs are any N points whose range is at most width = {width!r} in every dimension, chosen "
-                "before the frequencies.",
+                f"The inputs are any N points whose range is at most width = {width.tolist()} in every dimension, "
+                "chosen before the frequencies.",
                 "Frequencies are drawn by gpbounds.lowrank.leverage.leverage_density, with its weights (L-24).",
             )
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import as_number
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.penalty import Form
@@ -48,9 +48,14 @@ def batch_risk_bound(
     >>> [round(float(batch_risk_bound(0.1, 1000, delta=0.01, form=form)), 6) for form in ("sharpest", "printed")]
     [0.131225, 0.15147]
     """
-    mean, size, failure = np.broadcast_arrays(
-        closed_unit("risk", risk), whole("batch", batch), positive_unit("delta", delta)
-    )
+    return _batch_risk(risk, batch, positive_unit("delta", delta), side, form)
+
+
+def _batch_risk(
+    risk: ArrayLike, batch: ArrayLike, delta: Float, side: Side = "upper", form: Form = "sharpest"
+) -> Bound:
+    """`batch_risk_bound` of a checked δ."""
+    mean, size, failure = np.broadcast_arrays(closed_unit("risk", risk), whole("batch", batch), delta)
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if choice("form", form, ("sharpest", "printed")) == "sharpest":
         divergence = -np.log(failure) / size + 0.0
@@ -100,7 +105,7 @@ def batch_bound(
     >>> round(float(batch_bound(0.1, 1000, 42.0, 40_000, delta=0.005, batch_delta=0.005)), 6)
     0.151808
     """
-    outer = batch_risk_bound(risk, batch, delta=batch_delta)
+    outer = _batch_risk(risk, batch, positive_unit("batch_delta", batch_delta))
     inner = bound(
         outer.value, kl, N, delta=delta, log_prior_penalty=log_prior_penalty, form=form, relaxation=relaxation
     )

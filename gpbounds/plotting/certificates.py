@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.plotting.elements import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, TEXT, VERMILLION, figure, headline
+from gpbounds.plotting.elements import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    TEXT,
+    VERMILLION,
+    figure,
+    headline,
+    numbers,
+)
 from gpbounds.rigor import decimal
 
 MOST = 2000
@@ -41,9 +53,10 @@ class Predictions:
 
     def by_truth(self) -> tuple[Float, Float, Float, Float]:
         """The four arrays (n,), sorted by target."""
-        truth, mean, std, width = np.broadcast_arrays(self.truth, self.mean, self.std, self.half_width)
+        columns = (numbers(name, getattr(self, name)) for name in ("truth", "mean", "std", "half_width"))
+        truth, mean, std, width = np.broadcast_arrays(*columns)
         order = np.argsort(truth, kind="stable")
-        return tuple(np.asarray(v, dtype=np.float64)[order] for v in (truth, mean, std, width))  # type: ignore[return-value]
+        return truth[order], mean[order], std[order], width[order]
 
 
 def certificate_page(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, exactly
 
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
     "#0072B2",
@@ -73,9 +73,14 @@ class Band:
     marker: str = "o"
 
 
+def numbers(name: str, value: ArrayLike) -> Float:
+    """What a figure draws, as doubles; NaN leaves a gap."""
+    return np.asarray(exactly(name, value), dtype=np.float64)
+
+
 def positive(value: ArrayLike) -> Float:
     """``value`` with NaN instead of numbers that a logarithmic axis cannot show."""
-    values = np.asarray(value, dtype=np.float64)
+    values = numbers("value", value)
     return np.where(np.isfinite(values) & (values > 0), values, np.nan)
 
 
@@ -94,7 +99,7 @@ def plot_curves(ax: Any, curves: Sequence[Curve], *, width: float = 1.8) -> None
     """Draw ``curves`` on the axes ``ax``, in turn through the colours and, after these, the line styles."""
     for i, curve in enumerate(curves):
         ax.plot(
-            np.asarray(curve.M, dtype=np.float64),
+            numbers("M", curve.M),
             positive(curve.value),
             color=curve.color or CYCLE[i % len(CYCLE)],
             linestyle=curve.style or STYLES[(i // len(CYCLE)) % len(STYLES)],
@@ -106,7 +111,7 @@ def plot_curves(ax: Any, curves: Sequence[Curve], *, width: float = 1.8) -> None
 
 def plot_band(ax: Any, band: Band) -> None:
     """Draw ``band`` on the axes ``ax``: least to greatest shaded, the median as a line with markers."""
-    M, draws = np.asarray(band.M, dtype=np.float64), positive(np.atleast_2d(band.draws))
+    M, draws = numbers("M", band.M), positive(np.atleast_2d(numbers("draws", band.draws)))
     there = ~np.isnan(draws).all(axis=0)
     M, draws = M[there], draws[:, there]
     if draws.shape[0] > 1:

@@ -22,6 +22,7 @@ from gpbounds.plotting.elements import (
     axes,
     figure,
     headline,
+    numbers,
     plain_ticks,
     plot_curves,
     target_line,
@@ -55,16 +56,16 @@ class Bracket:
         """The reference of the figure: the exact value, or the middle of the narrowest bracket."""
         if self.exact is not None:
             return self.exact
-        lower, upper = (np.asarray(v, dtype=np.float64) for v in (self.lower, self.upper))
+        lower, upper = numbers("lower", self.lower), numbers("upper", self.upper)
         i = int((upper - lower).argmin())
         return float((lower[i] + upper[i]) / 2.0)
 
 
 def plot_bracket(ax: Any, bracket: Bracket) -> None:
     """Draw the distances of all bounds from the reference on the axes ``ax``: linear near 0, logarithmic beyond."""
-    M = np.asarray(bracket.M, dtype=np.float64)
+    M = numbers("M", bracket.M)
     zero = bracket.reference
-    elbo, lower, upper = (np.asarray(v, dtype=np.float64) - zero for v in (bracket.elbo, bracket.lower, bracket.upper))
+    elbo, lower, upper = (numbers(name, getattr(bracket, name)) - zero for name in ("elbo", "lower", "upper"))
     ax.fill_between(M, lower, upper, color=SKY, alpha=0.25, linewidth=0)
     ax.plot(M, upper, color=VERMILLION, linewidth=1.6, marker="v", markersize=4.5, label="upper bound")
     ax.plot(M, lower, color=BLUE, linewidth=1.6, marker="^", markersize=4.5, label="lower bound")
@@ -123,7 +124,7 @@ def bounds_and_evidence(
     right = axes(page, r"Bounds on $\log p(y)$ minus $c$ (nats)", 122, scale="linear")
     right.set_xscale("log")
     plot_bracket(right, bracket)
-    M = np.asarray(bracket.M, dtype=np.float64)
+    M = numbers("M", bracket.M)
     plain_ticks(right, M.min(), M.max())
     exact = r"exact $\log p(y)$" if bracket.exact is not None else "middle of narrowest bracket"
     right.set_title(f"{bracket.label} points; $c$ = {bracket.reference:.7g} ({exact})", fontsize=TEXT, loc="left")

@@ -15,6 +15,7 @@ from gpbounds.plotting.elements import (
     axes,
     figure,
     headline,
+    numbers,
     plain_ticks,
     plot_band,
     plot_curves,
@@ -92,10 +93,10 @@ def bound_vs_empirical(
     plot_curves(ax, floors, width=1.5)
     lower_handles = ax.get_lines()[before:]
     reached = np.concatenate([positive(band.draws).ravel() for band in subsets])
-    counts = np.concatenate([np.asarray(band.M, dtype=np.float64) for band in subsets])
+    counts = np.concatenate([numbers("M", band.M) for band in subsets])
     least = min(float(np.nanmin(reached)), np.inf if target is None else target)
     ax.set_ylim(bottom=10.0 ** np.floor(np.log10(least) - 0.3))
-    counts = np.concatenate([counts, *(np.asarray(curve.M, dtype=np.float64) for curve in bounds)])
+    counts = np.concatenate([counts, *(numbers("M", curve.M) for curve in bounds)])
     ax.set_xlim(counts.min() / 1.06, counts.max() * 1.06)
     plain_ticks(ax, counts.min(), counts.max())
     target_line(ax, target)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.plotting.elements import BLUE, TEXT, VERMILLION, figure, headline
+from gpbounds.arrays import Float, exactly
+from gpbounds.plotting.elements import BLUE, TEXT, VERMILLION, figure, headline, numbers
 
 MOST = 2000
 """Largest number of rows in a figure, equally spaced in the order of the predictions."""
@@ -105,8 +106,8 @@ def labels_page(predictions: Probabilities, *, title: str, target: str = "label"
 
 def plot_intervals(ax: Any, predictions: Intervals, level: float, target: str = "target") -> None:
     """Plot targets against predictions on the axes ``ax``, with predictive intervals."""
-    columns = np.broadcast_arrays(predictions.truth, predictions.mean, predictions.low, predictions.high)
-    truth, mean, low, high = (np.asarray(column, dtype=np.float64) for column in columns)
+    columns = (numbers(name, getattr(predictions, name)) for name in ("truth", "mean", "low", "high"))
+    truth, mean, low, high = np.broadcast_arrays(*columns)
     order = np.argsort(mean, kind="stable")
     N = truth.size
     shown = order[np.unique(np.linspace(0, N - 1, min(N, MOST)).round().astype(int))]
@@ -135,7 +136,7 @@ def plot_ranks(ax: Any, ranks: ArrayLike, counts: bool = False) -> None:
     dependent targets of a Gaussian process a true model leaves it more often (`gpbounds.audit.calibration` tests by
     the joint law).
     """
-    u = np.sort(np.asarray(ranks, dtype=np.float64))
+    u = np.sort(numbers("ranks", ranks))
     p = np.linspace(0.0, 1.0, 201)
     ax.plot([0.0, 1.0], [0.0, 1.0], color="0.45", linewidth=0.9)
     reach = NORMAL * np.sqrt(p * (1.0 - p) / u.size)
@@ -149,9 +150,14 @@ def plot_ranks(ax: Any, ranks: ArrayLike, counts: bool = False) -> None:
     _square(ax, "Calibration of the predictive laws")
 
 
+def _truths(predictions: Probabilities) -> tuple[Any, Float]:
+    truth = np.asarray(exactly("truth", predictions.truth), dtype=bool)
+    return truth, numbers("probability", predictions.probability)
+
+
 def plot_probabilities(ax: Any, predictions: Probabilities, target: str = "label") -> None:
     """Plot histograms of the predicted probability, one for each label."""
-    truth, probability = np.asarray(predictions.truth, dtype=bool), np.asarray(predictions.probability)
+    truth, probability = _truths(predictions)
     edges = np.linspace(0.0, 1.0, 2 * BINS + 1)
     for kind, name, color in ((~truth, predictions.first, VERMILLION), (truth, predictions.second, BLUE)):
         wrong = (probability[kind] > 0.5) != (color == BLUE)
@@ -181,7 +187,7 @@ def plot_reliability(ax: Any, predictions: Probabilities) -> None:
     """
     from scipy.stats import binom
 
-    truth, probability = np.asarray(predictions.truth, dtype=bool), np.asarray(predictions.probability)
+    truth, probability = _truths(predictions)
     ax.plot([0.0, 1.0], [0.0, 1.0], color="0.45", linewidth=0.9)
     place = np.minimum((probability * BINS).astype(int), BINS - 1)
     sizes = np.bincount(place, minlength=BINS)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import host, namespace
+from gpbounds.arrays import exactly, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
@@ -313,6 +313,7 @@ def evidence(
     if is_elsewhere(X):
         names = _by_partitions(members, orders)
     else:
+        X, Z = exactly("X", X), exactly("Z", Z)
         names = _member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
     streams = set(names) <= set(CHEAP) and orders == (1.0,)
     from tqdm import tqdm

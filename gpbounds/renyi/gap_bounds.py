@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import is_cupy
+from gpbounds.arrays import exactly, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
@@ -145,6 +145,8 @@ def gap(
                 f"{method!r} and {form!r}: the others need all rows in memory"
             )
         method = "streamed"
+    else:
+        X = exactly("X", X)
     if method == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
         small = N <= DENSE and not is_cupy(X)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, exactly, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.lanczos import Lanczos
@@ -83,6 +83,7 @@ def log_det_estimate(
     True
     """
     a, m, k = scalar(closed_unit, "alpha", alpha), count("probes", probes, 2), count("steps", steps)
+    X = exactly("X", X)
     N = len(np.shape(X)) and np.shape(X)[0]
     problem = streamed(kernel, X, np.zeros(N), Z, noise, jitter)
     base = problem.log_det - problem.N * math.log(2.0 * math.pi)

@@ -97,7 +97,7 @@ class Model:
             noise = record["noise"]
             if isinstance(noise, bool) or not isinstance(noise, int | float):
                 raise TypeError(f"noise: expected a number, got {noise!r}")
-            return cls(kernel_from_plain(record["kernel"]), noise_variance(noise), Z, mean)
+            return cls(kernel_from_plain(record["kernel"]), noise_variance(float(noise)), Z, mean)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
 

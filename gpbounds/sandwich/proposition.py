@@ -117,7 +117,9 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rig
     values = _outward(gamma, distance) if proved else _near(gamma, distance)
     assumptions = (*kl_bound.assumptions, *(() if NON_SINGULAR in kl_bound.assumptions else (NON_SINGULAR,)))
     terms = (
-        {"KL": kl_bound.value} if mahalanobis is None else {"KL": kl_bound.value, "Mahalanobis distance": mahalanobis}
+        {"KL": kl_bound.value}
+        if mahalanobis is None
+        else {"KL": kl_bound.value, "Mahalanobis distance": as_number(distance)}
     )
     origin = f"{kl_bound.claim}, " if kl_bound.claim else ""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, exactly, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import covariances
@@ -144,6 +144,7 @@ def factor(
     >>> bool(np.allclose(B, np.eye(3)))
     True
     """
+    X = exactly("X", X)
     xp, count = namespace(X), len(blocks.parts)
     known = None if xp is np else covariances(kernel, X[:1])
     numbers = None if xp is np else xp.asarray(np.concatenate(blocks.rows))
