@@ -50,6 +50,10 @@ def _subject():
     return audit.subject(SE, X, Y, Z, noise=0.5)
 
 
+def _exact(kernel, X, y):
+    return gpbounds.pacbayes.Exact(0.5)
+
+
 DOORS = {
     "gpbounds.Empirical": [{"X": X}],
     "gpbounds.Gaussian": [{"std": SPREADS, "mean": MEANS}, {"cov": COVARIANCE}],
@@ -197,7 +201,7 @@ DOORS = {
             "X": X,
             "y": Y,
             "kernel": SE,
-            "rebuild": lambda kernel, X, y: gpbounds.pacbayes.Exact(0.5),
+            "rebuild": _exact,
             "grid": HyperGrid(),
             "loss": BAND,
         }
@@ -365,10 +369,7 @@ def _called(name, arguments):
 def _bits(thing, depth=4):
     """The numbers of a result."""
     if isinstance(thing, Source):
-        return [
-            (part.X.astype(np.float64).tobytes(), part.Y.astype(np.float64).tobytes())
-            for part in thing.holder.partitions()
-        ]
+        return [_bits([np.asarray(part.X, float), np.asarray(part.Y, float)]) for part in thing.holder.partitions()]
     if isinstance(thing, np.ndarray):
         return thing.shape, thing.tobytes() if thing.dtype.kind != "O" else None
     if isinstance(thing, (float, int, str, bytes, np.generic)) or thing is None or depth == 0:
@@ -475,13 +476,13 @@ def _methods(name):
 def test_estimators_refuse_before_scikit_learn_converts(name):
     for method, given, labels in _methods(name):
         for make in _models(name, method):
-            model = make()
-            for key in sorted(set(given) - {read for call, read in UNREAD if call == method}):
+            call = getattr(make(), method)
+            for key in sorted(set(given) - {read for of, read in UNREAD if of == method}):
                 for kind, bad in _bad(given[key]):
                     if key == "y" and name == "VariationalGPClassifier" and kind != "masked":
                         continue  # labels need not be numbers
                     changed = given | labels | {key: bad}
-                    _refuses(lambda f=getattr(model, method), a=changed: f(**a), key, f"{method}, {kind}")
+                    _refuses(lambda f=call, a=changed: f(**a), key, f"{method}, {kind}")
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -508,7 +509,7 @@ FIGURES = {
         {"M": SPREADS, "draws": COVARIANCE},
     ),
     "bracket": (
-        lambda ax, **given: plot_bracket(ax, plotting.Bracket(**given)),
+        lambda ax, **given: plot_bracket(ax, plotting.Bracket("", **given)),
         {"M": SPREADS, "elbo": MEANS, "lower": MEANS, "upper": SPREADS},
     ),
     "certificate": (

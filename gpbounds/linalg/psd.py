@@ -185,6 +185,7 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
     array([3., 1.])
     """
     xp, A = namespace(A), exactly(name, A)
+    A = A if A.dtype.kind == "f" else A.astype(np.float64)
     if not bool(xp.isfinite(A).all()):
         raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
     if A.shape[0] == 0:

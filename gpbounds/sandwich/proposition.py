@@ -116,11 +116,9 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rig
     distance = None if mahalanobis is None else _distance(gamma, mahalanobis)
     values = _outward(gamma, distance) if proved else _near(gamma, distance)
     assumptions = (*kl_bound.assumptions, *(() if NON_SINGULAR in kl_bound.assumptions else (NON_SINGULAR,)))
-    terms = (
-        {"KL": kl_bound.value}
-        if mahalanobis is None
-        else {"KL": kl_bound.value, "Mahalanobis distance": as_number(distance)}
-    )
+    terms = {"KL": kl_bound.value}
+    if distance is not None:
+        terms["Mahalanobis distance"] = as_number(distance)
     origin = f"{kl_bound.claim}, " if kl_bound.claim else ""
 
     def bound(name: str, side: Literal["upper", "lower"], claim: str, quantity: str) -> Bound:
