@@ -4,7 +4,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-from dataclasses import is_dataclass
 from functools import cache
 from unittest.mock import MagicMock
 
@@ -372,13 +371,16 @@ def _bits(thing, depth=4):
         return [_bits([np.asarray(part.X, float), np.asarray(part.Y, float)]) for part in thing.holder.partitions()]
     if isinstance(thing, np.ndarray):
         return thing.shape, thing.tobytes() if thing.dtype.kind != "O" else None
-    if isinstance(thing, (float, int, str, bytes, np.generic)) or thing is None or depth == 0:
-        return repr(thing) if isinstance(thing, (float, int, str, np.generic)) else None
+    if isinstance(thing, (float, int, str, bytes, np.generic)):
+        return repr(thing)
+    if thing is None or depth == 0:
+        return None
     if isinstance(thing, dict):
         return {key: _bits(value, depth - 1) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):
         return [_bits(value, depth - 1) for value in thing]
-    return {key: _bits(value, depth - 1) for key, value in vars(thing).items()} if is_dataclass(thing) else None
+    ours = type(thing).__module__.partition(".")[0] in ("gpbounds", "fitting")
+    return {key: _bits(value, depth - 1) for key, value in vars(thing).items()} if ours else None
 
 
 def _refuses(call, parameter, kind):
@@ -425,6 +427,7 @@ def test_other_arrays_of_the_same_numbers_give_the_same_bits(name):
         if not arrays:
             continue
         expected = _bits(_called(name, given))
+        assert re.search("[0-9]", repr(expected))
         for kind, other in GOOD.items():
             assert _bits(_called(name, given | {key: other(array) for key, array in arrays.items()})) == expected, kind
 
