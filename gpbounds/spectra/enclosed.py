@@ -46,13 +46,13 @@ class EnclosedSpectrum(DataSpectrum):
                 f"digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
             )
         X = np.asarray(inputs.X, dtype=np.float64)
-        require_doubles(kernel)
-        scaled, exponent = unit(kernel)
+        require_doubles(kernel, X)
+        scaled, exponent = unit(kernel, X)
 
         def block(rows: slice, columns: slice) -> Pair:
             return pair_covariances(scaled, X[rows], X[columns])
 
-        entry = pair_error(scaled, X.shape[1])
+        entry = pair_error(scaled, X)
         enclosure = enclosed_values(pair_cholesky(block, inputs.N, "k(X, X)"), further=inputs.N * entry)
         upper = np.ldexp(enclosure.upper / inputs.N * (1.0 + 1e-15), exponent)
         super().__init__(kernel, Empirical(X), upper + TINIEST)
