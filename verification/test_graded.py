@@ -131,9 +131,7 @@ def test_wrong_decompositions_are_enclosed_as_well(observe: Observer, seed: int,
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_eigen, "_right_vectors", off)
-        enclosure = enclosed_values(
-            PairFactor(L, right.pivots, residual(block, L)), further=N * pair_error(kernel, X.shape[1])
-        )
+        enclosure = enclosed_values(PairFactor(L, right.pivots, residual(block, L)), further=N * pair_error(kernel, X))
     with mp.workdps(DIGITS):
         for value, above, below in zip(eigenvalues(kernel, X), enclosure.upper, enclosure.lower, strict=True):
             observe.upper("N-graded", value, mp.mpf(float(above)))

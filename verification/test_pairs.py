@@ -85,7 +85,7 @@ def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int)
     X = rng.standard_normal((5, 2)) * 10.0 ** rng.uniform(-3.0, 1.5) + 10.0 ** rng.uniform(0, 4) * rng.integers(2)
     X[1], X[2], X[3, 0] = X[0], X[0] + 1e-9, 1e200
     kernel = random_kernel(rng)
-    computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, 2))
+    computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, X))
     assert error < 1e-28 * kernel.max_variance
     with mp.workdps(100):
         truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
@@ -106,12 +106,12 @@ def test_entries_at_the_ends_of_double_precision(observe: Observer, seed: int) -
     first, second = SquaredExponential(v[0], scale), Matern(1.5, v[1], scale)
     choices: list[Kernel] = [first, second, first + second, first * Matern(0.5, 1.0 / v[0], scale)]
     kernel = choices[int(rng.integers(4))]
-    scaled, exponent = unit(kernel)
+    scaled, exponent = unit(kernel, X)
     with mp.workdps(100):
         truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
         for computed, error, power in (
-            (pair_covariances(kernel, X, X), pair_error(kernel, 2), 0),
-            (pair_covariances(scaled, X, X), pair_error(scaled, 2), exponent),
+            (pair_covariances(kernel, X, X), pair_error(kernel, X), 0),
+            (pair_covariances(scaled, X, X), pair_error(scaled, X), exponent),
         ):
             for value, entry in zip(exact(computed), truth, strict=True):
                 observe.upper("N-pairs", abs(mp.ldexp(value, power) - entry), mp.ldexp(mp.mpf(error), power))

@@ -175,7 +175,7 @@ def test_logarithms_and_rational_quadratic_kernels_in_pairs(observe: Observer, s
             observe.upper("N-pairlog", abs(number(value[0][i], value[1][i]) - truth), allowed)
         exact_K = reference_kernels.matrix(kernel_to_plain(kernel), X.tolist())
         gaps = [abs(number(K[0][i, j], K[1][i, j]) - exact_K[i, j]) for i in range(5) for j in range(5)]
-        observe.upper("N-pairlog", max(gaps), pair_error(kernel, 2))
+        observe.upper("N-pairlog", max(gaps), pair_error(kernel, X))
     with pytest.raises(ValueError, match="expected distances below"):
         pair_covariances(kernel, np.array([[0.0, 1e140]]), np.zeros((1, 2)))
 

@@ -94,7 +94,9 @@ class EnclosedKernel:
             with np.errstate(over="ignore"):
                 largest = float(self.kernel.diag(X).max(initial=0.0))
             if not largest <= LARGEST:
-                raise ValueError(f"kernel: expected variances k(x, x) of at most {LARGEST:g} at the rows, got {largest!r}")
+                raise ValueError(
+                    f"kernel: expected variances k(x, x) of at most {LARGEST:g} at the rows, got {largest!r}"
+                )
         return scaled(self.kernel, X)
 
 

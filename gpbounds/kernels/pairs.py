@@ -187,7 +187,7 @@ def _sum_exponent(kernel: InnerProduct, reach: Float) -> int:
 
 
 def times_power(kernel: Kernel, exponent: int, X: Float) -> Kernel:
-    """2^exponent times the kernel for points of the box of X; a variance that underflows becomes the smallest double."""
+    """2^exponent times the kernel for points of the box of X; variances that underflow become the smallest double."""
     return _times_power(kernel, exponent, _reach(X))
 
 
