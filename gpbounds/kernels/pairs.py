@@ -305,8 +305,17 @@ def _moved(kernel: Periodic, reach: Float) -> float:
     weights, periods = kernel.scales(len(reach))
     with np.errstate(over="ignore"):
         turns = 2.0 * (reach / 4.0) / (periods / 4.0) * (1.0 + 4.0 * EPS)
+        _require_turns(float(turns.max()))
         moved = float((0.5 * weights * 0.861 * math.sqrt(2.0) * math.pi * U2 * 33.0 * (turns + 1.0)).sum())
     return min(moved, 2.0)
+
+
+def _require_turns(largest: float) -> None:
+    if not largest < MOST_TURNS:
+        raise ValueError(
+            f"X: expected points within {MOST_TURNS:g} periods of each other, beyond which 30 digits of x do not tell "
+            "where in the period it is"
+        )
 
 
 def _inner_product_error(kernel: InnerProduct, reach: Float) -> float:
@@ -408,11 +417,7 @@ def _periodic(kernel: Periodic, X1: Float, X2: Float) -> Pair:
 
     def term(d: int) -> Pair:
         turns = _apart(X1, X2, d, float(periods[d]))
-        if not bool((np.abs(turns[0]) < MOST_TURNS).all()):
-            raise ValueError(
-                f"X: expected points within {MOST_TURNS:g} periods of each other, beyond which 30 digits of x do not "
-                "tell where in the period it is"
-            )
+        _require_turns(float(np.abs(turns[0]).max(initial=0.0)))
         wave, scale = sine_squared(whole_turns_removed(turns)), np.float64(lengthscales[d])
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             exponent = divide(divide((2.0 * wave[0], 2.0 * wave[1]), scale), scale)

@@ -145,8 +145,9 @@ def _left_out(numbers: np.ndarray, nearby: Nearby) -> tuple[str, ...]:
         return ()
     named = ", ".join(map(str, left[:10].tolist())) + (", …" if left.size > 10 else "")
     return (
-        f"{left.size} of the points of Z (numbers {named}) are left out, as 30 digits do not tell at this noise what they "
-        "add to the others: the upper bound holds for all of Z, and nothing is said from below.  A jitter lets them count.",
+        f"{left.size} of the points of Z (numbers {named}) are left out, as 30 digits do not tell at this noise what "
+        "they add to the others: the upper bound holds for all of Z, and nothing is said from below.  With a jitter "
+        "they count.",
     )
 
 
