@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.pairs import pair_variances
 from gpbounds.linalg.pair_solve import Unresolved
 from gpbounds.renyi.pair_problem import Nearby, Scaled
 from gpbounds.renyi.residual import with_jitter_named
@@ -94,7 +95,7 @@ def enclosed_gap(
     """
     problem, centres, amount = _checked(kernel, X, y, Z, noise, jitter)
     assert centres is not None
-    numbers = np.arange(len(centres)) if amount else np.sort(np.unique(centres, axis=0, return_index=True)[1])
+    numbers = np.arange(len(centres)) if amount else _different(kernel, centres)
     with at_bits(BITS), _refused(problem, noise):
         nearby = Nearby.of(problem, centres[numbers], amount)
         density = problem.exact() if problem.N <= EXACT else None
@@ -123,6 +124,15 @@ def enclosed_gap(
     )
 
 
+def _different(kernel: Kernel, Z: Float) -> np.ndarray:
+    """Numbers of the points of Z that may add to Q: no point twice, none where f is 0 for certain, but one at least."""
+    numbers = np.sort(np.unique(Z, axis=0, return_index=True)[1])
+    if math.isfinite(kernel.max_variance):
+        return numbers
+    known = [i for i in numbers.tolist() if pair_variances(kernel, Z[i : i + 1])[0].any()]
+    return np.array(known or numbers[:1], dtype=np.intp)
+
+
 def _two_sided(nearby: Nearby) -> bool:
     """Whether Q is known from both sides to less than a quarter of σ²."""
     return 4.0 * max(nearby.epsilon, nearby.excess) < 0.99 * nearby.problem.noise
@@ -141,7 +151,7 @@ def _exact_gap(nearby: Nearby, density: Any, alpha: float) -> tuple[float, float
 
 def _left_out(numbers: np.ndarray, nearby: Nearby) -> tuple[str, ...]:
     left = np.setdiff1d(numbers, numbers[nearby.kept])
-    if not left.size:
+    if not left.size or math.isfinite(nearby.excess):
         return ()
     named = ", ".join(map(str, left[:10].tolist())) + (", …" if left.size > 10 else "")
     return (

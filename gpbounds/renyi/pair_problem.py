@@ -212,7 +212,7 @@ class Nearby:
             w = float(np.linalg.norm(first))
             return not (E * w + 2.0 * R) * w <= SHARE * problem.noise
 
-        m = max((fewest(too_many, 1, len(at)) or len(at) + 1) - 1, 1)
+        m = min(max((fewest(too_many, 1, len(at)) or len(at) + 1) - 1, 1), len(at)) if len(at) else 0
         L, F = (L[0][:m, :m], L[1][:m, :m]), (F[0][:, :m], F[1][:, :m])
         upper, rows = _transposed(L), _transposed(F)
         W = solve_upper(L, rows)
@@ -221,7 +221,9 @@ class Nearby:
         if not 4.0 * epsilon <= least:
             raise Unresolved(4.0 * epsilon)
         excess = math.inf
-        if m == len(Z):
+        if m == 0 and not pair_variances(problem.kernel, Z[:1])[0].any() and len(Z) == 1:
+            excess = 0.0  # a linear kernel at x = 0: Q is 0
+        elif m == len(Z):
             apart = UP * (_norm(L) * S + R + E * w)
             eigenvalue = jitter if apart * apart < epsilon * jitter else max(_least_eigenvalue(L, E), jitter)
             excess = UP * (epsilon + apart * (apart / max(eigenvalue, UNDERFLOW)))
