@@ -254,7 +254,7 @@ class Nearby:
     def factor(self, shift: float) -> tuple[PairFactor, float]:
         """A factor of FᵀF + shift·I, and what is to be added to its error."""
         block = with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
-        size = float(self.gram[0].diagonal().max()) + shift
+        size = float(self.gram[0].diagonal().max(initial=0.0)) + shift
         factor = pair_cholesky(block, self.m, "FᵀF + σ²I", 0.0)
         return factor, UP * (self.gram_error + math.sqrt(self.m) * ADDED * size)
 
