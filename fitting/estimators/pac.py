@@ -175,12 +175,13 @@ class PacGaussianProcess(Regression, GaussianProcess):
         if isinstance(self.mean, LinearMean):
             raise ValueError(
                 f"mean: expected the origin of the coefficients as well, got {self.mean!r}: pass gpbounds.pacbayes."
-                "DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows were seen, or "
-                "'disjoint split' if they come from other rows; the certificate repeats it"
+                "DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows were seen, "
+                "or 'disjoint split' if they come from other rows; the certificate repeats it"
             )
         if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
             raise ValueError(
-                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a prior whose mean is fitted to the certified rows needs a "
+                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a prior "
+                "whose mean is fitted to the certified rows needs a "
                 "grid that was fixed in advance, which is charged"
             )
 

@@ -59,7 +59,8 @@ class PACGP(PacGaussianProcess):
         it, and predicts in raw units.
     mean : "zero", gpbounds.pacbayes.DeclaredMean or MeanGrid
         The prior's mean, in the units of the scaled data; for losses of y − f.  A `DeclaredMean` names the origin of
-        its coefficients: fixed before the data were seen, or from rows that the certificate does not cover.  With a `MeanGrid` the function of the grid near least squares on the certified rows is taken, and
+        its coefficients: fixed before the data were seen, or from rows that the certificate does not cover.
+        With a `MeanGrid` the function of the grid near least squares on the certified rows is taken, and
         its choice is charged.  The certificate holds it and its check needs it.
     nonrigorous : bool
         Accept constants from the same data, for comparisons; the first line of the certificate then says that it
