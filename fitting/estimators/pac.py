@@ -180,9 +180,9 @@ class PacGaussianProcess(Regression, GaussianProcess):
             )
         if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
             raise ValueError(
-                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a prior "
-                "whose mean is fitted to the certified rows needs a "
-                "grid that was fixed in advance, which is charged"
+                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a "
+                "prior whose mean is fitted to the certified rows needs a grid that was fixed in advance, which is "
+                "charged"
             )
 
     def _mean_of_targets(self) -> None:
