@@ -178,7 +178,9 @@ def test_a_plan_no_longer_stops_at_the_rounding_of_double_precision() -> None:
 
 def test_kernels_without_30_digits_are_refused() -> None:
     X = np.zeros((3, 1))
-    with pytest.raises(ValueError, match=r"kernel: expected squared exponential, constant or Matérn kernels"):
+    with pytest.raises(
+        ValueError, match=r"kernel: expected squared exponential, periodic, constant, linear or polynomial kernels"
+    ):
         rate(Matern(0.7), 3, 1, 1.0, inputs=Empirical(X), rigor="arb")
     with pytest.raises(ValueError, match="rigor: expected at most 8192 rows"):
         rate(Matern(0.5), 8193, 1, 1.0, inputs=Empirical(np.zeros((8193, 1))), rigor="arb")
