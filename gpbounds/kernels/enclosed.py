@@ -9,8 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
-from gpbounds.kernels.constant import Constant
-from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error
+from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.kernels.rounding import entry_errors
 from gpbounds.kernels.stationary import Stationary
 from gpbounds.numerics.pairs import Pair
@@ -60,8 +59,8 @@ class EnclosedKernel:
         ([[1.0, 0.6065], [0.6065, 1.0]], True)
         """
         if self.pairs:
-            kernel, points = scaled(self.kernel, X)
-            return pair_covariances(kernel, points, points), UP * len(X) * pair_error(kernel, points.shape[1])
+            kernel, points = self._scaled(X)
+            return pair_covariances(kernel, points, points), UP * len(X) * pair_error(kernel, points)
         K = self.kernel(X)
         errors = entry_errors(self.kernel, X, K)
         return (K, np.zeros_like(K)), UP * math.sqrt(2.0) * float(np.linalg.norm(errors))
@@ -69,9 +68,9 @@ class EnclosedKernel:
     def cross(self, X: Float, Z: Float) -> tuple[Pair, float]:
         """k(X, Z) (n, M), and a bound on the Euclidean norm of the error of each row."""
         if self.pairs:
-            kernel, points = scaled(self.kernel, X)
-            _, centres = scaled(self.kernel, Z)
-            error = UP * math.sqrt(len(Z)) * pair_error(kernel, points.shape[1])
+            kernel, points = self._scaled(X)
+            _, centres = self._scaled(Z)
+            error = UP * math.sqrt(len(Z)) * pair_error(kernel, np.concatenate([points, centres]))
             return pair_covariances(kernel, points, centres), error
         both = np.concatenate([X, Z])
         K = self.kernel(both)
@@ -83,12 +82,22 @@ class EnclosedKernel:
     def diagonal(self, X: Float) -> tuple[Pair, float]:
         """k(x, x) for the rows of X (n, D), and a bound on the error of each."""
         if self.pairs:
-            kernel, points = scaled(self.kernel, X[:1])
-            (high, low), error = pair_covariances(kernel, points, points), pair_error(kernel, points.shape[1])
-            return (np.full(len(X), high[0, 0]), np.full(len(X), low[0, 0])), error
+            kernel, points = self._scaled(X)
+            return pair_variances(kernel, points), pair_error(kernel, points)
         K = self.kernel(X)
         errors = entry_errors(self.kernel, X, K).diagonal()
         return (K.diagonal().copy(), np.zeros(len(X))), float(errors.max(initial=0.0))
+
+    def _scaled(self, X: Float) -> tuple[Kernel, Float]:
+        """`scaled`; an error where values of a kernel without a largest variance could overflow in products."""
+        if not math.isfinite(self.kernel.max_variance):
+            with np.errstate(over="ignore"):
+                largest = float(self.kernel.diag(X).max(initial=0.0))
+            if not largest <= LARGEST:
+                raise ValueError(
+                    f"kernel: expected variances k(x, x) of at most {LARGEST:g} at the rows, got {largest!r}"
+                )
+        return scaled(self.kernel, X)
 
 
 def scaled(kernel: Kernel, X: Float) -> tuple[Kernel, Float]:
@@ -111,5 +120,4 @@ def scaled(kernel: Kernel, X: Float) -> tuple[Kernel, Float]:
         return scaled(kernel.kernel, kernel.chosen(X))
     if isinstance(kernel, Stationary):
         return replace(kernel, lengthscale=1.0), X / kernel.lengthscales(X.shape[1])
-    assert isinstance(kernel, Constant)
     return kernel, X

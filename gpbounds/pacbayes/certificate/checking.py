@@ -78,9 +78,18 @@ def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
         "in advance",
         "declared",
         "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
-        f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{lists}.",
+        f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{_single(certificate)}{lists}.",
     )
     yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
+
+
+def _single(certificate: Statement) -> str:
+    """What the grid says of hyperparameters with one value, which nothing charges."""
+    grid = certificate.grid
+    names = [name for name, steps in zip(grid.names, grid.steps, strict=True) if steps == 0]
+    if not names:
+        return ""
+    return f", with one value of {' and '.join(names)}, which no fit to these rows may have chosen"
 
 
 def _seal(certificate: Statement) -> Line:
