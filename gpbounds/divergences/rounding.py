@@ -116,7 +116,7 @@ class Rounding:
     def of(inducing: Inducing, entry_error: float) -> Rounding:
         """The sizes for ``inducing``, if the kernel's values have errors of at most ``entry_error``."""
         M, root = float(inducing.M), norm(inducing.chol.L)
-        E = gamma(M + 8.0) * root * root + M * entry_error
+        E = min(gamma(M + 8.0) * root * root + M * entry_error, inducing.defect)
         inverse, kappa = inverse_above(inducing.chol)
         steps = MARGIN * gamma(M + 4.0)
         return Rounding(E, steps, float(np.sqrt(M)) * entry_error, root, inverse, MARGIN * (1.0 + kappa))

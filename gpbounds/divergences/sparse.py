@@ -219,10 +219,17 @@ def whitened_posterior(
     (0.818147, array([1., 0.]), array([0.25, 1.  ]))
     """
     points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    return whitened_at(points, mean, factor, prior_mean, absolute_error(entry_error))
+
+
+def whitened_at(
+    points: Inducing, mean: ArrayLike | Array, factor: ArrayLike | Array, prior_mean: PriorMean, error: float
+) -> SparsePosterior:
+    """As `whitened_posterior`, with the factor of Kuu given."""
     C = triangular("factor", factor)
     if C.shape[0] != points.M:
         raise ValueError(f"factor: expected shape ({points.M}, {points.M}), one row for each row of Z, got {C.shape}")
-    mu, error = vector("mean", mean, points.Z), absolute_error(entry_error)
+    mu = vector("mean", mean, points.Z)
     return SparsePosterior(points, mu, C, prior_mean, whitened_errors(Rounding.of(points, error), points, mu, C), error)
 
 
@@ -248,10 +255,16 @@ def free_posterior(
     ([[0.5]], 0.818147)
     """
     points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    return free_at(points, mean, covariance, prior_mean, absolute_error(entry_error))
+
+
+def free_at(
+    points: Inducing, mean: ArrayLike | Array, covariance: ArrayLike | Array, prior_mean: PriorMean, error: float
+) -> SparsePosterior:
+    """As `free_posterior`, with the factor of Kuu given."""
     B = symmetric_matrix("covariance", covariance, points.M)
     shift = vector("mean", mean, points.Z) - mean_at(prior_mean, points.Z)
     chol = cholesky(B, name="covariance")
-    C = namespace(B).tril(points.chol.solve_lower(chol.L))
-    mu, error = points.chol.solve_lower(shift), absolute_error(entry_error)
+    C, mu = namespace(B).tril(points.chol.solve_lower(chol.L)), points.chol.solve_lower(shift)
     errors = free_errors(Rounding.of(points, error), points, shift, mu, C, chol)
     return SparsePosterior(points, mu, C, prior_mean, errors, error)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpbounds.pacbayes.certificate import formula, priors, proved
+from gpbounds.pacbayes.certificate import formula, priors, proved, settled
 from gpbounds.pacbayes.certificate.evaluation import Enclosed
 from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.raw import Raw
@@ -14,7 +14,7 @@ from gpbounds.pacbayes.certificate.report import Line, Report, conclude
 from gpbounds.pacbayes.certificate.statement import Statement
 
 LOOSE = 100.0
-"""Largest excess of a stated R_S or KL over the recomputed one, in allowances; a relative 1e-6 is added."""
+"""Largest excess of a stated R_S or KL over the recomputed one, in errors; a relative 1e-6 is added."""
 
 
 def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Report:
@@ -23,12 +23,12 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
     data = _data(certificate, rows)
     lines.append(data)
     computed: Enclosed | None = None
+    allowed = 0.0, 0.0
     if data.state == "confirmed":
         try:
-            units = certificate.inputs, certificate.outputs
-            about = certificate.kernel, *units, certificate.loss, certificate.mean
             for_loss(certificate.mean, certificate.loss)
-            computed = rows.enclose(certificate.posterior, *about)
+            computed, in_doubles = settled.to_check(certificate, rows)
+            allowed = settled.tolerated(computed, in_doubles)
         except ValueError as error:  # Q, the loss or the scaling does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
@@ -38,12 +38,19 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
     else:
         lines.append(Line("posterior", "skipped", "not rebuilt: the data differ"))
     lines += [
-        _number("kl", "KL(Q‖P)", certificate.kl, None if computed is None else (computed.kl, computed.kl_error)),
+        _number(
+            "kl",
+            "KL(Q‖P)",
+            certificate.kl,
+            None if computed is None else (computed.kl, computed.kl_error),
+            allowed[0],
+        ),
         _number(
             "risk",
             f"R_S under {certificate.loss!r}",
             certificate.risk,
             None if computed is None else (computed.risk, computed.risk_error),
+            allowed[1],
         ),
         *_penalties(certificate),
         _bound(certificate, computed),
@@ -114,18 +121,18 @@ def _data(certificate: Statement, rows: Raw) -> Line:
     return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
 
 
-def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None) -> Line:
-    """Check that a stated number is at least the recomputed one plus its allowance, and does not exceed it by much."""
+def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None, allowed: float) -> Line:
+    """Check that a stated number is at least the recomputed one plus its error, and does not exceed it by much."""
     if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
     value, error = computed
-    text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}"
+    text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}, proved"
     top = min(value + error, 1.0) if name == "risk" else value + error
     if not np.isfinite(top):
-        return Line(name, "failed", f"{text}: the allowance for rounding is not finite.")
+        return Line(name, "failed", f"{text}: no bound on its rounding is proved.")
     if stated < top:
         return Line(name, "failed", f"{text}: the stated number is too small.")
-    if stated > value * (1.0 + 1e-6) + LOOSE * error:
+    if stated > value * (1.0 + 1e-6) + LOOSE * allowed:
         return Line(name, "failed", f"{text}: the stated number is a different one.")
     return Line(name, "confirmed", text + ".")
 

@@ -10,11 +10,15 @@ import numpy as np
 
 from gpbounds import divergences
 from gpbounds.arrays import EPS, Float
+from gpbounds.divergences.collapsed import CollapsedLaw, CollapsedSums
+from gpbounds.divergences.measured import measured
+from gpbounds.divergences.sparse import free_at, whitened_at
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.whitening import Inducing, inducing, with_jitter
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
     Each quotient is rounded once, and each sum once, or twice if it is one of sums over partitions.
     """
     kl, kl_error = float(q.kl), float(q.kl_rounding)
-    kl_error = math.inf if math.isnan(kl_error) else kl_error
+    kl_error = math.inf if math.isnan(kl_error) or math.isnan(kl) else kl_error
     return Enclosed(losses / N, allowances / N + 4.0 * EPS, kl, kl_error, float(getattr(q, "jitter", 0.0)))
 
 
@@ -60,16 +64,13 @@ def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[An
         full = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
         return full, full.predict()
     if isinstance(posterior, Sparse):
-        q = divergences.collapsed_posterior(
-            kernel,
-            X,
-            y,
-            posterior.Z,
-            noise=posterior.noise,
-            power=posterior.power,
-            jitter=posterior.jitter,
-            entry_error=error,
-        )
+        law, Z = CollapsedLaw(posterior.noise, posterior.power, error), posterior.Z
+
+        def attempt(amount: float) -> tuple[Inducing, CollapsedSums]:
+            whitener = measured(inducing(kernel, Z, amount), error)
+            return whitener, law.sums(whitener, X, y)
+
+        q = law.posterior(*with_jitter(attempt, kernel, Z, posterior.jitter))
     else:
         q = from_record(posterior, kernel, error)
     return q, q.predict(X)
@@ -87,12 +88,9 @@ def reach_with(posterior: Posterior, reach: Float) -> Float:
 
 def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:
     """A Q that does not depend on the data; ``error`` bounds that of the kernel's values."""
-    if isinstance(posterior, Free):
-        return divergences.free_posterior(
-            kernel, posterior.Z, posterior.mean, posterior.cov, jitter=posterior.jitter, entry_error=error
-        )
-    if isinstance(posterior, Whitened):
-        return divergences.whitened_posterior(
-            kernel, posterior.Z, posterior.mean, posterior.factor, jitter=posterior.jitter, entry_error=error
-        )
+    if isinstance(posterior, Free | Whitened):
+        points = measured(inducing(kernel, posterior.Z, posterior.jitter), error)
+        if isinstance(posterior, Free):
+            return free_at(points, posterior.mean, posterior.cov, None, error)
+        return whitened_at(points, posterior.mean, posterior.factor, None, error)
     raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")

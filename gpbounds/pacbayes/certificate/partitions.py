@@ -8,6 +8,7 @@ from typing import Any
 
 from gpbounds.arrays import Float
 from gpbounds.divergences.collapsed import CollapsedLaw, CollapsedSums
+from gpbounds.divergences.measured import measured
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
@@ -81,7 +82,7 @@ class FromRows:
 
     def begin(self) -> Inducing:
         """The factor of Kuu."""
-        return inducing(self.kernel, self.Z, self.jitter)
+        return measured(inducing(self.kernel, self.Z, self.jitter), self.law.entry_error)
 
     @property
     def rounds(self) -> tuple[Round, ...]:

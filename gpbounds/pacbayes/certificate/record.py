@@ -12,7 +12,7 @@ import numpy as np
 
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
-from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema
+from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema, settled
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.mean import DeclaredMean, for_loss
 from gpbounds.pacbayes.certificate.posteriors import Posterior
@@ -117,7 +117,26 @@ class Certificate(Statement):
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
-        computed = rows.enclose(posterior, kernel, inputs, outputs, loss, mean)
+        draft = cls(
+            loss=loss,
+            delta=float(failure),
+            grid=grid,
+            indices=point.indices,
+            kernel=kernel,
+            posterior=posterior,
+            inputs=inputs,
+            outputs=outputs,
+            charges=paid,
+            data=rows.fingerprint,
+            risk=1.0,
+            kl=0.0,
+            log_count=0.0,
+            log_xi=0.0,
+            bound=1.0,
+            versions=_versions(),
+            mean=mean,
+        )
+        computed = settled.to_issue(draft, rows)
         kl, risk = computed.kl + SLACK * computed.kl_error, min(computed.risk + SLACK * computed.risk_error, 1.0)
         if not np.isfinite(kl):
             raise ValueError(
@@ -125,25 +144,7 @@ class Certificate(Statement):
                 "inducing inputs so close that Kuu is nearly singular (take fewer, or a larger jitter), or a noise "
                 "variance that is small against the rounding of K"
             )
-        record = cls(
-            loss=loss,
-            delta=float(failure),
-            grid=grid,
-            indices=point.indices,
-            kernel=kernel,
-            posterior=posterior.with_jitter(computed.jitter),
-            inputs=inputs,
-            outputs=outputs,
-            charges=paid,
-            data=rows.fingerprint,
-            risk=risk,
-            kl=kl,
-            log_count=0.0,
-            log_xi=0.0,
-            bound=1.0,
-            versions=_versions(),
-            mean=mean,
-        )
+        record = replace(draft, posterior=posterior.with_jitter(computed.jitter), risk=risk, kl=kl)
         N, count = record.data.rows, record.count
         return replace(
             record,
