@@ -192,23 +192,25 @@ def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Arra
     q ≥ ‖CᵀṼ‖, the true A is C⁻ᵀ(I + Π)C⁻¹ and the true mean μ + Cs, where
 
         |Π| ≤ π = |E||H|² + (2qh + h²)(1 + ζ) + ζ|B| + g + c,
-        |s| ≤ [|E||H||e| + hρ + (q + h)(δ̃|e| + ζ(ρ + δ̃|e|)) + g|μ| + g' + |Cᵀ(b − Aμ)|]/(1 − π) = s̄,
+        |s| ≤ [|E||H||e| + hρ + (q + h)(δ̃|e| + ζ(ρ + δ̃|e|)) + g' + |Cᵀ(b − Aμ)|]/(1 − π) = s̄,
 
-    g and g' the rounding of G and VD⁻¹r, c that of C; and twice the change of the KL is at most
-        |E||T|² + (2qh + h²)(1 + ζ) + ζ|B|² + g tr(S − S²) + c|B| + 4π² + |F|²
+    g that of CᵀGC, g' that of Cᵀ(VD⁻¹r − Gμ), c that of C; and twice the change of the KL is at most
+        |E||T|² + (2qh + h²)(1 + ζ) + ζ|B|² + (g + c)|B| + 4π² + |F|²
         + |E||e|² + 2s̄(|Cᵀμ| + |E||e||H|) + 1.3s̄².
     """
     of, M, G, b = Rounding.of(inducing, law.entry_error), float(inducing.M), sums.G, sums.b
     xp = namespace(C)
-    S, trace, size, spread = C @ C.T, float(G.trace()), norm(mu), norm(C)
+    S, size, spread = C @ C.T, norm(mu), norm(C)
     E, columns, H, e = of.E, float(np.sqrt(sums.columns)), of.lift(inducing, C), of.lift(inducing, mu)
     T, B = of.lift(inducing, xp.eye(inducing.M) - S), norm(xp.eye(inducing.M) - C.T @ C) + of.steps * spread**2
     T += of.steps * spread**2 * of.inverse
-    sloppy = gamma(sums.depth + M + 16.0)
+    # |dG|_jk ≤ γ Σ_i|V_ij||V_ik|/D_i ≤ γ d_j d_k, and |d(VD⁻¹r)|_j ≤ γ d_j √fit
+    sloppy, d = gamma(sums.depth + M + 16.0), xp.sqrt(G.diagonal())
+    c, cd, fit = _inverse_error(C, factor), norm(xp.abs(C.T) @ d), float(np.sqrt(sums.fit))
     rho = float(np.sqrt(max(sums.fit - float(mu @ (2.0 * b - G @ mu)), 0.0)))
-    rho += float(np.sqrt(sloppy)) * (np.sqrt(sums.fit) + np.sqrt(trace) * size)
-    c = _inverse_error(C, factor)
-    g, g_fit = sloppy * (trace + M) * (1.0 + c), sloppy * float(np.sqrt(trace * sums.fit)) * (1.0 + c)
+    rho += float(np.sqrt(sloppy)) * (fit + float(d @ xp.abs(mu)))
+    g = sloppy * (cd * cd + spread**2)
+    g_fit = sloppy * (cd * (fit + float(d @ xp.abs(mu))) + spread * size)
     sizes = xp.abs(b) + xp.abs(mu) + xp.abs(G) @ xp.abs(mu)
     residual = norm(C.T @ (b - mu - G @ mu)) + 2.0 * of.steps * norm(xp.abs(C.T) @ sizes)
     eta = law.power * sums.moved + 4.0 * U
@@ -216,13 +218,13 @@ def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Arra
     crossed = (2.0 * q * h + h * h) * (1.0 + zeta)
     pi = E * H * H + crossed + zeta * B + g + c
     if not max(pi, of.F, c) <= ENOUGH:
-        none = {"weights": np.inf, "mean_half": np.inf, "relative": np.inf, "d_delta": np.inf}
+        unknown = 0.0 if sums.fit == size == 0.0 else np.inf  # y = m has the mean m for every Kuu
+        none = {"weights": unknown, "mean_half": unknown, "relative": np.inf, "d_delta": np.inf}
         return Errors(of, size=size, spread=spread, kl=np.inf, **none)
-    bend = max(spread**2 - norm(S) ** 2, 0.0) + 8.0 * of.steps * spread**2
-    step = E * H * e + h * rho + (q + h) * (columns * e + zeta * (rho + columns * e)) + g * size + g_fit + residual
+    step = E * H * e + h * rho + (q + h) * (columns * e + zeta * (rho + columns * e)) + g_fit + residual
     step *= reciprocal(pi)
     along = norm(C.T @ mu) + of.steps * spread * size
-    kl = E * T * T + crossed + zeta * B * B + g * bend + c * B + 4.0 * pi * pi + of.F**2
+    kl = E * T * T + crossed + zeta * B * B + (g + c) * B + 4.0 * pi * pi + of.F**2
     kl += E * e * e + 2.0 * step * (along + E * e * H) + 1.3 * step * step
     return Errors(
         of,

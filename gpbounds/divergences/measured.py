@@ -22,7 +22,7 @@ SMALL, MOST = 1e-6, 1500
 def measured(points: Inducing, entry_error: float) -> Inducing:
     """``points`` with a ``defect`` ≥ ‖LLᵀ − Kuu − jitter·I‖_F, Kuu in 30 digits as a certificate defines it (N-pairs).
 
-    Left as it is where `Rounding` needs no better bound than its own, or where the kernel has no 30 digits.
+    Left as it is where `Rounding` needs no better bound than its own.  Kernels without 30 digits have those of doubles.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.whitening import inducing
@@ -36,8 +36,6 @@ def measured(points: Inducing, entry_error: float) -> Inducing:
     try:
         kernel = EnclosedKernel.of(points.kernel)
     except ValueError:  # a variance beyond the range of products in 30 digits
-        return points
-    if not kernel.pairs:
         return points
     K, error = kernel.gram(points.Z)
     M, L = points.M, points.chol.L

@@ -78,7 +78,7 @@ class Rounding:
     E : float
         ‖E‖.
     steps : float
-        γ_{M+4}: |δ| ≤ steps·root·√k(x,x) + entry.
+        γ_{M+4}: |δ| ≤ steps·root·|V| + entry.
     entry : float
         √M·entry_error.
     root : float
@@ -104,9 +104,9 @@ class Rounding:
         """1/(1 − ‖F‖), infinite unless ‖F‖ ≤ `ENOUGH`."""
         return reciprocal(self.F)
 
-    def of_columns(self, roots: Array) -> Array:
-        """|δ| of the columns at points with these √k(x,x)."""
-        return self.steps * self.root * roots + self.entry
+    def of_columns(self, lengths: Array) -> Array:
+        """|δ| of the columns with these |V|, or with upper bounds of them such as √k(x,x)."""
+        return self.steps * self.root * lengths + self.entry
 
     def lift(self, inducing: Inducing, A: Array) -> float:
         """At least ‖L⁻ᵀA‖_F."""
@@ -129,10 +129,10 @@ def reciprocal(share: float) -> float:
 
 @dataclass(frozen=True)
 class Errors:
-    """Bounds on the changes of KL, means and variances, as polynomials in √k(x,x), |CᵀV| and |w| at x.
+    """Bounds on the changes of KL, means and variances, as polynomials in |V|, |CᵀV| and |w| at x.
 
     The true posterior has the mean (k + δ)ᵀ(e + s'), |s'| ≤ ``moved``, and the inducing variables contribute the variance
-    |CᵀV + d|²(1 + π), |d| ≤ d_root·√k + d_lift·|w| + d_delta·|δ|, |π| ≤ relative/(1 − relative).
+    |CᵀV + d|²(1 + π), |d| ≤ d_length·|V| + d_lift·|w| + d_delta·|δ|, |π| ≤ relative/(1 − relative).
 
     Attributes
     ----------
@@ -143,10 +143,10 @@ class Errors:
         |μ| and ‖C‖_F.
     kl : float
         Change of the KL.
-    mean_half, mean_lift, mean_root : float
-        Coefficients of |CᵀV|, |w| and √k(x,x) in the change of the mean.
+    mean_half, mean_lift, mean_length : float
+        Coefficients of |CᵀV|, |w| and |V| in the change of the mean.
     relative : float
-    d_root, d_lift, d_delta : float
+    d_length, d_lift, d_delta : float
     """
 
     rounding: Rounding
@@ -156,32 +156,27 @@ class Errors:
     kl: float = 0.0
     mean_half: float = 0.0
     mean_lift: float = 0.0
-    mean_root: float = 0.0
+    mean_length: float = 0.0
     relative: float = 0.0
-    d_root: float = 0.0
+    d_length: float = 0.0
     d_lift: float = 0.0
     d_delta: float = 0.0
 
-    def of_mean(self, root: Array, half: Array, lift: Array) -> Array:
-        """Change of the mean m + kᵀe."""
-        delta, own = self.rounding.of_columns(root), self.rounding.steps * root
-        at_half = times(self.mean_half, half + own * self.spread)
-        lifted = times(self.mean_lift * self.rounding.lifted, lift)
-        return MARGIN * (at_half + lifted + times(self.mean_root, root) + own * self.size + times(self.weights, delta))
+    def of_mean(self, length: Array, half: Array, lift: Array) -> Array:
+        """Change of the mean m + kᵀe, for these |V|, |CᵀV| and |w|."""
+        delta, own = self.rounding.of_columns(length), self.rounding.steps * length
+        changes = times(self.mean_half, half + own * self.spread) + times(self.mean_lift * self.rounding.lifted, lift)
+        return MARGIN * (changes + times(self.mean_length, length) + own * self.size + times(self.weights, delta))
 
-    def of_variance(self, root: Array, half: Array, lift: Array) -> Array:
-        """Change of the variance k(x,x) − kᵀKuu⁻¹k + |CᵀV|²."""
-        of, own = self.rounding, self.rounding.steps * root
-        left = self.of_left(root, lift) + 4.0 * own * root
-        d = own * self.spread + times(self.d_root, root) + times(self.d_lift * of.lifted, lift)
-        d = d + times(self.d_delta, of.of_columns(root))
+    def of_variance(self, length: Array, half: Array, lift: Array) -> Array:
+        """Change of −kᵀKuu⁻¹k + |CᵀV|²."""
+        of, own = self.rounding, self.rounding.steps * length
+        delta = of.of_columns(length)
+        d = own * self.spread + times(self.d_length, length) + times(self.d_lift * of.lifted, lift)
+        d = d + times(self.d_delta, delta)
         within = times(reciprocal(self.relative), d * (2.0 * half + d))
         within = within + times(self.relative * reciprocal(self.relative) + of.steps, half * half)
-        return MARGIN * (left + within)
-
-    def of_left(self, root: Array, lift: Array) -> Array:
-        """Change of kᵀKuu⁻¹k: (‖E‖|w|² + 2|w||δ| + ‖L⁻¹‖²|δ|²)/(1 − ‖F‖)."""
-        return left_change(self.rounding, self.rounding.lifted * lift, self.rounding.of_columns(root))
+        return MARGIN * (left_change(of, of.lifted * lift, delta) + within)
 
 
 def left_change(rounding: Rounding, lift: Array, delta: Array) -> Array:
@@ -220,8 +215,8 @@ def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array)
         weights=rounding.lift(inducing, mu) + (moved * far if moved > 0.0 else 0.0),
         size=size,
         spread=spread,
-        mean_root=moved,
-        d_root=x * spread,
+        mean_length=moved,
+        d_length=x * spread,
         d_delta=(1.0 + x) * spread * far,
     )
 

@@ -164,16 +164,18 @@ class SparsePosterior:
         xp, M, errors = namespace(V), self.inducing.M, self.errors
         m, diagonal = mean_at(self.prior_mean, X), self.inducing.kernel.diag(X)
         mean = m + V.T @ self.mean
-        left = diagonal - xp.einsum("ij,ij->j", V, V)
+        squares = xp.einsum("ij,ij->j", V, V)
+        left = diagonal - squares
         left[at_inducing] = 0.0
         seen = xp.maximum(-left, 0.0)  # rounding below 0
         left = rounded_up(left, max(1e-10, 100.0 * M * EPS) * diagonal, "K - Q")
         half = self.factor.T @ V
         within = xp.einsum("ij,ij->j", half, half)
         w = self.inducing.lift(V)
-        sizes = xp.sqrt(diagonal), xp.sqrt(within), xp.sqrt(xp.einsum("ij,ij->j", w, w))
+        sizes = xp.sqrt(squares), xp.sqrt(within), xp.sqrt(xp.einsum("ij,ij->j", w, w))
         mean_error = errors.of_mean(*sizes) + 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
         variance_error = errors.of_variance(*sizes) + self.entry_error + 2.0 * seen
+        variance_error += 4.0 * errors.rounding.steps * squares + 4.0 * EPS * (diagonal + within)
         return mean, left + within, mean_error, variance_error
 
 

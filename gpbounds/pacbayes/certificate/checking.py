@@ -38,20 +38,8 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
     else:
         lines.append(Line("posterior", "skipped", "not rebuilt: the data differ"))
     lines += [
-        _number(
-            "kl",
-            "KL(Q‖P)",
-            certificate.kl,
-            None if computed is None else (computed.kl, computed.kl_error),
-            allowed[0],
-        ),
-        _number(
-            "risk",
-            f"R_S under {certificate.loss!r}",
-            certificate.risk,
-            None if computed is None else (computed.risk, computed.risk_error),
-            allowed[1],
-        ),
+        _number("kl", "KL(Q‖P)", certificate.kl, computed, allowed[0]),
+        _number("risk", f"R_S under {certificate.loss!r}", certificate.risk, computed, allowed[1]),
         *_penalties(certificate),
         _bound(certificate, computed),
     ]
@@ -121,12 +109,13 @@ def _data(certificate: Statement, rows: Raw) -> Line:
     return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
 
 
-def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None, allowed: float) -> Line:
+def _number(name: str, title: str, stated: float, computed: Enclosed | None, allowed: float) -> Line:
     """Check that a stated number is at least the recomputed one plus its error, and does not exceed it by much."""
     if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
-    value, error = computed
-    text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}, proved"
+    value, error = (computed.kl, computed.kl_error) if name == "kl" else (computed.risk, computed.risk_error)
+    how = "recomputed" if computed.digits == 16 else "proved in 30 digits to be at most"
+    text = f"{title}: stated {stated:.9g}, {how} {value:.9g} within {error:.2g}"
     top = min(value + error, 1.0) if name == "risk" else value + error
     if not np.isfinite(top):
         return Line(name, "failed", f"{text}: no bound on its rounding is proved.")
