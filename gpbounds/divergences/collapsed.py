@@ -9,7 +9,18 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.divergences.predictions import PriorMean, absolute_error, double, mean_at, vector
-from gpbounds.divergences.rounding import ENOUGH, MARGIN, Errors, Rounding, U, gamma, left_change, norm, reciprocal
+from gpbounds.divergences.rounding import (
+    ENOUGH,
+    MARGIN,
+    Errors,
+    Rounding,
+    U,
+    gamma,
+    left_change,
+    norm,
+    reciprocal,
+    square,
+)
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, cholesky
@@ -149,7 +160,7 @@ class CollapsedLaw:
             G, b, moved = white.gram / self.noise, white.projected / self.noise, 0.0
         else:
             G, b, moved = _weighted(white, r, D, of, self.entry_error, chunk)
-        columns, fit = norm(deltas / xp.sqrt(D)) ** 2, norm(r / xp.sqrt(D)) ** 2
+        columns, fit = square(norm(deltas / xp.sqrt(D))), square(norm(r / xp.sqrt(D)))
         depth = min(chunk, white.N) + white.N // chunk + GROUPS
         return CollapsedSums(white.N, G, b, fit, columns, moved, depth)
 
@@ -217,14 +228,14 @@ def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Arra
     zeta, h, q = eta * reciprocal(eta), H * columns, 1.0 + c + g
     crossed = (2.0 * q * h + h * h) * (1.0 + zeta)
     pi = E * H * H + crossed + zeta * B + g + c
-    if not max(pi, of.F, c) <= ENOUGH:
+    if not (pi <= ENOUGH and of.F <= ENOUGH and c <= ENOUGH):
         unknown = 0.0 if sums.fit == size == 0.0 else np.inf  # y = m has the mean m for every Kuu
         none = {"weights": unknown, "mean_half": unknown, "relative": np.inf, "d_delta": np.inf}
         return Errors(of, size=size, spread=spread, kl=np.inf, **none)
     step = E * H * e + h * rho + (q + h) * (columns * e + zeta * (rho + columns * e)) + g_fit + residual
     step *= reciprocal(pi)
     along = norm(C.T @ mu) + of.steps * spread * size
-    kl = E * T * T + crossed + zeta * B * B + (g + c) * B + 4.0 * pi * pi + of.F**2
+    kl = E * T * T + crossed + zeta * B * B + (g + c) * B + 4.0 * pi * pi + of.F * of.F
     kl += E * e * e + 2.0 * step * (along + E * e * H) + 1.3 * step * step
     return Errors(
         of,

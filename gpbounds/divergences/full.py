@@ -19,7 +19,7 @@ from gpbounds.divergences.predictions import (
     rounded_up,
     vector,
 )
-from gpbounds.divergences.rounding import MARGIN, gamma, norm, norms, reciprocal
+from gpbounds.divergences.rounding import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.matrices import symmetric_matrix
@@ -163,7 +163,7 @@ class Spectral:
     @cached_property
     def left(self) -> float:
         """1/(1 − ‖E‖/σ²); infinite unless ‖E‖/σ² and ‖UᵀU − I‖ are at most 1/10."""
-        return reciprocal(max(self.shift / self.noise, self.skew))
+        return reciprocal(self.shift / self.noise) if self.skew <= ENOUGH else np.inf
 
     @cached_property
     def alpha(self) -> float:
@@ -183,7 +183,7 @@ class Spectral:
             return np.inf
         moved, slope = self.shift / self.noise, norm(self.x / (1.0 + self.x) / (1.0 + self.x))
         step = (1.2 * self.share**1.5 * self.skew + self.sums) * norm(self.r) / float(np.sqrt(self.noise))
-        twice = moved * ((1.0 + 1.2 * self.skew) * slope + moved + 3.0 * (self.alpha * self.left) ** 2)
+        twice = moved * ((1.0 + 1.2 * self.skew) * slope + moved + 3.0 * square(self.alpha * self.left))
         twice += (2.0 * norm(self.explained) + step) * step
         return MARGIN * (0.5 * twice + (2.3 * self.skew + gamma(self.N + 160.0)) * self.kl)
 

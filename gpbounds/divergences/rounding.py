@@ -122,6 +122,11 @@ class Rounding:
         return Rounding(E, steps, float(np.sqrt(M)) * entry_error, root, inverse, MARGIN * (1.0 + kappa))
 
 
+def square(x: float) -> float:
+    """x², infinite where it overflows, for which ``**`` raises an error."""
+    return x * x
+
+
 def reciprocal(share: float) -> float:
     """1/(1 − share), infinite unless share ≤ `ENOUGH`."""
     return 1.0 / (1.0 - share) if share <= ENOUGH else np.inf
@@ -235,17 +240,17 @@ def free_errors(rounding: Rounding, inducing: Inducing, shift: Array, mu: Array,
     H, e = rounding.lift(inducing, C), rounding.lift(inducing, mu)
     inverse_B, _ = inverse_above(chol)
     root_B = norm(chol.L)
-    F, F_B = rounding.F, MARGIN * gamma(M + 8.0) * (root_B * inverse_B) ** 2
-    if not max(F, F_B) <= ENOUGH:
+    F, F_B = rounding.F, MARGIN * gamma(M + 8.0) * square(root_B * inverse_B)
+    if not (F <= ENOUGH and F_B <= ENOUGH):
         none = {"weights": np.inf, "mean_lift": np.inf, "relative": np.inf, "d_lift": np.inf, "d_delta": np.inf}
         return Errors(rounding, size=size, spread=spread, kl=np.inf, **none)
     left, inverse = rounding.left, rounding.inverse
     delta = rounding.steps * rounding.root * size + 2.0 * U * norm(shift)
     Delta = rounding.steps * rounding.root * spread
     d = inverse * Delta
-    kl = F * left + F_B * reciprocal(F_B) + rounding.E * (H + inverse * d) ** 2 * left
-    kl += 2.0 * H * Delta + d * d + F_B * (spread + d) ** 2 * left
-    kl += (rounding.E * e * e + 2.0 * e * delta + (inverse * delta) ** 2) * left + 8.0 * M * U
+    kl = F * left + F_B * reciprocal(F_B) + rounding.E * square(H + inverse * d) * left
+    kl += 2.0 * H * Delta + d * d + F_B * square(spread + d) * left
+    kl += (rounding.E * e * e + 2.0 * e * delta + square(inverse * delta)) * left + 8.0 * M * U
     moved = rounding.E * e + delta
     return Errors(
         rounding,

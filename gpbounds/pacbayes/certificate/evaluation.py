@@ -20,6 +20,9 @@ from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Spa
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.whitening import Inducing, inducing, with_jitter
 
+LEAST = 1e-300
+"""Least variance of f and of the noise."""
+
 
 @dataclass(frozen=True)
 class Enclosed:
@@ -64,7 +67,7 @@ def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
 
 def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
     """Q, with ``kl`` and ``kl_rounding``, and its latent predictions at the data."""
-    error = value_error(kernel, reach_with(posterior, np.abs(X).max(axis=0)))
+    error = entry_error(posterior, kernel, np.abs(X).max(axis=0))
     if isinstance(posterior, Exact):
         full = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
         return full, full.predict()
@@ -79,6 +82,26 @@ def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[An
     else:
         q = from_record(posterior, kernel, error)
     return q, q.predict(X)
+
+
+def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
+    """`value_error` in the box that holds the rows, |x_d| ≤ reach_d, and the inducing points; numbers within range.
+
+    Raises
+    ------
+    ValueError
+        for a variance or a noise variance below 1e-300, where doubles lose relative accuracy.
+    """
+    noise = getattr(posterior, "noise", LEAST)
+    for name, size in (
+        ("kernel: expected a variance", kernel.max_variance),
+        ("noise: expected a noise variance", noise),
+    ):
+        if not size >= LEAST:
+            raise ValueError(
+                f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {size!r}: scale the targets"
+            )
+    return value_error(kernel, reach_with(posterior, reach))
 
 
 def reach_with(posterior: Posterior, reach: Float) -> Float:

@@ -110,6 +110,8 @@ class Certificate(Statement):
             )
         if not isinstance(loss, Loss):
             raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
+        if not isinstance(posterior, Posterior):
+            raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
         if not isinstance(mean, DeclaredMean | None):
             raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
         for_loss(mean, loss)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from gpbounds.arrays import EPS
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import AUTO_LADDER
@@ -118,7 +120,7 @@ def to_check(certificate: Statement, rows: Raw) -> tuple[Enclosed, Enclosed]:
     stated = ((certificate.kl, first.kl, first.kl_error), (certificate.risk, first.risk, first.risk_error))
     tops = (first.kl + first.kl_error, min(first.risk + first.risk_error, 1.0))
     above = all(number >= top for (number, _, _), top in zip(stated, tops, strict=True))
-    below = any(number < value - error for number, value, error in stated)
+    below = any(np.isfinite(value) and number < value - error for number, value, error in stated)
     second = None if above or below else _finer(certificate, rows)
     return (first, first) if second is None else (second, first)
 
