@@ -171,7 +171,7 @@ def test_charges_of_collapsed_posteriors(
     moved = (of.E * w**2 + 2.0 * w * delta + (of.inverse * delta) ** 2) / (1.0 - of.F) + 1e-9 + 4.0 * of.steps * k
     columns, eta = norm(delta / np.sqrt(D)), alpha * float((moved / D).max()) + 4.0 * U
     observe.equal(
-        "P-27", [sums.moved * alpha + 4.0 * U, sums.columns, sums.fit], [eta, columns**2, (y**2 / D).sum()], 1e-6
+        "P-27", [sums.moved * alpha + 4.0 * U, sums.columns, sums.fit], [eta, columns**2, (y**2 / D).sum()], rtol=1e-6
     )
     d, fit, sloppy = np.sqrt(np.diag(G)), np.sqrt(sums.fit), gamma(sums.depth + M + 16)
     size, spread, dmu = norm(mu), norm(C), float(np.sqrt(np.diag(G)) @ np.abs(mu))
@@ -214,7 +214,7 @@ def test_the_charge_for_the_inverse_factor(observe: Observer, seed: int) -> None
     sizes = norm(np.abs(C.T) @ np.abs(factor)) * (1.0 + gamma(M + 4))
     t = norm(C.T @ factor - np.eye(M)) + gamma(M + 4) * sizes
     observe.equal(
-        "N-rounded-kl", collapsed._inverse_error(C, factor), 1.01 * (t * (2 + t) + gamma(M + 8) * sizes**2), 1e-12
+        "N-rounded-kl", collapsed._inverse_error(C, factor), 1.01 * (t * (2 + t) + gamma(M + 8) * sizes**2), rtol=1e-12
     )
     C = np.linalg.inv(factor).T
     sizes = norm(np.abs(C.T) @ np.abs(factor))
