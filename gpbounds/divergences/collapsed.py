@@ -199,8 +199,8 @@ def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Arra
     """Changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by the rounding of A = I + G = UUᵀ, of
     its inverse and of μ: all orders (N-rounded-kl).
 
-    With Ṽ = VD^(−½), ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i, h = |H|δ̃, ζ = η/(1 − η), B = I − CᵀC, T = L⁻ᵀ(I − CCᵀ) and
-    q ≥ ‖CᵀṼ‖, the true A is C⁻ᵀ(I + Π)C⁻¹ and the true mean μ + Cs, where
+    With Ṽ = VD^(−½), ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i, h = |H|δ̃, ζ = η/(1 − η), B = I − CᵀC,
+    T = L⁻ᵀ(I − CCᵀ) and q ≥ ‖CᵀṼ‖, the true A is C⁻ᵀ(I + Π)C⁻¹ and the true mean μ + Cs, where
 
         |Π| ≤ π = |E||H|² + (2qh + h²)(1 + ζ) + ζ|B| + g + c,
         |s| ≤ [|E||H||e| + hρ + (q + h)(δ̃|e| + ζ(ρ + δ̃|e|)) + g' + |Cᵀ(b − Aμ)|]/(1 − π) = s̄,

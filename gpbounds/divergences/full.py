@@ -90,8 +90,8 @@ def _by_cholesky(K: Array, r: Array, noise: float) -> float:
 class Spectral:
     """K = UΛUᵀ + E with r = y − m and σ²: these determine the KL and the predictions at the data.
 
-    Nothing is believed of the decomposition: ‖E‖ ≤ ``shift`` and ‖UᵀU − I‖ ≤ ``skew`` are measured, with the rounding of
-    the measurements (N-rounded-exact).  With K' = UΛUᵀ, A' = K' + σ²I, D = Λ + σ²I, s = max λ/(λ + σ²) and o = ``skew``,
+    Nothing is believed of the decomposition: ‖E‖ ≤ ``shift`` and ‖UᵀU − I‖ ≤ ``skew`` are measured, with the rounding
+    of the measurements (N-rounded-exact).  With K' = UΛUᵀ, A' = K' + σ²I, D = Λ + σ²I, s = max λ/(λ + σ²), o = ``skew``,
     Λ^½UᵀA'⁻¹ = (D + Λ^½(UᵀU − I)Λ^½)⁻¹Λ^½Uᵀ differs from D⁻¹Λ^½Uᵀ by at most so/(1 − so), relatively and in the basis
     D^½, and A = A' + E ⪰ σ²I.
     """
@@ -154,7 +154,7 @@ class Spectral:
 
     @cached_property
     def shift(self) -> float:
-        """At least ‖E‖_F: |K − UΛUᵀ| as computed, γ_{N+8} tr UΛUᵀ for its rounding, and N times the error of a value."""
+        """At least ‖E‖_F: |K − UΛUᵀ| as computed, γ_{N+8} tr UΛUᵀ for its rounding, N times the error of a value."""
         values = namespace(self.r).asarray(self.eigen.values)
         left = self.K - matmul(self.basis * values, self.basis.T)
         rounded = gamma(self.N + 8.0) * float(values.sum()) * (1.0 + self.skew)

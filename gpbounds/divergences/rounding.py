@@ -1,12 +1,12 @@
-"""How much rounding may change a sparse posterior, its KL and its predictions: proved bounds, a posteriori (N-rounded-kl).
+"""How much rounding may change a sparse posterior, its KL and its predictions: proved bounds (N-rounded-kl).
 
 The computed Cholesky factor L̂ is the factor of Kuu + jitter·I + E, and a computed solution V̂ = L̂⁻¹(k + δ) that of a
 column k + δ of Kuf (Higham, Accuracy and Stability, Thms 8.5 and 10.3, for any order of summation):
 
     ‖E‖ ≤ γ_{M+8} tr(L̂L̂ᵀ) + M·entry_error,        |δ| ≤ γ_{M+4} √tr(L̂L̂ᵀ) |V̂| + √M·entry_error.
 
-With F = L̂⁻¹EL̂⁻ᵀ, ‖F‖ ≤ ``F`` < 1, Kuu + jitter·I = L̂(I − F)L̂ᵀ: everything else is exact algebra, and all orders in F are
-counted.  Effects are functions of e = L̂⁻ᵀμ, w = L̂⁻ᵀV and H = L̂⁻ᵀC, which grow with the condition number of Kuu only if
+for variances of at least 1e-300; E may have been measured, see `gpbounds.divergences.measured`.  With F = L̂⁻¹EL̂⁻ᵀ,
+Kuu + jitter·I = L̂(I − F)L̂ᵀ, and everything else is exact algebra, in which all orders are counted.  Effects are functions of e = L̂⁻ᵀμ, w = L̂⁻ᵀV and H = L̂⁻ᵀC, which grow with the condition number of Kuu only if
 the data require it.  Where F or another relative change is not below `ENOUGH`, the bound is infinite.
 """
 
@@ -61,7 +61,7 @@ def norms(A: Array) -> Array:
 def inverse_above(chol: Cholesky) -> tuple[float, float]:
     """At least ‖L⁻¹‖_F, and κ ≥ ‖Δ‖ where LX = I + Δ for the computed X = L⁻¹: infinite unless κ ≤ `ENOUGH`.
 
-    Every computed solution of Lᵀx = b has |L⁻ᵀb| ≤ |x|(1 + κ), as the backward error of a solve with Lᵀ has the same bound.
+    Every computed solution of Lᵀx = b has |L⁻ᵀb| ≤ |x|(1 + κ), as the backward error of such a solve has the same bound.
     """
     n = chol.L.shape[0]
     X = norm(chol.solve_lower(namespace(chol.L).eye(n)))
@@ -136,14 +136,14 @@ def reciprocal(share: float) -> float:
 class Errors:
     """Bounds on the changes of KL, means and variances, as polynomials in |V|, |CᵀV| and |w| at x.
 
-    The true posterior has the mean (k + δ)ᵀ(e + s'), |s'| ≤ ``moved``, and the inducing variables contribute the variance
+    The true mean is (k + δ)ᵀ(e + s'), and the inducing variables contribute the variance
     |CᵀV + d|²(1 + π), |d| ≤ d_length·|V| + d_lift·|w| + d_delta·|δ|, |π| ≤ relative/(1 − relative).
 
     Attributes
     ----------
     rounding : Rounding
     weights : float
-        At least |e| + |s'|: a change δ of k(Z, x) moves the mean by at most |δ|·weights.
+        At least |e + s'|: a change δ of k(Z, x) moves the mean by at most |δ|·weights.
     size, spread : float
         |μ| and ‖C‖_F.
     kl : float
@@ -204,8 +204,8 @@ def times(coefficient: float, x: Array) -> Array:
 def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array) -> Errors:
     """μ and C define Q: the KL is exact for them, and the predictions inherit the error of L.
 
-    The true factor is L(I + X), (I + X)(I + X)ᵀ = I − F, ‖X‖ ≤ τ = √2‖F‖/(1 + √(1 − 2‖F‖)) (N-verified), and the true V is
-    (I + X)⁻¹(V − L⁻¹δ): with x = τ/(1 − τ) the mean changes by x|μ||V| and |δ|(|e| + x|μ|‖L⁻¹‖), CᵀV by x‖C‖|V| and
+    The true factor is L(I + X), (I + X)(I + X)ᵀ = I − F, ‖X‖ ≤ τ = √2‖F‖/(1 + √(1 − 2‖F‖)) (N-verified), and the true V
+    is (I + X)⁻¹(V − L⁻¹δ): with x = τ/(1 − τ) the mean changes by x|μ||V| and |δ|(|e| + x|μ|‖L⁻¹‖), CᵀV by x‖C‖|V| and
     (1 + x)‖C‖‖L⁻¹‖|δ|.
     """
     size, spread = norm(mu), norm(C)
