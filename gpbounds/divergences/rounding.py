@@ -6,8 +6,9 @@ column k + δ of Kuf (Higham, Accuracy and Stability, Thms 8.5 and 10.3, for any
     ‖E‖ ≤ γ_{M+8} tr(L̂L̂ᵀ) + M·entry_error,        |δ| ≤ γ_{M+4} √tr(L̂L̂ᵀ) |V̂| + √M·entry_error.
 
 for variances of at least 1e-300; E may have been measured, see `gpbounds.divergences.measured`.  With F = L̂⁻¹EL̂⁻ᵀ,
-Kuu + jitter·I = L̂(I − F)L̂ᵀ, and everything else is exact algebra, in which all orders are counted.  Effects are functions of e = L̂⁻ᵀμ, w = L̂⁻ᵀV and H = L̂⁻ᵀC, which grow with the condition number of Kuu only if
-the data require it.  Where F or another relative change is not below `ENOUGH`, the bound is infinite.
+Kuu + jitter·I = L̂(I − F)L̂ᵀ, and everything else is exact algebra, in which all orders are counted.  Effects are
+functions of e = L̂⁻ᵀμ, w = L̂⁻ᵀV and H = L̂⁻ᵀC, which grow with the condition number of Kuu only if the data require it.
+Where F or another relative change is not below `ENOUGH`, the bound is infinite.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def norms(A: Array) -> Array:
 def inverse_above(chol: Cholesky) -> tuple[float, float]:
     """At least ‖L⁻¹‖_F, and κ ≥ ‖Δ‖ where LX = I + Δ for the computed X = L⁻¹: infinite unless κ ≤ `ENOUGH`.
 
-    Every computed solution of Lᵀx = b has |L⁻ᵀb| ≤ |x|(1 + κ), as the backward error of such a solve has the same bound.
+    Every computed solution of Lᵀx = b has |L⁻ᵀb| ≤ |x|(1 + κ): the backward error of such a solve has the same bound.
     """
     n = chol.L.shape[0]
     X = norm(chol.solve_lower(namespace(chol.L).eye(n)))

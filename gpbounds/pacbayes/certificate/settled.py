@@ -24,7 +24,7 @@ MOST_INDUCING, MOST_ROWS = 1500, 2000
 
 
 def in_doubles(certificate: Statement, rows: Raw) -> Enclosed:
-    """R_S and KL in double precision, each within a proved error, which may be infinite (N-rounded-kl, N-rounded-exact).
+    """R_S and KL in doubles, each within a proved error, which may be infinite (N-rounded-kl, N-rounded-exact).
 
     Raises
     ------
