@@ -53,9 +53,10 @@ example:
 
   gpbounds certify check model.json --data train.csv --rigorous
 
-  proves the numbers without that supposition: R_S and KL are enclosed, from kernel entries in 30 digits to the formula in Arb balls, and
-  the command prints the bound that follows.  It confirms the stated bound if that is not below the proved one.  What it
-  cannot prove, such as a matrix that is singular to within the rounding of its entries, it names in one sentence.
+  proves the numbers without that supposition: R_S and KL are enclosed, from kernel entries in 30 digits to the formula
+  in Arb balls, and the command prints the bound that follows.  It confirms the stated bound if that is not below the
+  proved one.  What it cannot prove, such as a matrix that is singular to within the rounding of its entries, it names
+  in one sentence.
 
 The file must hold the certified rows in their order, with every digit.  The command applies the scaling that the
 certificate declares.  Exit status: 0 confirmed; 1 not confirmed or not rigorous; 2 if the certificate or the data
@@ -90,8 +91,8 @@ def add(commands: Any) -> None:
     checking.add_argument(
         "--rigorous",
         action="store_true",
-        help="prove R_S and KL in 30 digits and Arb balls, which suppose nothing of the functions of NumPy and SciPy, and "
-        "say how much the bound moves; it takes 2 to 15 times as long as the check",
+        help="prove R_S and KL in 30 digits and Arb balls, which suppose nothing of the functions of NumPy and SciPy, "
+        "and say how much the bound moves; it takes 2 to 15 times as long as the check",
     )
     options.add_json(checking)
     checking.set_defaults(run=check)

@@ -92,8 +92,8 @@ class Spectral:
 
     Nothing is believed of the decomposition: ‖E‖ ≤ ``shift`` and ‖UᵀU − I‖ ≤ ``skew`` are measured, with the rounding
     of the measurements (N-rounded-exact).  With K' = UΛUᵀ, A' = K' + σ²I, D = Λ + σ²I, s = max λ/(λ + σ²) and o the
-    ``skew``, Λ^½UᵀA'⁻¹ = (D + Λ^½(UᵀU − I)Λ^½)⁻¹Λ^½Uᵀ differs from D⁻¹Λ^½Uᵀ by at most so/(1 − so), relatively and in the basis
-    D^½, and A = A' + E ⪰ σ²I.
+    ``skew``, Λ^½UᵀA'⁻¹ = (D + Λ^½(UᵀU − I)Λ^½)⁻¹Λ^½Uᵀ differs from D⁻¹Λ^½Uᵀ by at most so/(1 − so), relatively and in
+    the basis D^½, and A = A' + E ⪰ σ²I.
     """
 
     K: Array

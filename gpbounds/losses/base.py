@@ -155,7 +155,7 @@ class Loss(Named, ABC):
 
 
 def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
-    """The least and the largest standard deviation whose square is within ``variance_error`` of s², rounded outwards."""
+    """The least and the largest standard deviation with a square within ``variance_error`` of s², rounded outwards."""
     xp = namespace(s)
     squares = s * s
     error = xp.where(variance_error == 0.0, 0.0, variance_error + 4.0 * EPS * squares)
