@@ -19,8 +19,8 @@ COARSE_KL, COARSE_RISK = 1e-4, 1e-5
 """Errors of doubles up to COARSE_KL·(KL + 10) nats and COARSE_RISK move a bound by less than a printed digit."""
 REPEATED = 0.05
 """Share of the width of a proof by which its ends may differ on another machine."""
-MOST_INDUCING, MOST_ROWS = 1500, 2000
-"""Inducing inputs, and rows of an exact posterior, up to which 30 digits are tried."""
+MOST_INDUCING, MOST_ROWS, MOST_WORK = 1500, 2000, 2e9
+"""Inducing inputs M, rows of an exact posterior, and NM², up to which 30 digits are tried: about two minutes."""
 
 
 def in_doubles(certificate: Statement, rows: Raw) -> Enclosed:
@@ -44,10 +44,11 @@ def in_thirty_digits(certificate: Statement, rows: Raw) -> Enclosed:
         where something cannot be proved, or would take too long.
     """
     posterior = certificate.posterior
-    if len(getattr(posterior, "Z", ())) > MOST_INDUCING or (isinstance(posterior, Exact) and rows.shape[0] > MOST_ROWS):
+    N, M = rows.shape[0], len(getattr(posterior, "Z", ()))
+    if M > MOST_INDUCING or float(N) * M * M > MOST_WORK or (isinstance(posterior, Exact) and N > MOST_ROWS):
         raise ValueError(
-            f"posterior: expected at most {MOST_INDUCING} inducing inputs, or {MOST_ROWS} rows of an exact posterior, "
-            "for 30 digits"
+            f"posterior: expected at most {MOST_INDUCING} inducing inputs M and NM² up to {MOST_WORK:g}, or {MOST_ROWS} "
+            f"rows of an exact posterior, for 30 digits, got N = {N}, M = {M}"
         )
     ends = proved.ends(certificate, rows)
     kl_error = REPEATED * (ends.kl - ends.kl_below) + 4.0 * EPS * ends.kl
