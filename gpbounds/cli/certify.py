@@ -49,8 +49,8 @@ example:
 
   A stated R_S or KL is confirmed only if it is proved to be large enough.  Double precision proves it in most cases, if
   exponentials and normal distribution functions are accurate to a few units in the last place; where its errors are too
-  large, the command computes in 30 digits, up to 1500 inducing inputs, N rows with N M^2
-  up to 2e9, or 2000 rows of an exact posterior.
+  large, the command computes in 30 digits: up to M = 1500 inducing inputs with N M^2 up to 2e9 for N rows, or 2000 rows
+  of an exact posterior.
 
   gpbounds certify check model.json --data train.csv --rigorous
 

@@ -47,8 +47,8 @@ def in_thirty_digits(certificate: Statement, rows: Raw) -> Enclosed:
     N, M = rows.shape[0], len(getattr(posterior, "Z", ()))
     if M > MOST_INDUCING or float(N) * M * M > MOST_WORK or (isinstance(posterior, Exact) and N > MOST_ROWS):
         raise ValueError(
-            f"posterior: expected at most {MOST_INDUCING} inducing inputs M and NM² up to {MOST_WORK:g}, or {MOST_ROWS} "
-            f"rows of an exact posterior, for 30 digits, got N = {N}, M = {M}"
+            f"posterior: expected at most {MOST_INDUCING} inducing inputs M and NM² up to {MOST_WORK:g}, or "
+            f"{MOST_ROWS} rows of an exact posterior, for 30 digits, got N = {N}, M = {M}"
         )
     ends = proved.ends(certificate, rows)
     kl_error = REPEATED * (ends.kl - ends.kl_below) + 4.0 * EPS * ends.kl
