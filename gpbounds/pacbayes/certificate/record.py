@@ -166,8 +166,8 @@ class Certificate(Statement):
         errors are small (N-rounded-kl, N-rounded-exact); of exponentials and normal distribution functions it
         supposes an accuracy of a few units in the last place.  Where the stated number lies within these errors, or
         none is proved, 30 digits decide, for N rows and M ≤ 1500 inducing inputs with NM² ≤ 2e9, or 2000 rows of an
-        exact posterior. ``rigorous`` proves R_S and KL without that supposition (N-proved-kl, N-proved-risk): kernel
-        entries and matrix products in double- double numbers with proved errors, factorisations verified after the
+        exact posterior.  ``rigorous`` proves R_S and KL without that supposition (N-proved-kl, N-proved-risk): kernel
+        entries and matrix products in double-double numbers with proved errors, factorisations verified after the
         fact (N-verified), Gaussian means of the loss in Arb.  The report then says between which numbers R_S and KL
         lie, which bound follows, and how much the bound moves; it confirms the stated bound if that is at least the
         proved one.  What cannot be proved is a line that failed, in one sentence.  The proof takes 2 to 15 times as
