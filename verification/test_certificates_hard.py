@@ -78,6 +78,8 @@ def instance(seed: int, form: str, ln_v: float = 0.0, shift: float = 0.0) -> Ins
     jitter = float(v * rng.choice([0.0, 1e-14, 1e-12, 1e-9, 1e-6]))
     if jitter and rng.random() < 0.2:
         Z[1] = Z[0]
+    if len(np.unique(Z)) < M:  # equal far from 0, too
+        jitter = max(jitter, 1e-14 * v)
     if rng.random() < 0.3:
         X[0] = Z[0]
     y = s * (np.sin(2.0 * X[:, 0]) + 10.0 ** rng.uniform(-3.0, 0.5) * rng.standard_normal(N))
