@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
+
 import matplotlib as mpl
 import pytest
 from cases import PropertyCases
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 mpl.use("Agg")
 
@@ -25,7 +29,9 @@ type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the checks marked slow")
+    parser.addoption("--tenth", action="store_true", help="run a fixed tenth of the tests: CRC-32 of the id % 10 == 0")
     parser.addoption("--gpu", action="store_true", help="fail if a gpu test is skipped, or if none runs")
+    parser.addoption("--lanes", type=int, metavar="N", help="N lanes share all work, however small it is")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness of each claim as JSON")
     parser.addoption("--claims-html", metavar="DIR", help="write a page of all claims, DIR/index.html")
 
@@ -35,12 +41,39 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(PropertyCases(SECONDS.get(profile, 0.0)), PropertyCases.NAME)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def forced_lanes(pytestconfig: pytest.Config) -> Iterator[None]:
+    """With ``--lanes N``, N lanes share all work that is cut into tasks, also on a machine with fewer cores."""
+    count = pytestconfig.getoption("--lanes")
+    if count is None:
+        yield
+        return
+    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+
+    from gpbounds.linalg import parallel  # not above: mutation testing counts lines from here on
+
+    with threadpool_limits(count, "blas"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "QUIET", 1.0)
+        patch.setattr(parallel, "BUSY", 1.0)
+        if parallel.lanes() != count:
+            raise pytest.UsageError(f"--lanes {count}: threadpoolctl limits BLAS to {parallel.lanes()} threads here")
+        yield
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--slow"):
         skip = pytest.mark.skip(reason="slow: run with --slow")
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(skip)
+    if config.getoption("--tenth"):  # chosen by id: a new test moves no other in or out, and every file is imported
+        others = [item for item in items if not in_tenth(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if in_tenth(item)]
+
+
+def in_tenth(item: pytest.Item) -> bool:
+    return zlib.crc32(item.nodeid.encode()) % 10 == 0
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -17,7 +17,7 @@ for folder in ("tests", "verification"):
             sys.exit(f"{path.name}: two tests have the same name, so pytest never runs the first")
         if tests and not path.name.startswith("test_"):
             sys.exit(f"{path.name} contains tests, but its name is not test_*.py")
-        written |= {(str(path.relative_to(root)), name) for name in tests}
+        written |= {(path.relative_to(root).as_posix(), name) for name in tests}
 listing = subprocess.run(
     [sys.executable, "-m", "pytest", "--collect-only", "-q"], cwd=root, capture_output=True, text=True, check=False
 )

@@ -6,6 +6,7 @@
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -23,4 +24,5 @@ if arguments.until:
         raise SystemExit(
             f"expected the README's {arguments.name} command to end in '&& {arguments.until}', got {last!r}"
         )
+sys.stdout.reconfigure(newline="\n")  # for a shell, also on Windows
 print(command)

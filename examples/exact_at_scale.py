@@ -20,9 +20,11 @@ the first one did in all, or until rounding allows no progress, and keeps its be
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import math
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -67,20 +69,26 @@ class Row:
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
     """Ctrl-C after so much processor time, where training keeps its best point; ∞: never."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     if math.isinf(seconds):
         yield
         return
-    before = signal.signal(signal.SIGPROF, interrupt)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    ended, end = threading.Event(), time.process_time() + seconds
+
+    def interrupt() -> None:
+        while not ended.wait(0.02):
+            if time.process_time() >= end:
+                _thread.interrupt_main()
+                return
+
+    clock = threading.Thread(target=interrupt, daemon=True)  # a timer of processor time is no part of Windows
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell lets a job behind `&` ignore it
+    clock.start()
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, before)
+        ended.set()
+        clock.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def model(method: str, part: Split, M: int, steps: int, batches: int, seed: int) -> Any:

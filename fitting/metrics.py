@@ -151,7 +151,9 @@ def coverage(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, level: 
 def randomised_pit(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, rng: np.random.Generator | int) -> Float:
     """The randomised probability integral transform u = P(Y < y) + U·P(Y = y) of each target, U uniform.
 
-    Under a true model the n numbers are independent and uniform on (0, 1), for counts and labels as well.
+    Under a true model each of the n numbers is uniform on (0, 1), for counts and labels as well.  They are
+    independent if the targets are, given the predictions; targets of a Gaussian process are not, given its training
+    rows.
 
     Parameters
     ----------

@@ -20,7 +20,8 @@ from gpbounds.exact import Exact
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.whitening import CHUNK, Inducing, residual_diagonal, slices
+from gpbounds.small_variances import Given, difference_error, factor_error, upper_ends
+from gpbounds.whitening import CHUNK, Inducing, slices
 
 
 class Posterior(ABC):
@@ -137,6 +138,11 @@ class InducingPosterior(Posterior):
         """Σ_p KL[q_p(u)‖p(u)], in nats (P-26)."""
         return self.q.kl
 
+    @property
+    def given(self) -> Given:
+        """The inducing variables as what f(x) is conditioned on."""
+        return Given(self.kernel, self.inducing.Z, self.jitter, self.inducing.chol)
+
     def inducing_law(self) -> tuple[Array, Array]:
         """Mean (M,) or (M, P) and covariance (M, M) of u = f(Z)."""
         L = self.inducing.chol.L
@@ -146,8 +152,10 @@ class InducingPosterior(Posterior):
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         V = self.inducing.whiten(X)
         if full:
-            return self.q.joint(V, self.kernel(X) - V.T @ V)
-        return self.q.moments(V, residual_diagonal(self.kernel.diag(X), V))
+            mean, within = self.q.joint(V, 0.0)
+            return mean, within + self.given.residual_covariance(X, V, within)
+        mean, within = self.q.moments(V, 0.0)
+        return mean, within + self.given.residual(X, V, within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,12 +181,12 @@ class BlockPosterior(InducingPosterior):
         return as_labels(blocks, N)
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
-        xp, kernel, n = namespace(X), self.kernel, X.shape[0]
+        xp, kernel, n, given = namespace(X), self.kernel, X.shape[0], self.given
         V, within = self.inducing.whiten(X), xp.zeros((n, n) if full else n)
-        mean = xp.zeros((n, self.Y.shape[1]))
+        mean, error = xp.zeros((n, self.Y.shape[1])), given.first_order(X, V)
         for inside, home in self._groups(labels):
             new, v = X[inside], V[:, inside]
-            residual = kernel(new) - v.T @ v if full else residual_diagonal(kernel.diag(new), v)
+            residual = kernel(new) - v.T @ v if full else kernel.diag(new) - xp.einsum("ij,ij->j", v, v)
             if home is not None:
                 Vb, chol = self._block(home)
                 E = kernel(new, self.X[home]) - v.T @ Vb
@@ -186,15 +194,21 @@ class BlockPosterior(InducingPosterior):
                 mean[inside] = gain.T @ self.Y[home]
                 V[:, inside] = v - Vb @ gain
                 half = chol.solve_lower(E.T)
-                residual = (
-                    residual - half.T @ half if full else xp.maximum(residual - xp.einsum("ij,ij->j", half, half), 0.0)
-                )
+                residual = residual - (half.T @ half if full else xp.einsum("ij,ij->j", half, half))
+                error[inside] += self._block_error(home, new, gain)
             if full:
                 within[xp.ix_(inside, inside)] = residual
             else:
                 within[inside] = residual
-        from_inducing, spread = self.q.joint(V, within) if full else self.q.moments(V, within)
-        return mean + from_inducing, spread
+        from_inducing, spread = self.q.joint(V, 0.0) if full else self.q.moments(V, 0.0)
+        return mean + from_inducing, spread + upper_ends(within, error, spread, kernel.diag(X))
+
+    def _block_error(self, home: slice, X: Array, gain: Array) -> Array:
+        """To first order, the rounding of E D_b⁻¹Eᵀ: that of D_b's factor, and of its entries K − Q."""
+        xp, rows = namespace(X), self.X[home]
+        b, M, trace = int(rows.shape[0]), int(self.inducing.Z.shape[0]), float(self.kernel.diag(rows).sum())
+        entries = factor_error(b, trace + b * self.noise) + difference_error(M, trace)
+        return difference_error(b, self.kernel.diag(X)) + entries * xp.einsum("ij,ij->j", gain, gain)
 
     def _groups(self, labels: Any) -> Iterator[tuple[Any, slice | None]]:
         xp = namespace(self.X)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpbounds.errors import NonFinite as NonFinite
     from gpbounds.errors import NotConverged as NotConverged
     from gpbounds.errors import NotPositiveDefinite as NotPositiveDefinite
+    from gpbounds.errors import RoundingWarning as RoundingWarning
     from gpbounds.inputs import Empirical as Empirical
     from gpbounds.inputs import Gaussian as Gaussian
     from gpbounds.inputs import Sampler as Sampler
@@ -41,6 +42,7 @@ _MODULE_OF = {
     "NotConverged": "errors",
     "NotPositiveDefinite": "errors",
     "Plan": "plan",
+    "RoundingWarning": "errors",
     "Sampler": "inputs",
     "SquaredExponential": "kernels",
     "Uniform": "inputs",

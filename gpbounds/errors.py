@@ -14,3 +14,7 @@ class NotConverged(ArithmeticError):
 
 class NonFinite(ValueError):
     """Data or a result contain NaN or infinity; the message says where."""
+
+
+class RoundingWarning(UserWarning):
+    """Numbers are lost in the rounding of double precision; the message says how many and what was returned instead."""

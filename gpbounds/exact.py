@@ -19,6 +19,7 @@ from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.tiles import tiles
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.small_variances import Given
 from gpbounds.whitening import residual_diagonal
 
 
@@ -124,15 +125,30 @@ class Exact:
         """(K + σ²I)⁻¹Y (N, P)."""
         return self.chol.solve(self.Y)
 
+    @cached_property
+    def given(self) -> Given:
+        """The rows as what variances are conditioned on."""
+        return Given(self.triangle.kernel, self.triangle.X, self.noise, self.chol)
+
     def predict(self, X: Array, *, full_cov: bool = False) -> tuple[Array, Array]:
-        """Latent means K_*f(K + σ²I)⁻¹Y (n, P) at X (n, D), and K_** − K_*f(K + σ²I)⁻¹K_f*, (n, n) or its diagonal."""
+        """Latent means K_*f(K + σ²I)⁻¹Y (n, P) at X (n, D), and K_** − K_*f(K + σ²I)⁻¹K_f*, (n, n) or its diagonal.
+
+        A variance whose rounding may exceed 2 % of it is computed anew: from features for kernels of finite rank, or in
+        30 digits up to 1000 rows.  Where neither serves, a proved upper end is returned with a `RoundingWarning`
+        (N-small).
+        """
         kernel = self.triangle.kernel
         cross = kernel(X, self.triangle.X)
         half = self.chol.solve_lower(cross.T)
-        mean = cross @ self.weights
+        mean, diagonal = cross @ self.weights, kernel.diag(X)
+        variance = residual_diagonal(diagonal, half)
+        lost = self.given.lost(variance, diagonal)
+        again = bool(lost.any())
         if full_cov:
-            return mean, kernel(X) - half.T @ half
-        return mean, residual_diagonal(kernel.diag(X), half)
+            return mean, self.given.again(X, half, full=True) if again else kernel(X) - half.T @ half
+        if again:
+            variance[lost] = self.given.again(X[lost], half[:, lost], full=False)
+        return mean, variance
 
 
 def exact(kernel: Kernel, X: Array, Y: Array, *, noise: float, space: Workspace | None = None) -> Exact:

@@ -84,12 +84,12 @@ class Law(ABC):
     def kl_in_covariance(self) -> Array:
         """The derivative of `kl` in S: ½P(I − S⁻¹)."""
 
-    def moments(self, V: Array, residual: Array) -> tuple[Array, Array]:
+    def moments(self, V: Array, residual: Array | float) -> tuple[Array, Array]:
         """Latent means (n, P) and variances (n,) at points with V = L⁻¹k(Z, ·) (M, n) and K − Q = ``residual`` (n,)."""
         half = self.half(V)
         return V.T @ self.mean, residual + namespace(V).einsum("ij,ij->j", half, half)
 
-    def joint(self, V: Array, residual: Array) -> tuple[Array, Array]:
+    def joint(self, V: Array, residual: Array | float) -> tuple[Array, Array]:
         """Latent means (n, P) and covariance (n, n) at the same points, ``residual`` = K − Q (n, n)."""
         half = self.half(V)
         return V.T @ self.mean, residual + half.T @ half

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from gpbounds.audit import (
     held_out_risk,
     hyperparameters,
     places,
+    rows_to_test,
     subject,
 )
 from gpbounds.bound import outward
@@ -232,17 +234,56 @@ def test_calibration_covers_as_often_as_it_says_and_sees_overconfidence():
     rng = np.random.default_rng(5)
     mean, variance = rng.standard_normal(2000), rng.uniform(0.5, 2.0, 2000)
     y = mean + np.sqrt(variance) * rng.standard_normal(2000)
-    right = calibration(y, mean, variance, baseline=(y.mean(), y.var()))
+    about = {"covariance": np.diag(variance), "baseline": (y.mean(), y.var())}
+    right = calibration(y, mean, variance, **about)
     assert all(each.plausible for each in right.coverage)
+    assert right.plausible
+    assert right.test.p_value > 0.05
     assert right.bins.sum() == 2000
     assert right.rmse == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)))
     assert right.baseline[1] > right.log_loss
-    assert not any(each.plausible for each in calibration(y, mean, 0.25 * variance).coverage)
-    for each in right.coverage:  # the range holds at least 95 % of the binomial law
+    wrong = calibration(y, mean, 0.25 * variance, covariance=0.25 * np.diag(variance))
+    assert not any(each.plausible for each in wrong.coverage)
+    for each in right.coverage:  # targets are independent here: the range holds at least 95 % of the binomial law
         inside = binom.cdf(round(2000 * each.high), 2000, each.level) - binom.cdf(
             round(2000 * each.low) - 1, 2000, each.level
         )
         assert inside >= 0.95
+
+
+def test_marginal_laws_alone_are_not_tested_and_the_subset_is_named():
+    rng = np.random.default_rng(2)
+    y = rng.standard_normal(50)
+    alone = calibration(y, np.zeros(50), np.ones(50))
+    assert alone.plausible is None
+    assert [each.plausible for each in alone.coverage] == [None] * 5
+    record = alone.to_dict()
+    assert record["untested"].startswith("not tested: the predictions give the law of each target")
+    assert record["test"] is None
+    assert record["expected in each bin"] is None
+    rows = rows_to_test(50, 1, most=20)
+    some = calibration(y, np.zeros(50), np.ones(50), covariance=np.eye(20), rows=rows, sets=99)
+    assert some.bins.sum() == 20
+    assert some.to_dict()["test"]["rows"] == 20
+    assert some.coverage[0].share == np.mean(np.abs(y[rows]) <= NormalDist().inv_cdf(0.75))
+    assert some.rmse == alone.rmse
+    singular = calibration(y, np.zeros(50), np.ones(50), covariance=np.ones((50, 50)))
+    assert singular.plausible is None
+    assert "not positive definite" in singular.untested
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"covariance": 2.0 * np.eye(4)}, "expected the variances of the targets, noise included"),
+        ({"covariance": np.eye(3)}, r"covariance: expected shape \(4, 4\)"),
+        ({"rows": [0, 0]}, "rows: expected different row numbers"),
+        ({"rows": [0, 4]}, "rows: expected numbers from 0 to 3, got 0 to 4"),
+    ],
+)
+def test_a_joint_law_must_fit_the_predictions(options, words):
+    with pytest.raises(ValueError, match=words):
+        calibration(np.zeros(4), np.zeros(4), np.ones(4), **options)
 
 
 def test_the_risk_of_held_out_rows_is_bounded_as_often_as_promised():
@@ -291,7 +332,7 @@ def audit():
         consequences(model, result, points),
         places(model, model.Z, points),
         hyperparameters(model, {"noise": "lower"}),
-        calibration(y, np.zeros(40), np.ones(40)),
+        calibration(y, np.zeros(40), np.ones(40), covariance=np.eye(40), sets=99),
         held_out_risk(y, np.zeros(40), np.full(40, 0.5), 1.0, delta=0.05),
         np.arange(1, 121),
         notes=("a note",),

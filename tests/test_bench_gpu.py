@@ -20,7 +20,7 @@ def run(path: list[Path], *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_a_device_it_says_so(tmp_path) -> None:
-    (tmp_path / "cupy.py").write_text("raise ImportError('none here')")
+    (tmp_path / "cupy.py").write_text("raise ImportError('none here')", encoding="utf-8")
     ran = run([tmp_path])
     assert ran.returncode == 1
     assert ran.stderr.strip() == (
@@ -33,7 +33,7 @@ def test_without_a_device_it_says_so(tmp_path) -> None:
 def test_every_line_runs_on_the_stand_in(tmp_path) -> None:
     ran = run([ROOT / "tests" / "standin"], "--tiny", "--json", str(tmp_path / "gpu.json"))
     assert ran.returncode == 0, ran.stderr
-    record = json.loads((tmp_path / "gpu.json").read_text())
+    record = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     assert [timing["case"] for timing in record["timings"]] == ["VFE", "exact GP", "PAC-Bayes bound, FITC", "fit"]
     assert all(timing["median_s"] > 0.0 for timing in record["timings"])
     assert record["product_flops_per_s"] > 0.0

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from bound_instances import LOSSES, exactly, free, slope
 from mpmath import mp
-from threadpoolctl import threadpool_limits
 
 from fitting.bounds import free_bound, risk_bound
 from fitting.training import train_lbfgs
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.losses import Band
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 KERNEL, NOISE = SquaredExponential(1.3, [0.7, 1.4]), 0.2
 OPTIONS = {"delta": 0.05, "log_prior_penalty": 3.5}
@@ -117,11 +119,11 @@ def test_chunks_memory_and_threads_change_nothing_but_rounding() -> None:
     def evaluated(**options):
         return flat(free_bound(X, y, Band(0.4), **OPTIONS, **options).evaluate(kernel, Z, mean, factor))
 
-    with threadpool_limits(1, "blas"):
+    with blas_threads(1):
         usual = evaluated(chunk=4000)
         for options in ({"chunk": 300}, {"chunk": 300, "keep": 0}):
             np.testing.assert_allclose(evaluated(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         np.testing.assert_allclose(evaluated(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
 
 

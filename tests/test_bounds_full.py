@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from fitting import full
 from fitting.bounds import Target, risk_bound
@@ -25,6 +24,9 @@ from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
 from gpbounds.reference import posterior as reference_posterior
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 RELAXATIONS = ("kl", "pinsker")
 DELTA, PENALTY = 0.1, 1.5
@@ -250,7 +252,7 @@ def test_threads_and_kept_memory_change_nothing() -> None:
     terms, slope = evaluate(kernel, X, Y, 0.2, target)
     assert slope is not None
     for count in (1, 2, 3):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             evaluate(kernel.with_log_parameters(kernel.log_parameters + 0.1), X, Y, 0.3, target, space=space)
             again, slope_again = evaluate(kernel, X, Y, 0.2, target, space=space)
         assert slope_again is not None

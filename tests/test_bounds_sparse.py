@@ -9,7 +9,6 @@ import pytest
 from bound_instances import LOSSES, collapsed, exactly, slope
 from mpmath import mp, mpf
 from scipy.optimize import check_grad
-from threadpoolctl import threadpool_limits
 
 from fitting.bounds import Target, risk_bound
 from fitting.family import at_point
@@ -21,6 +20,9 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.losses import Band, Relative
 from gpbounds.reference import pacbayes
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 KERNEL, NOISE = SquaredExponential(1.3, [0.7, 1.4]), 0.2
 OPTIONS = {"delta": 0.05, "log_prior_penalty": 3.5}
@@ -157,11 +159,11 @@ def test_chunks_memory_and_threads_change_nothing_but_rounding(power: float) -> 
     def evaluated(**options):
         return flat(risk_bound(X, y, Band(0.4), **method_of(power), **OPTIONS, **options).evaluate(kernel, NOISE, Z))
 
-    with threadpool_limits(1, "blas"):
+    with blas_threads(1):
         usual = evaluated(chunk=4000)
         for options in ({"chunk": 300}, {"chunk": 300, "keep": 0}, {"chunk": 300, "keep": 64 * (2 * 2600 + 700) * 8}):
             np.testing.assert_allclose(evaluated(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         np.testing.assert_allclose(evaluated(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import numpy as np
 import pytest
@@ -61,7 +63,7 @@ def table(tmp_path):
     y = np.sin(X[:, 0] / 5.0) + 300.0 * X[:, 1] + 0.3 * rng.standard_normal(80)
     file = tmp_path / "table.csv"
     lines = ["width,height,price", *(",".join(map(repr, map(float, row))) for row in np.column_stack([X, y]))]
-    file.write_text("\n".join(lines) + "\n")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 
@@ -102,11 +104,38 @@ def test_help_of_the_whole_names_every_command(capsys):
 
 
 def test_the_console_script_is_installed_and_returns_the_exit_status():
-    script = shutil.which("gpbounds", path=str(sys.exec_prefix) + "/bin") or shutil.which("gpbounds")
+    script = shutil.which("gpbounds", path=sysconfig.get_path("scripts")) or shutil.which("gpbounds")
     assert script
-    ran = subprocess.run([script, "claims", "R-thm33"], capture_output=True, text=True)
+    is_the_command([script])
+
+
+def is_the_command(words):
+    """It refuses an unknown claim with the exit status and the program name of ``main``."""
+    ran = subprocess.run([*words, "claims", "R-thm33"], capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr.startswith("gpbounds: no claim 'R-thm33'")
+
+
+def test_the_module_is_the_command():
+    is_the_command([sys.executable, "-m", "gpbounds"])
+    ran = subprocess.run([sys.executable, "-m", "gpbounds", "--help"], capture_output=True, text=True)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("usage: gpbounds ")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_stdout_without_greek_letters_gets_their_escapes(encoding):
+    """As a pipe on Windows.  `gpbounds claims` ended with status 2: 'charmap' codec can't encode character."""
+    command, environment = [sys.executable, "-m", "gpbounds"], {**os.environ, "PYTHONIOENCODING": encoding}
+
+    def printed(*words):
+        ran = subprocess.run([*command, *words], capture_output=True, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.decode(encoding)
+
+    assert r"k(x,x) \u2264 v" in printed("claims", "R-thm1")
+    (claim,) = json.loads(printed("claims", "R-thm1", "--json"))["claims"]
+    assert claim["statement"] == claims.find("R-thm1").statement
 
 
 # rate
@@ -405,9 +434,9 @@ def test_rate_for_data_gives_both_bounds(capsys, table):
 
 def test_gzip_header_and_separators_do_not_change_the_data(tmp_path, table):
     plain = load(table)
-    body = table.read_text().split("\n", 1)[1]
+    body = table.read_text(encoding="utf-8").split("\n", 1)[1]
     for name, text in (("a.csv", body), ("b.csv", body.replace(",", ";")), ("c.csv", "\ufeff\n" + body + "\n\n")):
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
         assert (load(tmp_path / name).X == plain.X).all()
     with gzip.open(tmp_path / "d.csv.gz", "wt") as file:
         file.write(body)
@@ -449,7 +478,7 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
 )
 def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, message):
     file = tmp_path / "bad.csv"
-    file.write_text(content)
+    file.write_text(content, encoding="utf-8")
     err = refused(capsys, "plan", "--data", file)
     assert re.search(message, err)
     assert str(file) in err or "bad" in err
@@ -458,7 +487,7 @@ def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, messag
 def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
     assert "No such file" in refused(capsys, "plan", "--data", tmp_path / "none.csv")
     assert "directory" in refused(capsys, "plan", "--data", tmp_path).lower()
-    (tmp_path / "x.csv.gz").write_text("1,2\n")
+    (tmp_path / "x.csv.gz").write_text("1,2\n", encoding="utf-8")
     assert "gzip" in refused(capsys, "plan", "--data", tmp_path / "x.csv.gz")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 1000)[:-12])
     assert "gzip" in refused(capsys, "plan", "--data", tmp_path / "cut.csv.gz")
@@ -600,7 +629,7 @@ def test_curve_draws_what_rate_says(capsys, tmp_path, table):
     assert [series["case"] for series in answer["series"]] == ["a priori", "data-aware"]
     text = ask(capsys, "curve", "-N", "1e3,1e6", "--out", tmp_path / "c.svg")
     assert "N = 1000000, alpha = 1:" in text
-    assert "<svg" in (tmp_path / "c.svg").read_text()
+    assert "<svg" in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
 def test_a_curve_over_a_box_is_the_worst_over_it_and_long_names_serve(capsys, tmp_path):

@@ -46,10 +46,10 @@ def folder(tmp_path_factory):
     y = 50.0 + 10.0 * (np.sin(1.5 * X[:, 0]) + 0.3 * (X[:, 1] - 102.0)) + 2.0 * rng.standard_normal(N)
     table = np.column_stack([X, y])
     lines = ["a,b,yield", *(",".join(map(repr, row)) for row in table.tolist())]
-    (place / "data.csv").write_text("\n".join(lines) + "\n")
-    (place / "part.csv").write_text("\n".join(lines[:50]) + "\n")
-    (place / "one.csv").write_text("\n".join(line.partition(",")[2] for line in lines) + "\n")
-    (place / "nan.csv").write_text("\n".join([*lines, "1,nan,2"]) + "\n")
+    (place / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (place / "part.csv").write_text("\n".join(lines[:50]) + "\n", encoding="utf-8")
+    (place / "one.csv").write_text("\n".join(line.partition(",")[2] for line in lines) + "\n", encoding="utf-8")
+    (place / "nan.csv").write_text("\n".join([*lines, "1,nan,2"]) + "\n", encoding="utf-8")
     chosen = np.sort(rng.permutation(N)[:70])
     kinds = {
         "sparse": fitting.SparseGP("vfe", n_inducing=6, max_iter=20, normalize_y=True, random_state=0),
@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
         fitted(model, X[chosen], y[chosen]).save(place / f"{name}.npz")
     fitted(fitting.SparseGP(n_inducing=6, max_iter=5, normalize_y=True), X, y).save(place / "all.npz")
     Model(SquaredExponential(), 0.1, np.zeros((2, 3))).save(place / "wide.json")
-    (place / "other.json").write_text("[1, 2]")
+    (place / "other.json").write_text("[1, 2]", encoding="utf-8")
     return place
 
 

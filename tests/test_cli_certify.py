@@ -37,12 +37,12 @@ def folder(tmp_path_factory):
     X = rng.uniform(-2.0, 2.0, (60, 2))
     y = 7.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(60)
     rows = ["a,b,target", *(",".join(map(repr, row)) for row in np.column_stack([X, y]).tolist())]
-    (place / "data.csv").write_text("\n".join(rows) + "\n")
+    (place / "data.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     with gzip.open(place / "data.csv.gz", "wt") as file:
         file.write("\n".join(rows) + "\n")
-    (place / "shuffled.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
-    (place / "text.csv").write_text("1,2,x\n3,4,y\n")
-    (place / "column.csv").write_text("1\n2\n")
+    (place / "shuffled.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n", encoding="utf-8")
+    (place / "text.csv").write_text("1,2,x\n3,4,y\n", encoding="utf-8")
+    (place / "column.csv").write_text("1\n2\n", encoding="utf-8")
     certificate = make(X, y, outputs=Scaling("fixed in advance", 7.0, 3.0))
     certificate.save(place / "c.json")
     dataclasses.replace(certificate, bound=0.9 * certificate.bound).sealed().save(place / "forged.json")

@@ -50,13 +50,13 @@ def folder(tmp_path_factory):
     y = np.sin(1.5 * X[:, 0]) + 0.1 * X[:, 1] + 0.15 * rng.standard_normal(N)
     table = np.column_stack([X, y]).tolist()
     lines = ["a,b,yield", *(",".join(map(repr, row)) for row in table)]
-    (place / "data.csv").write_text("\n".join(lines) + "\n")
+    (place / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with gzip.open(place / "data.csv.gz", "wt") as file:
         file.write("\n".join(lines[1:]) + "\n")
     first = ["yield,a,b", *(",".join(map(repr, [row[2], *row[:2]])) for row in table)]
-    (place / "first.csv").write_text("\n".join(first) + "\n")
+    (place / "first.csv").write_text("\n".join(first) + "\n", encoding="utf-8")
     moved = [lines[0], *lines[2:], lines[1]]
-    (place / "moved.csv").write_text("\n".join(moved) + "\n")
+    (place / "moved.csv").write_text("\n".join(moved) + "\n", encoding="utf-8")
     return place
 
 
@@ -217,7 +217,7 @@ def test_rows_set_apart_scale_the_rest_which_alone_is_certified(capsys, folder, 
     answer = train(capsys, folder / "data.csv", *QUICK, *words)
     made = Certificate.load(tmp_path / "certificate.json")
     kept = rows.read(tmp_path / "certificate_data.csv")
-    assert (tmp_path / "certificate_data.csv").read_text().startswith("a,b,yield\n")
+    assert (tmp_path / "certificate_data.csv").read_text(encoding="utf-8").startswith("a,b,yield\n")
     both = np.column_stack([X, y])
     certified = (both[:, None] == np.column_stack([kept.X, kept.y])[None]).all(axis=2).any(axis=1)
     assert certified.sum() == kept.N == made.data.rows == N - 18
@@ -243,13 +243,15 @@ def test_a_share_of_the_target_is_one_of_the_raw_target(folder):
 def test_another_column_may_be_the_target(capsys, folder, tmp_path, target, full):
     answer = train(capsys, folder / "first.csv", *QUICK, "--target", target, "--out", tmp_path)
     assert answer["bound"] == full.bound
-    assert (tmp_path / "certificate_data.csv").read_text() == (folder / "data.csv").read_text()
+    assert (tmp_path / "certificate_data.csv").read_text(encoding="utf-8") == (folder / "data.csv").read_text(
+        encoding="utf-8"
+    )
     assert ask(capsys, *shlex.split(answer["check"])[2:])[0] == 0
 
 
 def test_inputs_that_do_not_vary_in_the_split_keep_their_unit(tmp_path):
     table = np.column_stack([np.full(20, 7.0), np.arange(20.0), np.arange(20.0) ** 2])
-    (tmp_path / "flat.csv").write_text("\n".join(",".join(map(repr, row)) for row in table.tolist()))
+    (tmp_path / "flat.csv").write_text("\n".join(",".join(map(repr, row)) for row in table.tolist()), encoding="utf-8")
     data = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
     assert data.inputs.scale[0] == 1.0
     assert "constant in these rows keep their unit: 1." in data.notes[-1]
@@ -328,8 +330,8 @@ def test_ctrl_c_certifies_the_best_point(capsys, folder, tmp_path, monkeypatch):
 
 
 def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
-    text = (folder / "data.csv").read_text().replace("yield", "a $ b $^_")
-    (tmp_path / "$x_{$.csv").write_text(text)
+    text = (folder / "data.csv").read_text(encoding="utf-8").replace("yield", "a $ b $^_")
+    (tmp_path / "$x_{$.csv").write_text(text, encoding="utf-8")
     train(capsys, tmp_path / "$x_{$.csv", *QUICK, "--out", tmp_path)
     assert (tmp_path / "certificate.png").exists()
 
@@ -369,11 +371,11 @@ def test_questions_without_sense_exit_with_2_and_write_nothing(capsys, folder, t
 
 def test_the_data_are_never_overwritten(capsys, folder, tmp_path):
     file = tmp_path / "certificate_data.csv"
-    file.write_text((folder / "data.csv").read_text())
+    file.write_text((folder / "data.csv").read_text(encoding="utf-8"), encoding="utf-8")
     status, _, err = ask(capsys, "train", file, *QUICK, "--scaling", "split", "--out", tmp_path)
     assert status == 2
     assert "would overwrite" in sentence(err)
-    assert file.read_text() == (folder / "data.csv").read_text()
+    assert file.read_text(encoding="utf-8") == (folder / "data.csv").read_text(encoding="utf-8")
 
 
 def test_help_has_an_example_a_theorem_and_what_it_leaves_to_the_user(capsys):

@@ -332,7 +332,9 @@ def test_parquet_files_and_folders_are_tables(tmp_path) -> None:
     values = np.random.default_rng(0).standard_normal((7, 3))
     names = ["a", "b", "target"]
     csv = tmp_path / "table.csv"
-    csv.write_text("\n".join([",".join(names), *(",".join(map(repr, row)) for row in values.tolist())]))
+    csv.write_text(
+        "\n".join([",".join(names), *(",".join(map(repr, row)) for row in values.tolist())]), encoding="utf-8"
+    )
     folder = tmp_path / "folder"
     folder.mkdir()
     for part, rows in enumerate((slice(0, 4), slice(4, 7))):
@@ -359,7 +361,7 @@ def test_parquet_files_and_folders_are_tables(tmp_path) -> None:
     parquet.write_table(arrow.table({"other": [1.0]}), folder / "2.parquet")
     with pytest.raises(ValueError, match=r"expected the columns \['a', 'b', 'target'\] of 0.parquet"):
         read_table(folder)
-    (tmp_path / "text.parquet").write_text("1,2\n")
+    (tmp_path / "text.parquet").write_text("1,2\n", encoding="utf-8")
     with pytest.raises(ValueError, match="expected a Parquet file, got a damaged file"):
         read_table(tmp_path / "text.parquet")
     with pytest.raises(ValueError, match=r"a directory with files named \*\.parquet"):

@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     X = rng.uniform(-2.0, 2.0, (N, 2)) * [1.0, 3.0]
     y = np.sin(1.5 * X[:, 0]) + 0.1 * X[:, 1] + 0.15 * rng.standard_normal(N)
     lines = ["a,b,yield", *(",".join(map(repr, row)) for row in np.column_stack([X, y]).tolist())]
-    (place / "data.csv").write_text("\n".join(lines) + "\n")
+    (place / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return place
 
 

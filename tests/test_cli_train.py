@@ -39,7 +39,7 @@ def answer(capsys, *words):
 
 def write(path, columns, header=None):
     lines = [",".join(map(str, row)) for row in zip(*(np.asarray(column).tolist() for column in columns), strict=True)]
-    path.write_text("\n".join([*([header] if header else []), *lines]) + "\n")
+    path.write_text("\n".join([*([header] if header else []), *lines]) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -326,15 +326,15 @@ def test_a_label_that_only_the_rows_held_out_have(capsys, folder, tmp_path):
     train, test = examples.read(folder / "numbers.csv", labels=True).split(0.2, 0)
     X, y = np.vstack([train.X, test.X]), [*train.y.tolist(), *test.y.tolist()]
     where = int(np.flatnonzero((examples.read(folder / "numbers.csv").X == test.X[0]).all(axis=1))[0])
-    lines = (folder / "numbers.csv").read_text().splitlines()
+    lines = (folder / "numbers.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == len(X) == len(y)
     lines[where] = lines[where].rpartition(",")[0] + ", 9"
-    (tmp_path / "rare.csv").write_text("\n".join(lines))
+    (tmp_path / "rare.csv").write_text("\n".join(lines), encoding="utf-8")
     status, _, err = ask(capsys, tmp_path / "rare.csv", "--model", "classifier", "--max-iter", 1, "--out", tmp_path)
     assert status == 2
     assert "expected the labels of the rows for training, [3, 7], in the rows held out, got 9" in err
     lines[where] = lines[where].rpartition(",")[0] + ", "
-    (tmp_path / "rare.csv").write_text("\n".join(lines))
+    (tmp_path / "rare.csv").write_text("\n".join(lines), encoding="utf-8")
     status, _, err = ask(capsys, tmp_path / "rare.csv", "--model", "classifier", "--max-iter", 1, "--out", tmp_path)
     assert status == 2
     assert f"expected a label, got an empty cell in line {where + 1}, column 3" in err
@@ -342,11 +342,11 @@ def test_a_label_that_only_the_rows_held_out_have(capsys, folder, tmp_path):
 
 def test_the_data_are_never_overwritten(capsys, folder, tmp_path):
     file = tmp_path / "model.npz"
-    file.write_text((folder / "real.csv").read_text())
+    file.write_text((folder / "real.csv").read_text(encoding="utf-8"), encoding="utf-8")
     status, _, err = ask(capsys, file, *QUICK, "--out", tmp_path)
     assert status == 2
     assert "would overwrite" in err
-    assert file.read_text() == (folder / "real.csv").read_text()
+    assert file.read_text(encoding="utf-8") == (folder / "real.csv").read_text(encoding="utf-8")
 
 
 def test_help_has_an_example_and_every_option_reaches_a_model(capsys):

@@ -196,6 +196,7 @@ def within(seconds, compute):
 
 
 @pytest.mark.slow  # Dask starts dead workers again in its own time
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 @pytest.mark.parametrize("both", [False, True], ids=["one worker", "both workers"])
 def test_workers_that_die_inside_a_pass_change_no_bit(mortal, tmp_path, both) -> None:
     X, y, Z = problem()

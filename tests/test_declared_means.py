@@ -98,9 +98,9 @@ def test_members_of_a_grid_are_exact(steps: int) -> None:
 def forged(certificate: Certificate, path, change) -> Certificate:
     """The certificate with a changed file, sealed again."""
     certificate.save(path)
-    record = json.loads(path.read_text())
+    record = json.loads(path.read_text(encoding="utf-8"))
     change(record)
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(record), encoding="utf-8")
     return Certificate.load(path).sealed()
 
 
@@ -120,9 +120,9 @@ def test_forged_means_fail(tmp_path) -> None:
         report = forged(certificate, path, change).check(X, y)
         assert not report.confirmed
         assert set(report.failed) & {"kl", "risk", "choices", "bound"}
-    unsealed = json.loads(path.read_text())
+    unsealed = json.loads(path.read_text(encoding="utf-8"))
     unsealed["mean"] = {**SLOPED.to_dict(), "origin": "fixed in advance"}
-    path.write_text(json.dumps(unsealed))
+    path.write_text(json.dumps(unsealed), encoding="utf-8")
     assert "seal" in Certificate.load(path).check(X, y).failed
     for change, message in (
         ({"origin": "same data"}, "origin: expected"),

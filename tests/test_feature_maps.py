@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from fitting.family import at_point, objective
 from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap, Projection, Scaled
@@ -18,6 +17,9 @@ from gpbounds.arrays import host
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Constant, Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures, log_evidence, predict
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = ("best", "degree", "grid")
@@ -304,7 +306,7 @@ def test_the_number_of_lanes_changes_no_bit() -> None:
     for features in (FourierMap.drawn(kernel, 64, X, 0), MercerMap.chosen(kernel, 60, "best", np.zeros(2), np.ones(2))):
         results = []
         for lanes in (1, 2, 3):
-            with threadpool_limits(lanes, "blas"):
+            with blas_threads(lanes):
                 F = problem(X, chunk=200).evaluate(FeatureKernel(features, kernel.log_parameters), 0.1)
             results.append(np.concatenate([[F.value], F.gradient.kernel, F.gradient.likelihood]))
         np.testing.assert_array_equal(results[1], results[0])

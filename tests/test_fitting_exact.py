@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from fitting import exact
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.tiles import TILE as ROWS
 from gpbounds.linalg.workspace import Workspace
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 KERNELS = (SquaredExponential(1.3, [0.7, 1.9]), Matern(1.5, 0.6, 1.1) + SquaredExponential(0.4, [2.0, 0.5]))
 
@@ -48,7 +50,7 @@ def test_lanes_and_kept_memory_change_no_bit():
     exact.evaluate(KERNELS[0], *problem(6 * ROWS), noise=0.3, space=space)
     evaluations = []
     for threads in (1, 2, 3):
-        with threadpool_limits(threads, "blas"):
+        with blas_threads(threads):
             for memory in (None, space, space):
                 evaluation = exact.evaluate(KERNELS[0], X, Y, noise=0.3, space=memory)
                 evaluations.append([evaluation.value, evaluation.gradient.noise, *evaluation.gradient.kernel])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from fitting.basis import Pulled
 from fitting.data import Data
@@ -15,6 +14,9 @@ from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import lanes
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.mapreduce.statistics import summed
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -41,11 +43,11 @@ def test_the_number_of_lanes_changes_no_bit(method, options, keep) -> None:
     kernel = Matern(0.5, 1.3, 0.9)
     F = objective(X, y, method, chunk=256, keep=keep, **options)
     assert F.data.stream(kernel, Z, 0.0)._groups() == 16
-    with threadpool_limits(1, "blas"):
+    with blas_threads(1):
         assert lanes() == 1
         single = flat(F.evaluate(kernel, 0.2, Z))
     for count in (2, 3):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             for _ in range(2):
                 np.testing.assert_array_equal(flat(F.evaluate(kernel, 0.2, Z)), single)
             assert lanes() == count  # restored
@@ -91,7 +93,7 @@ def test_a_fault_in_a_thread_reaches_the_caller() -> None:
 
     X, y, Z = problem()
     X[2560, 0] = 1.3
-    with threadpool_limits(2, "blas"), pytest.raises(NonFinite, match="kernel: expected finite covariances"):
+    with blas_threads(2), pytest.raises(NonFinite, match="kernel: expected finite covariances"):
         objective(X, y, "vfe", chunk=256).evaluate(Broken(1.3), 0.2, Z)
     assert lanes() >= 1
 

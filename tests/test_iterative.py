@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.iterative import evidence
@@ -17,6 +16,9 @@ from gpbounds.iterative.products import Products
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.renyi import brackets, log_evidence
 from gpbounds.vecchia import Blocks, factor, near
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 SMALL: dict[str, Any] = {"block": 40, "neighbours": 60}
 
@@ -187,7 +189,7 @@ def test_kept_or_not_and_lanes() -> None:
     kernel = SquaredExponential(1.0, 0.7)
     runs = []
     for memory, threads in ((2.0**31, 1), (2.0**31, 2), (1.0, 1), (1.0, 2)):
-        with threadpool_limits(threads, "blas"):
+        with blas_threads(threads):
             lower, upper = evidence(kernel, X, y, noise=0.05, rng=3, block=100, neighbours=150, memory=memory)
         runs.append((float(lower), float(upper)))
     assert runs[0] == runs[1]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from gpbounds.kernels import Matern
 from gpbounds.linalg import cholesky, load, parallel, solve_triangular
@@ -23,6 +22,9 @@ from gpbounds.linalg.symmetric import SymmetricProducts
 from gpbounds.linalg.tiles import TILE, factorise
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.whitening import whiten
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 SIZES = (1, 2 * TILE, 2 * TILE + 1, 5 * TILE + 17)
 
@@ -30,6 +32,12 @@ SIZES = (1, 2 * TILE, 2 * TILE + 1, 5 * TILE + 17)
 def positive(N: int):
     A = np.random.default_rng(N).standard_normal((N, N))
     return A @ A.T / N + 0.1 * np.eye(N)
+
+
+def test_the_option_forces_lanes(pytestconfig: pytest.Config) -> None:
+    forced = pytestconfig.getoption("--lanes")
+    assert forced is None or lanes() == forced
+    assert workers(8, 1.0) == min(lanes(), 8)  # work of one flop is shared
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 30), workers=st.integers(1, 4))
@@ -47,7 +55,7 @@ def test_each_task_runs_once_after_those_that_it_waits_for(seed: int, count: int
         done.append(task)
         busy[worker] = False
 
-    with threadpool_limits(workers, "blas"):
+    with blas_threads(workers):
         share(count, run, after)
     assert sorted(done) == list(range(count))
     if workers == 1:
@@ -62,7 +70,7 @@ def test_lanes_run_at_the_same_time() -> None:
         begun[task].set()
         assert begun[1 - task].wait(20.0)
 
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         share(2, run)
 
 
@@ -83,7 +91,7 @@ def test_of_the_tasks_that_are_alone_one_runs_at_a_time_beside_others() -> None:
     done: list[int] = []
     for name in range(40):
         tasks.add(partial(run, name), reads=[name - 4] if name >= 4 else [], writes=[name], alone=bool(name % 2))
-    with threadpool_limits(3, "blas"):
+    with blas_threads(3):
         tasks.run()
     assert sorted(done) == list(range(40))
     assert most == 1
@@ -99,7 +107,7 @@ def test_the_first_fault_reaches_the_caller_and_ends_the_work() -> None:
             raise ArithmeticError("task 3")
         time.sleep(0.01)
 
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         with pytest.raises(ArithmeticError, match="task 3"):
             share(1000, run)
         assert len(begun) < 20
@@ -118,7 +126,7 @@ def test_no_task_runs_any_more_when_a_fault_reaches_the_caller() -> None:
         time.sleep(0.1)
         ended.set()
 
-    with threadpool_limits(2, "blas"), pytest.raises(ArithmeticError, match="task 0"):
+    with blas_threads(2), pytest.raises(ArithmeticError, match="task 0"):
         share(2, run)
     assert ended.is_set()
 
@@ -127,7 +135,7 @@ def test_work_does_not_wait_for_a_lane_that_the_system_has_not_begun(monkeypatch
     late: list[threading.Thread] = []
     monkeypatch.setattr(threading.Thread, "start", lambda thread: late.append(thread))
     done: list[int] = []
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         share(5, lambda task, worker: done.append(task))
     monkeypatch.undo()
     assert done == list(range(5))
@@ -144,7 +152,7 @@ def test_small_work_has_one_lane_and_more_of_it_beside_other_processes(monkeypat
     monkeypatch.setattr(parallel, "_load", measured)
     monkeypatch.setattr(parallel, "QUIET", 1e8)
     monkeypatch.setattr(parallel, "BUSY", 1e9)
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         assert [workers(8, flops) for flops in (9e7, 1e8, 9e8, 1e9)] == [1, 2, 2, 2]
         measured.note(0.02, 0.01)
         measured.note(0.02, 0.01)
@@ -158,7 +166,7 @@ def test_lanes_notice_that_they_do_not_have_a_processor(monkeypatch: pytest.Monk
     """A task that sleeps works without a processor, one that computes with it."""
     measured = Load()
     monkeypatch.setattr(parallel, "_load", measured)
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         for _ in range(3):
             share(4, lambda task, worker: time.sleep(0.005))
     assert measured.others()
@@ -189,7 +197,7 @@ def test_a_finding_of_other_processes_holds_for_a_while_and_one_alone_says_nothi
 
 
 def test_callers_that_end_in_another_order_leave_blas_as_it_was() -> None:
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         first, second = one_blas_thread(), one_blas_thread()
         first.__enter__()
         second.__enter__()
@@ -205,7 +213,7 @@ def test_tiles_give_the_factor_and_the_inverse_whatever_the_lanes(N: int) -> Non
     B = np.random.default_rng(0).standard_normal((N, 300))
     results = []
     for count in (1, 2, 3):
-        with threadpool_limits(count, "blas"), one_blas_thread():
+        with blas_threads(count), one_blas_thread():
             L = cholesky(A).L
             rows = inverse_by_rows(L.copy())
             parts = [rows.rows(number, 0).copy() for number in range(len(rows.parts))]
@@ -234,7 +242,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_at_any_row(N: int, wh
     A, row = positive(N), int(where * (N - 1))
     A[row, row] = -1.0
     for count in (1, 2):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             assert not factorise(A.copy())
 
 
@@ -248,7 +256,7 @@ def test_large_products_are_right_and_do_not_depend_on_the_lanes() -> None:
     A, B = rng.standard_normal((600, 301)), rng.standard_normal((301, 530))
     results = []
     for count in (1, 2, 3):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             results.append((matmul(A, B), gram(A.T), gram(A)))
     for other in results[1:]:
         for one, again in zip(results[0], other, strict=True):
@@ -265,7 +273,7 @@ def test_a_streamed_whitening_does_not_depend_on_the_lanes() -> None:
     X = rng.standard_normal((6000, 2))
     results = []
     for count in (1, 2, 3):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             white = whiten(Matern(1.5), X, X[:60], X, chunk=256)
         results.append((white.gram, white.projected, white.residual))
     for other in results[1:]:
@@ -282,7 +290,7 @@ def test_pivots_and_symmetric_products_do_not_depend_on_the_lanes() -> None:
     kernel = Matern(1.5, lengthscale=0.7)
     results = []
     for count in (1, 2, 3):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             chosen = pivoted(lambda picked, columns: kernel(X[picked], X[columns]), kernel.diag(X), 100)
             times = SymmetricProducts(lambda rows, columns: kernel(X[rows], X[columns]), 5000)
             results.append((chosen.indices, chosen.factor, chosen.traces, times(V), times(V)))

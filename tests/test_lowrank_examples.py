@@ -269,10 +269,10 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
         assert f"| {model} | 5 | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
         assert float(row["rmse"]) < 1.0
         assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) + 0.5 - 0.5
-    before = (small / "deep.csv").read_text()
+    before = (small / "deep.csv").read_text(encoding="utf-8")
     script.results = lambda args, todo: iter(todo)  # what would be trained
     script.main([*options, *where, "--resume"])
-    assert (small / "deep.csv").read_text() == before
+    assert (small / "deep.csv").read_text(encoding="utf-8") == before
 
 
 def test_the_picture_of_sizes_has_a_line_for_each_model_and_number_of_epochs(example):

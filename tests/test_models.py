@@ -228,6 +228,6 @@ def test_a_file_holds_the_model_with_all_digits(tmp_path, Z) -> None:
     ],
 )
 def test_a_file_that_is_no_model_is_refused_with_its_name(tmp_path, text) -> None:
-    (tmp_path / "model.json").write_text(text)
+    (tmp_path / "model.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"model\.json: expected a model that gpbounds\.renyi\.Model\.save wrote"):
         Model.load(tmp_path / "model.json")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from fitting import VariationalGP
 from fitting.evaluation import Gradient, Parameters
@@ -20,6 +19,9 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg.workspace import Workspace
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 FIXED = {"learn_Z": False}
@@ -158,7 +160,7 @@ def test_tiles_are_the_formula_and_the_number_of_lanes_changes_no_bit(convex):
     steps = NaturalSteps(M, beta, rho, convex)
     results = []
     for count in (1, 2):
-        with threadpool_limits(count, "blas"):
+        with blas_threads(count):
             for seed in (0, 1):  # the second step finds the first one's numbers
                 entries = block.pack(point) + 1e-3 * (1 - seed)
                 moved = steps.moved(entries, block.pull(slopes, point), 100, space)

@@ -36,7 +36,7 @@ HEAVY = (
     "fitting",
 )
 SOURCES = {
-    str(path.relative_to(Path(package.__path__[0]).parent)): path
+    path.relative_to(Path(package.__path__[0]).parent).as_posix(): path
     for package in PACKAGES.values()
     for path in sorted(Path(package.__path__[0]).rglob("*.py"))
 }

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
-from threadpoolctl import threadpool_limits
 
 from fitting.data import Data
 from fitting.diagonal import Diagonal
@@ -23,6 +22,9 @@ from gpbounds.linalg.parallel import lanes
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.montecarlo import cover
 from gpbounds.montecarlo.addressed import Draws, product_draws
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 MODELS = [
     Gaussian(0.3),
@@ -229,10 +231,10 @@ def test_the_number_of_lanes_changes_no_bit_and_the_chunk_only_the_rounding(meth
         g = evaluation.gradient
         return np.concatenate([[evaluation.value], g.kernel, g.Z.ravel(), g.mean.ravel(), g.factor.ravel()])
 
-    with threadpool_limits(1, "blas"):
+    with blas_threads(1):
         assert lanes() == 1
         single, whole = flat(256), flat(3000)
-    with threadpool_limits(2, "blas"):
+    with blas_threads(2):
         for _ in range(2):
             np.testing.assert_array_equal(flat(256), single)
         assert lanes() == 2

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from thinning import one_in
-from threadpoolctl import threadpool_limits
 
 import fitting
 from fitting import ExactGP, RenyiGP
@@ -28,6 +27,9 @@ from gpbounds import Matern, NotPositiveDefinite, SquaredExponential
 from gpbounds.iterative import Probes
 from gpbounds.iterative import evidence as bounds
 from gpbounds.renyi import log_evidence
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 
 @pytest.fixture(autouse=True)
@@ -386,7 +388,7 @@ def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
     runs = []
     for threads, memory in ((1, 2.0**31), (2, 2.0**31), (1, 1.0), (2, 1.0)):
         monkeypatch.setattr(solution, "MEMORY", memory)
-        with threadpool_limits(threads, "blas"):
+        with blas_threads(threads):
             ready = IterativeEvidence(F.data, F.member).prepared(point, (0,))
             evaluation = ready.minimised(point)
         gradient = evaluation.gradient

@@ -57,7 +57,7 @@ def test_the_stand_in_offers_nothing_that_cupy_lacks(cupy) -> None:
     import cupyx
     import cupyx.scipy.linalg
 
-    surface = json.loads((STANDIN / "surface.json").read_text())
+    surface = json.loads((STANDIN / "surface.json").read_text(encoding="utf-8"))
     assert int(surface["version"].partition(".")[0]) >= 14
     for owner in (cupy, cupy.linalg, cupy.cuda, cupyx, cupyx.scipy.linalg, cupy._functions):
         name = "cupy" if owner is cupy._functions else owner.__name__
@@ -77,7 +77,7 @@ def test_the_stand_in_offers_nothing_that_cupy_lacks(cupy) -> None:
 
 
 def test_every_entry_of_the_surface_has_a_line_and_a_meaning(cupy) -> None:
-    text = (STANDIN / "surface.json").read_text()
+    text = (STANDIN / "surface.json").read_text(encoding="utf-8")
     surface = {owner: names for owner, names in json.loads(text).items() if owner != "version"}
     assert len(text.splitlines()) == 3 + sum(2 + len(names) for names in surface.values())
     for owner, names in surface.items():
@@ -527,7 +527,7 @@ def test_a_kernel_with_a_wrong_formula_gives_a_wrong_number(cupy, monkeypatch: p
 
 
 def test_a_run_that_skips_its_gpu_tests_can_be_made_to_fail(tmp_path) -> None:
-    (tmp_path / "cupy.py").write_text("raise ImportError('none here')")
+    (tmp_path / "cupy.py").write_text("raise ImportError('none here')", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--gpu", "tests/test_whitening.py"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     ran = subprocess.run(command, cwd=STANDIN.parents[1], env=environment, capture_output=True, text=True, check=False)

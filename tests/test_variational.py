@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import fitting.inducing
 import fitting.turned
@@ -25,6 +24,9 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg.parallel import lanes
+from tests.blas import blas_threads
+
+pytestmark = pytest.mark.lanes
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 LIKELIHOODS = [
@@ -234,9 +236,9 @@ def test_the_forms_agree_and_the_number_of_lanes_changes_no_bit(likelihood, loss
     for q in (point.q, narrow):
         J = variational_objective(X, y, likelihood, loss, jitter=1e-8)
         at = (point.kernel, likelihood, point.Z, q.mean, q.factor)
-        with threadpool_limits(1, "blas"):
+        with blas_threads(1):
             single = flat(J.evaluate(*at))
-        with threadpool_limits(2, "blas"):
+        with blas_threads(2):
             assert lanes() == 2
             np.testing.assert_array_equal(flat(J.evaluate(*at)), single)
         with monkeypatch.context() as patch:

@@ -215,7 +215,7 @@ def texts() -> dict[str, str]:
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
     paths += ROOT.glob("*.*")
     wanted = [path for path in paths if path.suffix in (".py", ".md", ".toml") and path != Path(__file__)]
-    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(wanted)}
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(wanted)}
 
 
 def identifiers(source: str) -> Iterator[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import history
 import hypothesis
 import pytest
 
@@ -155,13 +155,19 @@ def counts_in(output: str) -> dict[str, int]:
     return dict(zip(("cases", "tests", "violations", "seconds"), values, strict=True))
 
 
-def stored(path: Path = THOROUGH) -> dict[str, Any] | None:
-    """The counts of the last thorough run and its commit; None if there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+def properties(root: Path = history.ROOT) -> list[str]:
+    """The property tests that are written in the two folders of tests, as ``FILE::FUNCTION``."""
+    decorated = re.compile(r"^@given\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)
+    return [
+        f"{path.relative_to(root).as_posix()}::{name}"
+        for folder in ("tests", "verification")
+        for path in sorted((root / folder).rglob("test_*.py"))
+        for name in decorated.findall(path.read_text(encoding="utf-8"))
+    ]
 
 
 def store(outputs: Sequence[str], commit: str, path: Path = THOROUGH) -> dict[str, Any]:
-    """Add up the counts of runs of different folders, whose times add up too, and store them.
+    """Add up the counts of runs of different folders, whose times add up too, and store them with their properties.
 
     A violation is ``mended`` if its test, which failed in one output, passed in a later one.
     """
@@ -177,6 +183,7 @@ def store(outputs: Sequence[str], commit: str, path: Path = THOROUGH) -> dict[st
         raise ValueError(f"expected property tests that failed, got others: {', '.join(sorted(mended))}")
     record["violations"] -= len(mended)
     record["mended"] = len(mended)
+    record["properties"] = properties()
     from gpbounds.writing import replacing  # conftest.py imports this file before mutation testing counts lines
 
     with replacing(path) as file:
@@ -201,5 +208,4 @@ def of_size(test: Callable[..., Any], count: int) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    at = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-    print(line(store([Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]], at.stdout.strip())))
+    print(line(store([Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]], history.commit())))

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cases
+import measurements
 import mpmath
 import pytest
 from cases import PropertyCases
-from mutation import score
 from observer import Observer, Record
 
 from gpbounds import claims
@@ -75,7 +74,9 @@ def write_claims_page(folder: Path, records: dict[str, Record], checks: dict[str
     }
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"
-    page.write_text(claims_page(observed, "Claims about Gaussian processes, checked"), encoding="utf-8")
+    page.write_text(
+        claims_page(observed, "Claims about Gaussian processes, checked", measurements.lines()), encoding="utf-8"
+    )
     return page
 
 
@@ -85,12 +86,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(
         f"claims: {len(ledger)} in the ledger, {len(built)} built, {len(ledger) - len(built)} not yet"
     )
-    faults = score.stored()
-    if faults:
-        terminalreporter.write_line(f"mutation testing: {score.summary(faults)}")
-    thorough = cases.stored()
-    if thorough:
-        terminalreporter.write_line(f"thorough run at {thorough['commit']}: {cases.line(thorough)}")
+    earlier = measurements.lines()
+    for line in earlier:
+        terminalreporter.write_line(line)
     folder = config.getoption("--claims-html")
     if folder:
         page = write_claims_page(Path(folder), config.stash[_observer].records, config.stash[_marked])
@@ -109,10 +107,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         }
         counted = config.pluginmanager.get_plugin(PropertyCases.NAME)
         report[PropertyCases.NAME] = {"profile": config.getoption("--hypothesis-profile") or "quick"} | counted.record()
-        if thorough:
-            report["thorough run"] = thorough
-        if faults:
-            report["mutation testing"] = faults
+        for each in measurements.ALL:
+            if each.is_current():
+                report[each.name] = each.record()
+        report["earlier runs"] = earlier
         with replacing(target) as file:
             file.write(json.dumps(report, indent=1) + "\n")
         terminalreporter.write_line(f"claims report: {target}")

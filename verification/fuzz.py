@@ -13,6 +13,9 @@ counts name the commits.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from robustness import one_thread  # noqa: F401
+
 import argparse
 import json
 import os
@@ -23,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import appended
-from mutation import tree
+import history
 from robustness import watching
 from robustness.fuzzing import changed, tally
 from robustness.readers import Reader, readers
@@ -80,14 +83,14 @@ def main() -> int:
 
 def apart(reader: Reader, numbers: range, seed: int, results: Path) -> None:
     """Read a part in a new process, which adds a line to ``results``; a crash is a fault of the whole part."""
-    part = {"commit": tree.commit(), "reader": reader.name, "first": numbers.start}
+    part = {"commit": history.commit(), "reader": reader.name, "first": numbers.start}
     child = os.fork()
     if not child:
         status = 1
         try:
             import resource
 
-            size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            size = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
             watching.begin()
             counted = tally(reader, numbers, seed)

@@ -10,6 +10,9 @@ shows.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from robustness import one_thread  # noqa: F401
+
 import argparse
 import importlib
 import itertools
@@ -19,6 +22,7 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import history
 from robustness.jobs import JOBS
 from robustness.killing import Kill, Reference, kill, reference
 from tqdm import tqdm
@@ -47,6 +51,7 @@ def main() -> int:
     jobs = [job for job in JOBS if args.jobs in job.name]
     numbers = itertools.count() if args.number is None else iter([args.number])
     done: list[Kill] = []
+    commit = history.commit()
     with tempfile.TemporaryDirectory() as base:
         references: dict[str, Reference] = {}
         bar = tqdm(total=args.kills, unit="kill")
@@ -59,7 +64,7 @@ def main() -> int:
             bar.update(done[-1].died)
             for fault in done[-1].faults:
                 print(f"kill {number}, {job.name}, {done[-1].place} {done[-1].at:.3g}: {fault}", file=sys.stderr)
-    table = counted(done)
+    table = {"commit": commit} | counted(done)
     print(json.dumps(table, indent=1))
     if args.store:
         with replacing(STORED) as file:

@@ -5,7 +5,8 @@
     python verification/mutants.py --module gpbounds/rates/forms.py
     python verification/mutants.py --rerun-survivors    # after you added a check
 
-It needs the package coverage in addition to the test requirements.  The first run measures which test runs which line.
+It needs a system with fork, and the package coverage in addition to the test requirements.
+The first run measures which test runs which line.
 ``.mutation/`` stores the verdicts; a verdict is valid while the mutant's line and function do not change, and
 ``--again`` ignores it.  ``--score`` stores the counts in ``verification/mutants.json`` for the claims report.
 """
@@ -19,6 +20,7 @@ import queue
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import history
 from mutation import choosing, results, score, tree
 from mutation.operators import Mutant
 from mutation.reach import Sources
@@ -85,7 +87,7 @@ def run(mutants: list[Mutant], options: argparse.Namespace, settings: choosing.S
         print(f"omitted, because it fails without any mutant: {test}")
     contents = {file: (tree.ROOT / file).read_bytes() for file in map(str, tree.files()) if file.endswith(".py")}
     packages = {file: source for file, source in contents.items() if file.startswith(tree.PACKAGES)}
-    sources, commit = Sources(packages), tree.commit()
+    sources, commit = Sources(packages), history.commit()
     places: queue.SimpleQueue[Workplace] = queue.SimpleQueue()
     for number in range(options.workers):
         places.put(Workplace(options.work / f"worker{number}"))

@@ -155,6 +155,8 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         -------
         mean : array (N*,), or (N*, P) where y was (N, P)
         std : array of the same shape, or covariance (N*, N*), or (N*, N*, P)
+            Where rounding may change a latent std by more than 1 %, and it cannot be computed anew, an upper end with a
+            `gpbounds.errors.RoundingWarning` (N-small).
         """
         return self._latent(X, return_std, return_cov, noisy=noisy)
 

@@ -15,6 +15,7 @@ from fitting.posterior import Posterior
 from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.small_variances import difference_error, upper_ends
 from gpbounds.whitening import CHUNK, slices
 
 MEANS = 1e-3
@@ -92,8 +93,16 @@ class IterativePosterior(Posterior):
         with one_blas_thread():
             V, R, _ = known.solve(B, allowed)
         if full:
-            return mean, self.kernel(X) - V.T @ (B + R)
-        return mean, variances(V, R)
+            spread = self.kernel(X) - V.T @ (B + R)
+            return mean, upper_ends(spread, self._rounding(V, prior), 0.0 * spread, prior)
+        return mean, upper_ends(variances(V, R), self._rounding(V, prior), 0.0 * prior, prior)
+
+    def _rounding(self, V: Array, prior: Array) -> Array:
+        """The rounding of k(x, x) − 2vᵀk + vᵀ(K + σ²I)v, which is an upper end of the variance for any v."""
+        xp = namespace(V)
+        sizes = xp.abs(V).sum(axis=0)
+        terms = prior + self.kernel.largest_variance(self.X) * (sizes + sizes**2) + self.noise * (V * V).sum(axis=0)
+        return 2.0 * difference_error(int(self.X.shape[0]), terms)
 
 
 def iterative_posterior(kernel: Kernel, X: Array, Y: Array, *, noise: float, single: bool) -> IterativePosterior:

@@ -1,6 +1,6 @@
 """Audit of a trained sparse Gaussian process: is M enough, what that means, where it is worst, is it calibrated."""
 
-from gpbounds.audit.coverage import Calibration, Coverage, calibration
+from gpbounds.audit.coverage import Calibration, Coverage, calibration, rows_to_test
 from gpbounds.audit.levels import Enough, Level, enough
 from gpbounds.audit.limits import Hyperparameter, hyperparameters
 from gpbounds.audit.model import Subject, subject
@@ -29,5 +29,6 @@ __all__ = [
     "held_out_risk",
     "hyperparameters",
     "places",
+    "rows_to_test",
     "subject",
 ]

@@ -225,14 +225,20 @@ def of_calibration(calibration: Calibration | None) -> Finding | None:
     if calibration is None:
         return None
     level = next(each for each in calibration.coverage if each.level == 0.95)
-    wrong = [each for each in calibration.coverage if not each.plausible]
-    text = (
-        f"Intervals of 95 % cover {100 * level.share:.3g} % of {calibration.n} held-out targets; between "
-        f"{100 * level.low:.3g} and {100 * level.high:.3g} % are expected of right predictions."
-    )
-    if wrong:
-        text += " Outside their ranges: " + ", ".join(f"{100 * each.level:g} %" for each in wrong) + "."
-    return Finding("Calibration", "good" if not wrong else "warn" if len(wrong) < 3 else "bad", text)
+    k = calibration.tested.size
+    of = f"{k} of {calibration.n}" if k < calibration.n else str(k)
+    text = f"Intervals of 95 % cover {100 * level.share:.3g} % of {of} held-out targets; "
+    if calibration.test is None or level.low is None or level.high is None:
+        return Finding("Calibration", "warn", f"{text}{calibration.untested}.")
+    text += f"{100 * level.low:.3g} to {100 * level.high:.3g} % are expected of right predictions. "
+    wrong = [f"{100 * each.level:g} %" for each in calibration.coverage if not each.plausible]
+    wrong += ["the histogram of P(Y ≤ y)"] if calibration.strange_bins else []
+    p = calibration.test.p_value
+    if not wrong:
+        text += f"All shares are in their ranges (p = {p:.2g}, the model's joint law of these targets)."
+        return Finding("Calibration", "good", text, ("N-rank",))
+    text += f"Outside their ranges: {', '.join(wrong)} (p = {p:.2g}; right predictions end so in at most 5 %)."
+    return Finding("Calibration", "warn" if len(wrong) < 3 else "bad", text, ("N-rank",))
 
 
 def of_risk(risk: Risk | None) -> Finding | None:

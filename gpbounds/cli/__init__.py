@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["claims", "R-thm9"])
     2
     """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: no α ends a command where no α can be shown
     try:
         args = build_parser().parse_args(argv)
         with sigterm_raises(), one_blas_thread():  # what is large runs in lanes

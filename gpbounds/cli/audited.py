@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,9 @@ SAME = 1e-9
 DEFAULT_INDUCING = 100
 
 
+Joint = Callable[[Float], Float]
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """A model with its training rows and rows that were held out.
@@ -48,6 +51,9 @@ class Case:
         Numbers of the rows in the file, from 1: those for training, then those held out.
     predicted : (array, array)
         Means and variances of the latent f at the held-out rows, in the units of the file.
+    joint : function or None
+        Joint covariance (k, k) of the latent f at k inputs (k, D), in squared units of the file; None where the model
+        has marginal laws only.
     shift, scale : float
         The target is shift + scale·y, for the y of ``subject``.
     limited : mapping of str to str
@@ -62,6 +68,7 @@ class Case:
     held: Examples
     numbers: Any
     predicted: tuple[Float, Float]
+    joint: Joint | None
     shift: float
     scale: float
     limited: Mapping[str, Limit]
@@ -129,12 +136,14 @@ def _imported(args: argparse.Namespace, table: Examples, columns: list[str]) -> 
         "their coverage is better than that of new rows.",
     ]
     mean, variance = np.empty(0), np.empty(0)
+    joint: Joint | None = None
     if model.Z is not None:
-        law = about.best(model.Z).predict(held.X)
+        best = about.best(model.Z)
+        law, joint = best.predict(held.X), best.joint
         mean, variance = np.asarray(law.mean), np.asarray(law.variance)
     elif about.N <= args.rows:
         means, variance = about.exact.predict(held.X)
-        mean = means[:, 0]
+        mean, joint = means[:, 0], lambda points: about.exact.predict(points, full_cov=True)[1]
     else:
         notes.append(f"Calibration is missing: it needs the exact GP of {about.N} rows; raise --rows.")
         held, numbers = _part(table, numbers[1][:0]), (numbers[0], numbers[1][:0])
@@ -143,7 +152,8 @@ def _imported(args: argparse.Namespace, table: Examples, columns: list[str]) -> 
         mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
     described = f"{args.model.name}, {describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
     places = np.concatenate(numbers) + 1
-    return Case(table.name, described, about, train, held, places, (mean, variance), 0.0, 1.0, {}, tuple(notes))
+    predicted = mean, variance
+    return Case(table.name, described, about, train, held, places, predicted, joint, 0.0, 1.0, {}, tuple(notes))
 
 
 def _of_model(
@@ -196,7 +206,8 @@ def _of_model(
         if remark.kind in ("lower limit", "upper limit"):
             limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
     described = f"{label}, {describe_kernel(model.kernel_)}, noise variance {noise:.3g}"
-    return Case(name, described, about, train, held, numbers, predicted, shift, scale, limited, notes)
+    joint = partial(models.joint, model)
+    return Case(name, described, about, train, held, numbers, predicted, joint, shift, scale, limited, notes)
 
 
 def _variational(model: Any) -> bool:
@@ -306,7 +317,7 @@ def audit(audited: Case, args: argparse.Namespace, steps: Steps) -> Audit:
     parts["hyperparameters"] = audits.hyperparameters(about, audited.limited)
     notes = list(audited.notes)
     if held.N:
-        parts["calibration"] = steps.take("calibration", lambda: calibration(audited))
+        parts["calibration"] = steps.take("calibration", lambda: calibration(audited, args.seed))
         if args.certificate is not None:
             parts["risk"] = steps.take(
                 "certificate",
@@ -335,13 +346,24 @@ def _scaled_inputs(audited: Case) -> Float:
     return np.asarray(audited.held.X, dtype=np.float64).reshape(-1, audited.subject.D)
 
 
-def calibration(audited: Case) -> audits.Calibration:
+def calibration(audited: Case, seed: int) -> audits.Calibration:
     """`gpbounds.audit.calibration` of the held-out rows, in the units of the file."""
     mean, variance = audited.predicted
     noise = audited.scale**2 * audited.subject.noise
-    targets = audited.train.y
+    variance = variance + noise
+    targets, rows, covariance = audited.train.y, audits.rows_to_test(audited.held.N, seed), None
+    if audited.joint is not None:
+        latent = audited.joint(np.asarray(audited.held.X, dtype=np.float64)[rows])
+        covariance = 0.5 * (latent + latent.T) + noise * np.eye(rows.size)
+        variance[rows] = covariance.diagonal()  # the same, but for rounding
     return audits.calibration(
-        audited.held.y, mean, variance + noise, baseline=(float(targets.mean()), float(targets.var()))
+        audited.held.y,
+        mean,
+        variance,
+        covariance=covariance,
+        rows=rows,
+        baseline=(float(targets.mean()), float(targets.var())),
+        rng=seed,
     )
 
 

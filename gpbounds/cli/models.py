@@ -266,6 +266,12 @@ def law(estimator: Any, rows: Examples) -> Law:
     return Law(likelihood, (y - shift) / scale, (mean - shift) / scale, (std / scale) ** 2, shift, scale)
 
 
+def joint(estimator: Any, X: Any) -> Any:
+    """The joint covariance of the latent f at X, in squared units of the targets."""
+    latent = getattr(estimator, "latent", estimator.predict)
+    return latent(X, return_cov=True)[1]
+
+
 def without_inputs(own: Law, estimator: Any, train: Examples) -> Law:
     """One law for all rows: the Gaussian, the shares of labels, or the Poisson law of the targets for training."""
     zero = 0.0 * own.y

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,8 +29,9 @@ def plain(value: Any) -> Any:
 
 
 def print_json(record: Mapping[str, Any]) -> None:
-    """Print ``record`` to stdout."""
-    print(json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print ``record`` to stdout, in ASCII where stdout is not UTF-8: JSON escapes any character."""
+    others = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name != "utf-8"
+    print(json.dumps(plain(record), indent=2, ensure_ascii=others, allow_nan=False))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

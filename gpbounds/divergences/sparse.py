@@ -159,6 +159,13 @@ class SparsePosterior:
                 whole[rows] = part
         return Prediction(*columns)
 
+    def joint(self, X: ArrayLike | Array) -> Array:
+        """The latent covariance K − VᵀV + (CᵀV)ᵀCᵀV (n, n) at X (n, D), without a bound on its rounding."""
+        points = double(as_points(X, "X", self.inducing.Z.shape[1]), "X")
+        V = self.inducing.whiten(points)
+        half = self.factor.T @ V
+        return self.inducing.kernel(points) - V.T @ V + half.T @ half
+
     def _at(self, X: Array, V: Array, at_inducing: Array) -> tuple[Array, Array, Array, Array]:
         xp, M, errors = namespace(V), self.inducing.M, self.errors
         m, diagonal = mean_at(self.prior_mean, X), self.inducing.kernel.diag(X)

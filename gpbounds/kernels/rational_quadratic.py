@@ -53,7 +53,8 @@ class RationalQuadratic(Stationary):
     def _ratio(self, squared: Array) -> Array:
         """r²/(2 shape)."""
         farthest = min(FARTHEST, float(np.finfo(squared.dtype).max))
-        return namespace(squared).minimum(squared, farthest) / (2.0 * self.shape)
+        # of the array's type: beside the Python float of the largest float32, NumPy 1 returns float64
+        return namespace(squared).minimum(squared, squared.dtype.type(farthest)) / (2.0 * self.shape)
 
     def correlation(self, squared: Array) -> Array:
         xp = namespace(squared)

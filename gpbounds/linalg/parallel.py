@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
@@ -39,17 +40,24 @@ _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
 
 class _Blas:
-    """The thread pools of BLAS.  They belong to the process, so that concurrent callers must agree on their size."""
+    """The thread pools of BLAS, on whose size concurrent callers must agree.
+
+    A pool of OpenBLAS belongs to the process: the first caller limits it, the last one restores it.  `threadpoolctl`
+    would let only the thread that limited it first do so.  Those of MKL, and of OpenBLAS on OpenMP, have a size for
+    each thread, which the thread's own calls limit and restore.
+    """
 
     def __init__(self) -> None:
         import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-        self._controller = ThreadpoolController()
-        self._lock = threading.Lock()
-        self._callers = 0
-        self._outside = 1
-        self._limit: Any = None
+        pools = [pool for pool in ThreadpoolController().lib_controllers if pool.user_api == "blas"]
+        self._shared = [pool for pool in pools if not _is_per_thread(pool)]
+        self._each = [pool for pool in pools if _is_per_thread(pool)]
+        self._lock, self._own = threading.Lock(), _Own()
+        self._callers, self._outside, self._before = 0, 1, _sizes(self._shared)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
 
     def threads(self) -> int:
         """The number of threads that BLAS may use outside of `one_blas_thread`."""
@@ -57,22 +65,57 @@ class _Blas:
             return self._outside if self._callers else self._now()
 
     def _now(self) -> int:
-        return max((pool["num_threads"] for pool in self._controller.info() if pool["user_api"] == "blas"), default=1)
+        return max(_sizes(self._shared) + _sizes(self._each), default=1)
 
     def limit(self) -> None:
-        """The first caller limits the pools to one thread."""
+        """Limit the pools to one thread."""
         with self._lock:
             if self._callers == 0:
-                self._outside = self._now()
-                self._limit = self._controller.limit(limits=1, user_api="blas") if self._outside > 1 else None
+                self._outside, self._before = self._now(), _sizes(self._shared)
+                _resize(self._shared, [1] * len(self._shared))
             self._callers += 1
+            if self._own.callers == 0:
+                self._own.before = _sizes(self._each)
+                _resize(self._each, [1] * len(self._each))
+            self._own.callers += 1
 
     def release(self) -> None:
         """The last caller restores them."""
         with self._lock:
+            self._own.callers -= 1
+            if self._own.callers == 0:
+                _resize(self._each, self._own.before)
             self._callers -= 1
-            if self._callers == 0 and self._limit is not None:
-                self._limit.restore_original_limits()
+            if self._callers == 0:
+                _resize(self._shared, self._before)
+
+    def _forked(self) -> None:
+        """In a forked process there is one thread, this one: what others held there is free."""
+        self._lock = threading.Lock()
+        if self._callers and not self._own.callers:
+            _resize(self._shared, self._before)
+        self._callers = self._own.callers
+
+
+class _Own(threading.local):
+    """A thread's own calls of `_Blas.limit`, and the sizes of its pools before the first."""
+
+    callers = 0
+    before: Sequence[int] = ()
+
+
+def _is_per_thread(pool: Any) -> bool:
+    return pool.internal_api == "mkl" or getattr(pool, "threading_layer", None) == "openmp"
+
+
+def _sizes(pools: Sequence[Any]) -> list[int]:
+    return [pool.get_num_threads() or 1 for pool in pools]
+
+
+def _resize(pools: Sequence[Any], sizes: Sequence[int]) -> None:
+    for pool, size in zip(pools, sizes, strict=True):
+        if pool.get_num_threads() != size:
+            getattr(pool, "_real_set_num_threads", pool.set_num_threads)(size)
 
 
 @lru_cache
@@ -173,12 +216,12 @@ def share(
                 run(task, 0)
             return
         queue = _Queue(count, run, after, alone)
-        for worker in range(1, number):
-            threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
         try:
+            for worker in range(1, number):
+                threading.Thread(target=copy_context().run, args=(queue.work_with_one_blas_thread, worker)).start()
             copy_context().run(queue.work, 0)
         finally:
-            queue.finish()
+            queue.finish(0)
     _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
         raise queue.fault
@@ -280,7 +323,8 @@ class _Queue:
         alone: Container[int],
     ) -> None:
         self.run, self.left, self.alone, self.taken = run, count, alone, False
-        self.running, self.worked, self.processor = 0, 0.0, 0.0
+        self.running: set[int] = set()  # workers
+        self.worked, self.processor = 0.0, 0.0
         self.fault: BaseException | None = None
         self.changed = threading.Condition()
         self.waits = [len(needed) for needed in after] if after else [0] * count
@@ -294,31 +338,48 @@ class _Queue:
             if waits == 0:
                 self._is_ready(task)
 
+    def work_with_one_blas_thread(self, worker: int) -> None:
+        """`work` in a thread of its own, whose BLAS may have a pool of its own."""
+        with one_blas_thread():
+            self.work(worker)
+
     def work(self, worker: int) -> None:
         """Do tasks until none is left."""
         _inside.set(True)
-        while (task := self._next()) is not None:
+        while (task := self._next(worker)) is not None:
             fault, begun, processor = None, time.perf_counter(), time.thread_time()
             try:
                 self.run(task, worker)
             except BaseException as raised:
                 fault = raised
-            self._done(task, time.perf_counter() - begun, time.thread_time() - processor, fault)
+            self._done(task, worker, time.perf_counter() - begun, time.thread_time() - processor, fault)
 
-    def finish(self) -> None:
-        """Let no further task begin, and wait for those that run.  A worker that has not begun will find none."""
-        with self.changed:
-            self.left = 0
-            self.changed.notify_all()
-            while self.running:
-                self.changed.wait()
+    def finish(self, own: int) -> None:
+        """Let no further task begin, and wait for those of other workers than ``own``, which calls this.
 
-    def _next(self) -> int | None:
+        A worker that has not begun will find none.  Ctrl-C may come at any place of ``own``, so that what it counted
+        says nothing; one that comes here waits for the tasks, too.
+        """
+        interrupt: KeyboardInterrupt | None = None
+        while True:
+            try:
+                with self.changed:
+                    self.left = 0
+                    self.changed.notify_all()
+                    while self.running - {own}:
+                        self.changed.wait()
+                break
+            except KeyboardInterrupt as raised:
+                interrupt = raised
+        if interrupt is not None:
+            raise interrupt
+
+    def _next(self, worker: int) -> int | None:
         with self.changed:
             while self.left > 0:
                 task = self._lowest()
                 if task is not None:
-                    self.running += 1
+                    self.running.add(worker)
                     return task
                 self.changed.wait()
             return None
@@ -334,9 +395,9 @@ class _Queue:
     def _is_ready(self, task: int) -> None:
         heapq.heappush(self.ready_alone if task in self.alone else self.ready, task)
 
-    def _done(self, task: int, worked: float, processor: float, fault: BaseException | None) -> None:
+    def _done(self, task: int, worker: int, worked: float, processor: float, fault: BaseException | None) -> None:
         with self.changed:
-            self.running -= 1
+            self.running.discard(worker)
             self.worked += worked
             self.processor += processor
             if fault is not None:

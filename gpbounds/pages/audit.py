@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpbounds.audit import Audit, Enough, Level
+from gpbounds.audit import Audit, Calibration, Enough, Level
 from gpbounds.audit.record import sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
@@ -246,6 +246,28 @@ def _hyperparameters(audit: Audit) -> str:
     )
 
 
+def _verdict(plausible: bool | None) -> Markup:
+    if plausible is None:
+        return Markup("not tested")
+    return Markup('<span class="good">as expected</span>' if plausible else '<span class="bad">outside</span>')
+
+
+def _tested(calibration: Calibration) -> str:
+    """What the ranges of shares and bins are."""
+    start = f"{calibration.n} rows that training did not use."
+    if calibration.test is None:
+        return f"{start} Shares have no ranges here: {calibration.untested}."
+    k = calibration.tested.size
+    chosen = (
+        f" Shares and bins are those of {k} of them, drawn before the targets were read." if k < calibration.n else ""
+    )
+    return (
+        f"{start}{chosen} Their targets are dependent, so {calibration.test.sets} sets of targets were drawn from the "
+        "model's joint law: all shares and all bins together are in their ranges with probability at least 95 % if "
+        f"the predictions are right (N-rank). p = {calibration.test.p_value:.2g}."
+    )
+
+
 def _calibration(audit: Audit) -> str:
     calibration = audit.calibration
     if calibration is None:
@@ -259,8 +281,8 @@ def _calibration(audit: Audit) -> str:
         (
             f"{100 * each.level:g} %",
             f"{100 * each.share:.2f} %",
-            f"{100 * each.low:.2f} to {100 * each.high:.2f} %",
-            Markup('<span class="good">as expected</span>' if each.plausible else '<span class="bad">outside</span>'),
+            "" if each.low is None or each.high is None else f"{100 * each.low:.2f} to {100 * each.high:.2f} %",
+            _verdict(each.plausible),
         )
         for each in calibration.coverage
     ]
@@ -270,7 +292,7 @@ def _calibration(audit: Audit) -> str:
     return _section(
         "calibration",
         "Calibration on held-out rows",
-        _p(f"{calibration.n} rows that training did not use. Ranges hold with probability 95 % for right predictions."),
+        _p(_tested(calibration)),
         '<div class="pictures">',
         _figure(coverage_chart(calibration), "Share of targets within the central interval of each level."),
         _figure(

@@ -130,26 +130,25 @@ def place_chart(places: Places, about: Subject, numbers: Any) -> Markup:
 def coverage_chart(calibration: Calibration) -> Markup:
     """Share of covered targets against the level."""
     levels = [100.0 * each.level for each in calibration.coverage]
-    low, high = (
-        [100.0 * each.low for each in calibration.coverage],
-        [100.0 * each.high for each in calibration.coverage],
-    )
     marks: list[Mark] = [
-        Band("expected", levels, low, high, GREEN),
         Line("right predictions", levels, levels, GREEN, True, dots=False),
         Line("the model", levels, [100.0 * each.share for each in calibration.coverage], BLUE),
     ]
+    low = [100.0 * each.low for each in calibration.coverage if each.low is not None]
+    high = [100.0 * each.high for each in calibration.coverage if each.high is not None]
+    if low and high:
+        marks.insert(0, Band("expected", levels, low, high, GREEN))
     return Chart(marks, "level, %", "covered, %", about="Coverage of intervals", **SIZE).svg()
 
 
 def histogram(calibration: Calibration) -> Markup:
-    """The histogram of P(Y ≤ y)."""
-    edges = np.linspace(0.0, 1.0, calibration.bins.size + 1).tolist()
-    low, high = calibration.expected
-    marks: list[Mark] = [
-        Bars("the model", edges, calibration.bins.tolist(), SKY),
-        Band("expected", [0.0, 1.0], [low, low], [high, high], GREEN),
-    ]
+    """The histogram of P(Y ≤ y), and the range of each bin."""
+    edges = np.linspace(0.0, 1.0, calibration.bins.size + 1)
+    marks: list[Mark] = [Bars("the model", edges.tolist(), calibration.bins.tolist(), SKY)]
+    if calibration.bin_ranges is not None:
+        steps = np.repeat(edges, 2)[1:-1].tolist()
+        low, high = np.repeat(calibration.bin_ranges, 2, axis=0).T.tolist()
+        marks.append(Band("expected", steps, low, high, GREEN))
     return Chart(marks, "P(Y ≤ y)", "rows", zero=True, about="Histogram of P(Y ≤ y)", **SIZE).svg()
 
 

@@ -36,7 +36,7 @@ BASES = {
 """The statuses of the true statement, and what they mean."""
 
 
-def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims") -> str:
+def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims", earlier: Sequence[str] = ()) -> str:
     """All claims of the ledger with what a run of the checks has observed.
 
     Parameters
@@ -45,6 +45,8 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
         The keys of a record are those of the claims report, and "ratios": bound/truth of the cases, in any order.
         Claims without a record are shown without figures.
     title : str
+    earlier : sequence of str
+        What other runs have measured, and when: a line for each.
 
     Returns
     -------
@@ -66,9 +68,17 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
         f"<header><h1>{escaped(title)}</h1>\n<p>{len(claims)} claims: {escaped(summary)}. "
         f"{run} The verdict is about the form that the paper prints; the statement is the true one. "
         f"The statements: {escaped(proofs)}.</p>\n"
-        f"{_controls()}</header>\n<main>\n" + "\n".join(_article(claim, observed) for claim in claims) + "\n</main>"
+        f"{_earlier(earlier)}{_controls()}</header>\n<main>\n"
+        + "\n".join(_article(claim, observed) for claim in claims)
+        + "\n</main>"
     )
     return document(title, body, style=STYLE, script=SCRIPT)
+
+
+def _earlier(lines: Sequence[str]) -> Markup:
+    """The lines as a list; nothing where there is none."""
+    items = "".join(f"<li>{escaped(line)}</li>" for line in lines)
+    return Markup(f'<ul class="soft">{items}</ul>\n' if items else "")
 
 
 def state(claim: Claim, observed: Mapping[str, Any]) -> str:

@@ -129,13 +129,18 @@ def plot_intervals(ax: Any, predictions: Intervals, level: float, target: str = 
 
 
 def plot_ranks(ax: Any, ranks: ArrayLike, counts: bool = False) -> None:
-    """Plot the share of targets below each quantile of their predictive laws, with the band of a true model."""
+    """Plot the share of targets below each quantile of their predictive laws.
+
+    The band holds 95 % of the shares at each p alone if targets are independent given the predictions; with the
+    dependent targets of a Gaussian process a true model leaves it more often (`gpbounds.audit.calibration` tests by
+    the joint law).
+    """
     u = np.sort(np.asarray(ranks, dtype=np.float64))
     p = np.linspace(0.0, 1.0, 201)
     ax.plot([0.0, 1.0], [0.0, 1.0], color="0.45", linewidth=0.9)
     reach = NORMAL * np.sqrt(p * (1.0 - p) / u.size)
     low, high = np.clip(p - reach, 0.0, 1.0), np.clip(p + reach, 0.0, 1.0)
-    ax.fill_between(p, low, high, color="0.87", linewidth=0, label="95 % of true models")
+    ax.fill_between(p, low, high, color="0.87", linewidth=0, label="95 %, if targets are independent")
     shares = np.searchsorted(u, p, side="right") / u.size
     label = "this model (randomised)" if counts else "this model"
     ax.plot(p, shares, color=BLUE, linewidth=1.8, label=label)
@@ -171,7 +176,8 @@ def plot_probabilities(ax: Any, predictions: Probabilities, target: str = "label
 def plot_reliability(ax: Any, predictions: Probabilities) -> None:
     """Plot the share of the second label against its mean predicted probability, in ten bins.
 
-    The bars hold the 0.025 to the 0.975 quantile of the share, if every row of a bin had the mean probability.
+    The bars hold the 0.025 to the 0.975 quantile of the share, if every row of a bin had the mean probability and
+    labels were independent given the predictions.
     """
     from scipy.stats import binom
 
@@ -184,7 +190,7 @@ def plot_reliability(ax: Any, predictions: Probabilities) -> None:
     mean = np.bincount(place, probability, BINS)[used] / n
     share = np.bincount(place, truth, BINS)[used] / n
     low, high = (binom.ppf(p, n, mean) / n for p in (0.025, 0.975))
-    ax.vlines(mean, low, high, color="0.8", linewidth=7.0, label="95 % of true models")
+    ax.vlines(mean, low, high, color="0.8", linewidth=7.0, label="95 %, if labels are independent")
     ax.plot(mean, share, color=BLUE, linewidth=0.0, marker="o", markersize=6.0, label="this model")
     for x, size in zip((np.flatnonzero(used) + 0.5) / BINS, n, strict=True):
         ax.text(x, 1.05, f"{size:,}", fontsize=TEXT - 1, ha="center", va="bottom", color="0.35")

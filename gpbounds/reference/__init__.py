@@ -2,6 +2,6 @@
 
 One module per subject: ``scalars``, ``spectra``, ``matern_spectra``, ``kdpp``, ``renyi``, ``evidence``, ``family``,
 ``computation``, ``divergences``, ``posterior``, ``losses``, ``sandwich``, ``lowrank``, ``likelihoods``, ``montecarlo``,
-``rates``.
+``ranks``, ``rates``.
 No module here imports fast code of :mod:`gpbounds`, so the two computations are independent.
 """

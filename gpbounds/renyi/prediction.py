@@ -9,6 +9,7 @@ from gpbounds.arrays import Float, as_host_points
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.small_variances import Given
 from gpbounds.validation import noise_variance
 
 
@@ -84,7 +85,8 @@ def predict(
     added.
 
     Claim R-pred-A (Yue & Kontar, Rényi divergence objective, Eq. 7, whose A is misprinted: its variance can be −3.5),
-    α < 1 + σ²/λ_max(K − Q).  The variance is computed as a sum of non-negative terms.  α = 1 is the law of
+    α < 1 + σ²/λ_max(K − Q).  The variance is a sum of non-negative terms; where k(x, x) − q(x, x)
+    is lost in its rounding, its upper end is returned with a `RoundingWarning` (N-small).  α = 1 is the law of
     Titsias and of DTC; α = 0 is the exact GP only where Z contains the inputs.
 
     Parameters
@@ -115,7 +117,9 @@ def predict(
     V = record.chol.solve_lower(kernel(record.Z, new))
     half = precision.solve_lower(V)
     added = noise if noisy else 0.0
+    given = Given(kernel, record.Z, record.chol.jitter, record.chol)
     if full_cov:
-        return V.T @ mean, kernel(new) - V.T @ V + half.T @ half + added * np.eye(new.shape[0])
-    conditional = np.maximum(kernel.diag(new) - (V**2).sum(axis=0), 0.0)
-    return V.T @ mean, added + conditional + (half**2).sum(axis=0)
+        within = half.T @ half + added * np.eye(new.shape[0])
+        return V.T @ mean, given.residual_covariance(new, V, within) + within
+    within = added + (half**2).sum(axis=0)
+    return V.T @ mean, given.residual(new, V, within) + within

@@ -30,7 +30,7 @@ def mapped(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
 
     >>> import tempfile
     >>> from gpbounds.sources import source
-    >>> with tempfile.TemporaryDirectory() as folder:
+    >>> with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps a mapped file
     ...     X, Y = mapped(source(np.eye(3), np.arange(3.0)), folder)
     ...     X.sum(axis=0).tolist(), Y[:, 0].tolist()
     ([1.0, 1.0, 1.0], [0.0, 1.0, 2.0])

@@ -58,7 +58,7 @@ def shuffle_to(
         raise ValueError(f"folder: expected one without X.npy and y.npy, got {os.fspath(existing[0])!r}")
     rows, generator = source(X, y), np.random.default_rng(rng)
     place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="shuffle-", dir=place) as scratch:
+    with tempfile.TemporaryDirectory(prefix="shuffle-", dir=place, ignore_cleanup_errors=True) as scratch:
         scattered = _scattered(rows, Path(scratch), generator)
         shapes = (rows.N, rows.D), (rows.N,) if rows.single else (rows.N, rows.P)
         parts = [Path(scratch) / path.name for path in paths]

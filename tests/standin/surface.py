@@ -63,16 +63,18 @@ def names(owner: ModuleType | type) -> dict[str, str]:
 def scipy_linalg() -> dict[str, str]:
     """cupyx.scipy.linalg, which cannot be imported without cuBLAS, from its source."""
     folder = Path(importlib.import_module("cupyx.scipy").__path__[0], "linalg")
-    imports = [n for n in ast.parse((folder / "__init__.py").read_text()).body if isinstance(n, ast.ImportFrom)]
+    imports = [
+        n for n in ast.parse((folder / "__init__.py").read_text(encoding="utf-8")).body if isinstance(n, ast.ImportFrom)
+    ]
     offered = {alias.name for n in imports for alias in n.names if not alias.name.startswith("_")}
-    bodies = [n for path in folder.glob("*.py") for n in ast.parse(path.read_text()).body]
+    bodies = [n for path in folder.glob("*.py") for n in ast.parse(path.read_text(encoding="utf-8")).body]
     functions = {n.name: n for n in bodies if isinstance(n, ast.FunctionDef) and n.name in offered}
     return {name: from_source(f"{name}({ast.unparse(functions[name].args)})") for name in sorted(functions)}
 
 
 def cublas() -> dict[str, str]:
     """cupy.cublas, which cannot be imported without cuBLAS, from its source."""
-    body = ast.parse(Path(cupy.__path__[0], "cublas.py").read_text()).body
+    body = ast.parse(Path(cupy.__path__[0], "cublas.py").read_text(encoding="utf-8")).body
     functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
     return {name: from_source(f"{name}({ast.unparse(functions[name].args)})") for name in sorted(functions)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,16 +44,8 @@ def record(counts: dict[str, Count], commits: dict[str, int], seed: int, density
     }
 
 
-def stored(path: Path = SCORE) -> dict[str, Any] | None:
-    """The record that was stored last; None where there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
 def summary(record: dict[str, Any]) -> str:
     """The record in one line."""
     counted = record["mutants"] - record["equivalent"]
     low = min((entry["score"], file) for file, entry in record["modules"].items())
-    return (
-        f"{100.0 * record['score']:.1f} % of {counted} faults noticed (at {', '.join(record['commits'])}); "
-        f"least: {100.0 * low[0]:.0f} % in {low[1]}"
-    )
+    return f"{100.0 * record['score']:.1f} % of {counted} faults noticed; least: {100.0 * low[0]:.0f} % in {low[1]}"

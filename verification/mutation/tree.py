@@ -23,15 +23,6 @@ def files() -> list[Path]:
     return sorted(path for line in set(listed.stdout.splitlines()) if (ROOT / (path := Path(line))).is_file())
 
 
-def commit() -> str:
-    """The commit checked out, with a plus where the packages or their tests differ from it."""
-    said = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", *PACKAGES, "tests", "verification"], cwd=ROOT, capture_output=True, text=True
-    )
-    return said.stdout.strip() + ("+" if changed.stdout.strip() else "")
-
-
 def copy(target: Path) -> Path:
     """The working tree in ``target``, times kept, so that what was compiled there before stays valid."""
     for path in files():

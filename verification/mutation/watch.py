@@ -12,7 +12,6 @@ import faulthandler
 import functools
 import json
 import os
-import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +30,8 @@ FILE = "file"
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    import resource  # not above: a test of its parts imports this file where there is no fork
+
     plan = json.loads(Path(os.environ["MUTATION_PLAN"]).read_text(encoding="utf-8"))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     watch = Measure(Path(plan["measure"])) if "measure" in plan else Trial(Path(plan["log"]), plan["limits"])

@@ -272,7 +272,7 @@ def _elevators() -> None:
     import gzip
 
     X, y = data(120, 4)
-    with gzip.open("elevators.csv.gz", "wt") as file:
+    with gzip.open("elevators.csv.gz", "wt", encoding="utf-8") as file:
         np.savetxt(file, np.column_stack([X, y]), delimiter=",")
 
 
