@@ -183,7 +183,7 @@ def test_units_from_one_end_of_the_grid_to_the_other(observe: Observer, seed: in
 @given(seed=st.integers(0, 2**32 - 1), form=FORMS, shift=st.sampled_from([1e3, 1.6e9, 1e13]))
 @pytest.mark.claim("N-rounded-kl", "N-rounded-exact")
 def test_inputs_far_from_0(observe: Observer, seed: int, form: str, shift: float) -> None:
-    """The prior is a kernel of the doubles x/lengthscale, whose differences are taken first."""
+    """Differences of coordinates are taken before anything is rounded."""
     with mp.workdps(100):
         stated_is_above_the_truth(observe, instance(seed, form, shift=shift))
 

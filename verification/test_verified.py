@@ -230,7 +230,7 @@ def expected(loss: Any, y: Any, m: Any, v: Any) -> Any:
 
 
 def entry(record: Any, x: np.ndarray, z: np.ndarray) -> Any:
-    """k(x, z) as a prior is defined: an exact function of the doubles x_d/lengthscale_d."""
+    """k(x, z), an exact function of x and the hyperparameters."""
     kind = record["type"]
     if kind in ("Sum", "Product"):
         first, second = entry(record["k1"], x, z), entry(record["k2"], x, z)
@@ -238,9 +238,6 @@ def entry(record: Any, x: np.ndarray, z: np.ndarray) -> Any:
     if kind == "OnColumns":
         columns = list(record["columns"])
         return entry(record["kernel"], x[columns], z[columns])
-    if "lengthscale" in record:
-        scale = np.asarray(record["lengthscale"])
-        x, z, record = x / scale, z / scale, {**record, "lengthscale": 1.0}
     return reference_kernels.covariance(record, x.tolist(), z.tolist())
 
 

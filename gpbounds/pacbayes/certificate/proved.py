@@ -30,11 +30,10 @@ BITS = 256
 def prove(certificate: Statement, rows: Raw) -> Proved:
     """R_S and KL of the Q that the record defines, enclosed, and the bound from their upper ends.
 
-    Claims N-proved-kl, N-proved-risk.  Stationary kernels are exact functions of the doubles x_d/lengthscale_d, others
-    of x, as the prior's definition says; x, y − m(x), Z, noise, jitter and the numbers of Q are the doubles of the
-    scaled rows and of the record.  Everything else is exact arithmetic, enclosed: kernel entries (N-pairs, N-pairlog),
-    factorisations and solves (N-verified), matrix products (N-slices), Gaussian means of the loss and the final formula
-    (Arb balls).
+    Claims N-proved-kl, N-proved-risk.  Kernels are exact functions of x; x, y − m(x), Z, noise, jitter and the numbers
+    of Q are the doubles of the scaled rows and of the record.  Everything else is exact arithmetic, enclosed: kernel
+    entries (N-pairs, N-pairlog), factorisations and solves (N-verified), matrix products (N-slices), Gaussian means of
+    the loss and the final formula (Arb balls).
 
     Raises
     ------
