@@ -18,7 +18,7 @@ from gpbounds.arrays import EPS, Array, Float, host, namespace, place
 from gpbounds.errors import NotPositiveDefinite, RoundingWarning
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.finite import features
-from gpbounds.kernels.pairs import U2, has_pairs, pair_covariances, pair_error
+from gpbounds.kernels.pairs import U2, has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.law import triangular
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.pair_cholesky import PairFactor, pair_cholesky, with_diagonal
@@ -183,7 +183,7 @@ class Given:
             factor: PairFactor = pair_cholesky(block, n, "K + σ²I")
         except NotPositiveDefinite:
             return None
-        share = (factor.error + 2.0 * n * pair_error(self.kernel, rows.shape[1])) / self.shift
+        share = (factor.error + 2.0 * n * pair_error(self.kernel, rows)) / self.shift
         if factor.L[0].shape[1] < n or share > 0.1 * WITHIN:
             return None
         return (factor.L[0][factor.pivots], factor.L[1][factor.pivots]), rows[factor.pivots], share
@@ -198,11 +198,11 @@ class Given:
         left = remainder(L, w, cross).largest / math.sqrt((1.0 - share) * self.shift)
         turned = np.ascontiguousarray(w[0].T), np.ascontiguousarray(w[1].T)
         high, low = row_sums(times(turned, turned))
-        prior = _pair_diagonal(self.kernel, X)
+        prior = pair_variances(self.kernel, X)
         rest = add(prior, (-high, -low))
         variance = rest[0] + rest[1]
         error = 2.0 * np.sqrt(prior[0]) * left + left * left + 100.0 * math.log2(len(rows) + 1.0) * U2 * prior[0]
-        error += 2.0 * pair_error(self.kernel, X.shape[1])
+        error += 2.0 * pair_error(self.kernel, np.concatenate([rows, X]))
         if not bool((error < 0.5 * WITHIN * variance).all()):
             return None
         if not full:
@@ -224,11 +224,6 @@ def upper_ends(computed: Array, error: Array, within: Array, diagonal: Array) ->
     if full:
         return computed + xp.diag(xp.where(lost, xp.maximum(-variance, 0.0) + error, 0.0))
     return xp.where(lost, xp.maximum(variance, 0.0) + error, variance)
-
-
-def _pair_diagonal(kernel: Kernel, X: Float) -> Pair:
-    entries = [pair_covariances(kernel, x[None, :], x[None, :]) for x in X]
-    return np.array([high[0, 0] for high, _ in entries]), np.array([low[0, 0] for _, low in entries])
 
 
 def warn(points: int, error: float, scale: float) -> None:

@@ -37,6 +37,8 @@ T = TypeVar("T")
 class Inducing:
     """The kernel, Z (M, D), and L with L Lᵀ = Kuu + jitter·I: whitens chunks of data.
 
+    ``defect`` ≥ ‖LLᵀ − Kuu − jitter·I‖ where it has been measured.
+
     >>> from gpbounds.kernels import SquaredExponential
     >>> whitener = inducing(SquaredExponential(), [[0.0], [1.0]])
     >>> V = whitener.whiten(np.array([[0.0], [1.0]]))
@@ -47,6 +49,7 @@ class Inducing:
     kernel: Kernel
     Z: Array
     chol: Cholesky
+    defect: float = np.inf
 
     @property
     def M(self) -> int:

@@ -522,7 +522,7 @@ def test_a_scaling_must_fit_the_columns():
         ({"delta": [0.1, 0.2]}, ValueError, "delta: expected one number"),
         ({"loss": lambda y, v: 0.0}, ValueError, "loss: expected a Loss"),
         ({"posterior": Sparse([[0.0], [0.0]], 0.1, jitter=0.0)}, NotPositiveDefinite, "duplicated"),
-        ({"posterior": Exact(1e-16)}, ValueError, "finite and known beyond rounding"),
+        ({"posterior": Exact(1e-40)}, ValueError, "finite and known beyond rounding"),
         ({"posterior": Sparse(np.zeros((2, 3)), 0.1)}, ValueError, "Z: expected 1 column"),
         ({"posterior": Free(Z, AMPLITUDES, np.zeros((6, 6)))}, NotPositiveDefinite, "covariance"),
         ({"posterior": 0.3}, ValueError, "posterior: expected Exact, Sparse, Free or Whitened, got float"),

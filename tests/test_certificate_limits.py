@@ -18,7 +18,7 @@ from gpbounds import Matern, SquaredExponential, divergences
 from gpbounds.divergences import Prediction
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, kl_inverse
-from gpbounds.pacbayes.certificate import checking, evaluation, formula, raw
+from gpbounds.pacbayes.certificate import checking, evaluation, formula, raw, settled
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import fingerprint
 from gpbounds.pacbayes.certificate.report import Line, conclude
@@ -66,19 +66,21 @@ def forged(certificate, **numbers):
 
 @every_posterior
 @pytest.mark.parametrize("name", ["risk", "kl"])
-def test_a_number_within_the_rounding_of_the_recomputed_one_is_too_small(posterior, name):
-    """From the recomputed value up to the last double below its upper end; the end itself is confirmed."""
+def test_a_number_below_its_truth_is_too_small_and_one_above_it_is_confirmed(posterior, name):
+    """Between the ends of what doubles know, 30 digits decide: a lowered number fails as it does with rigorous=True."""
     honest = issue(posterior)
-    computed = enclose(posterior, honest.kernel, X, Y, honest.loss)
+    computed = enclose(honest.posterior, honest.kernel, X, Y, honest.loss)
     value, error = getattr(computed, name), getattr(computed, f"{name}_error")
-    top = value + error
-    assert value < math.nextafter(top, 0.0)
-    assert getattr(honest, name) >= top
-    for stated in (value, value + 0.5 * error, math.nextafter(top, 0.0)):
+    proof = honest.check(X, Y, rigorous=True).proved
+    lower, upper = getattr(proof, f"{name}_below"), getattr(proof, name)
+    assert value - error <= lower <= upper <= value + error <= getattr(honest, name)
+    for stated in (value - 2.0 * error, lower - 0.5 * error, math.nextafter(lower, 0.0)):
         report = forged(honest, **{name: stated}).check(X, Y)
         assert name in report.failed
         assert "the stated number is too small" in report.line(name).text
-    assert forged(honest, **{name: top}).check(X, Y).confirmed
+    assert "30 digits" in report.line(name).text
+    for stated in (upper * (1.0 + 1e-12) + 0.01 * error, math.nextafter(value + error, 0.0), value + error):
+        assert forged(honest, **{name: stated}).check(X, Y).confirmed
 
 
 @every_posterior
@@ -124,6 +126,8 @@ def test_what_is_not_known_confirms_nothing(monkeypatch, name, value, error):
         enclose(honest.posterior, honest.kernel, X, Y, honest.loss), **{name: value, f"{name}_error": error}
     )
     monkeypatch.setattr(raw, "enclose", lambda *_: unknown)
+    assert honest.check(X, Y).confirmed  # 30 digits know it
+    monkeypatch.setattr(settled, "MOST_INDUCING", 0)
     report = honest.check(X, Y)
     assert name in report.failed
     assert not report.confirmed

@@ -76,7 +76,7 @@ def test_a_certificate_is_issued_kept_and_confirmed(kernel: Kernel, posterior) -
 
 
 def of_units(which: str, rng: np.random.Generator) -> Kernel:
-    """A kernel of this structure whose lengthscales are 1 where the prior is a function of x/lengthscale as doubles."""
+    """A kernel of this structure of unit lengthscales, at which the reference is written."""
     shape, (v, w, _) = float(10.0 ** rng.uniform(-1.5, 2.0)), rng.uniform(0.2, 3.0, 3)
     waves = Periodic(10.0 ** rng.uniform(-1.0, 1.0, 2), v, 10.0 ** rng.uniform(-1.0, 1.0, 2))
     line, powers = Linear(rng.uniform(0.1, 3.0, 2)), Polynomial(int(rng.integers(1, 6)), rng.uniform(0.1, 1.0, 2), w)

@@ -21,7 +21,8 @@ from gpbounds.linalg import parallel
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
 from tests.blas import blas_threads
 
-pytestmark = [pytest.mark.lanes, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
+pytestmark = pytest.mark.lanes
+UNFINISHED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
@@ -112,6 +113,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
+@UNFINISHED
 @pytest.mark.usefixtures("many_lanes")
 def test_fits_in_several_threads_have_the_bits_of_fits_one_by_one() -> None:
     with blas_threads(2):
@@ -125,6 +127,7 @@ def test_fits_in_several_threads_have_the_bits_of_fits_one_by_one() -> None:
         np.testing.assert_array_equal(one, again)
 
 
+@UNFINISHED
 @pytest.mark.parametrize("backend", ["loky", pytest.param("multiprocessing", marks=FORKS)])
 def test_a_search_over_a_grid_in_processes_has_the_scores_of_one_process(backend: str) -> None:
     from joblib import parallel_backend
@@ -143,6 +146,7 @@ def _lanes_after_fork(found: Any) -> None:
     found.put((lanes(), pools(), float(fitted(MODELS["sparse"], 40)[0])))
 
 
+@UNFINISHED
 @FORKS
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_process_forked_while_another_thread_fits_can_fit() -> None:
@@ -175,6 +179,7 @@ def test_a_process_forked_while_another_thread_fits_can_fit() -> None:
         assert value == expected
 
 
+@UNFINISHED
 @pytest.mark.dask
 def test_a_fit_inside_a_dask_worker_has_the_bits_of_one_here() -> None:
     distributed = pytest.importorskip("distributed")

@@ -233,7 +233,9 @@ def test_the_bound_of_a_trained_model_holds_as_often_as_it_says() -> None:
 @pytest.mark.parametrize(
     ("fails", "message"),
     [
-        (lambda X, y: PACGP(mean="linear").fit(X, y), "mean: expected 'zero', a LinearMean that was fixed in advance"),
+        (lambda X, y: PACGP(mean="linear").fit(X, y), "mean: expected 'zero', or a DeclaredMean or MeanGrid"),
+        (lambda X, y: PACGP(mean=LinearMean(1.0)).fit(X, y), "mean: expected the origin of the coefficients as well"),
+        (lambda X, y: SparsePACGP(mean=LinearMean(1.0)).fit(X, y), "DeclaredMean.'fixed in advance', intercept"),
         (lambda X, y: SparsePACGP(mean="constant").fit(X, y), "needs a grid that was fixed in advance"),
         (lambda X, y: PACGP(mean=None).fit(X, y), "mean: expected 'zero'"),
         (lambda X, y: PACGP(mean=SLOPED, loss="relative").fit(X, y), "which depends on y itself"),

@@ -345,3 +345,14 @@ def test_a_trace_that_is_exactly_the_requested_one_is_reached() -> None:
     chosen = kdpp.select(SMOOTH, X, 10)
     assert replace(chosen, requested=chosen.trace).reached
     assert not replace(chosen, requested=chosen.trace * (1.0 - 1e-12)).reached
+
+
+@pytest.mark.parametrize("N", [6, 10, 15])
+def test_fewer_rows_than_vectors_of_a_quadratic_form(N: int) -> None:
+    """A factor of a given rank with fewer rows than the form has vectors: the bound holds for the points chosen."""
+    points, targets = np.random.default_rng(N).standard_normal((2, N, 1))
+    kernel = SquaredExponential(1.0, 1.0)
+    chosen = kdpp.select(kernel, points, 2, "best", 0, y=targets[:, 0], noise=0.1, draws=3, rank=N)
+    assert chosen.bound is not None
+    divergence = renyi.gap(kernel, points, targets, chosen.Z, 1.0, noise=0.1, rigor="arb")[0]
+    assert 0.0 < float(divergence) <= float(chosen.bound) < 1e5

@@ -161,7 +161,9 @@ def test_every_graph_of_the_package_is_among_the_cases() -> None:
     """One that builds `Tasks`, or calls `share` with ``after``, which `factorise` alone does."""
     folders = [Path(package.__file__).parent for package in (gpbounds, fitting)]
     sources = [path for folder in folders for path in folder.rglob("*.py") if path.name != "parallel.py"]
-    graphs = {path.stem for path in sources if re.search(r"\bTasks\(\)|\bshare\(.*_before", path.read_text())}
+    graphs = {
+        path.stem for path in sources if re.search(r"\bTasks\(\)|\bshare\(.*_before", path.read_text(encoding="utf-8"))
+    }
     assert graphs == {module for module, _ in CASES.values()}
 
 

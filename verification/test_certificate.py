@@ -54,15 +54,21 @@ def synthetic(N: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact_matrix(kernel: SquaredExponential, A: np.ndarray, B: np.ndarray) -> mpmath.matrix:
-    """k at 50 digits, of the scaled inputs as doubles."""
-    a, b = (np.asarray(P / np.asarray(kernel.lengthscale)) for P in (A, B))
+    """k at 50 digits."""
+    lengths = np.broadcast_to(kernel.lengthscale, A.shape[1])
     entry = [
         [
             mpmath.mpf(kernel.variance)
-            * mpmath.exp(-sum((mpmath.mpf(p) - mpmath.mpf(q)) ** 2 for p, q in zip(r, s, strict=True)) / 2)
-            for s in b
+            * mpmath.exp(
+                -sum(
+                    ((mpmath.mpf(p) - mpmath.mpf(q)) / mpmath.mpf(length)) ** 2
+                    for p, q, length in zip(r, s, lengths, strict=True)
+                )
+                / 2
+            )
+            for s in B
         ]
-        for r in a
+        for r in A
     ]
     return mpmath.matrix(entry)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Empirical, Matern, SquaredExponential, inducing_points, rate
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, Linear, Polynomial
 from gpbounds.kernels.pairs import pair_covariances, pair_error
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg import pair_eigen
@@ -131,9 +131,7 @@ def test_wrong_decompositions_are_enclosed_as_well(observe: Observer, seed: int,
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_eigen, "_right_vectors", off)
-        enclosure = enclosed_values(
-            PairFactor(L, right.pivots, residual(block, L)), further=N * pair_error(kernel, X.shape[1])
-        )
+        enclosure = enclosed_values(PairFactor(L, right.pivots, residual(block, L)), further=N * pair_error(kernel, X))
     with mp.workdps(DIGITS):
         for value, above, below in zip(eigenvalues(kernel, X), enclosure.upper, enclosure.lower, strict=True):
             observe.upper("N-graded", value, mp.mpf(float(above)))
@@ -180,7 +178,19 @@ def test_a_plan_no_longer_stops_at_the_rounding_of_double_precision() -> None:
 
 def test_kernels_without_30_digits_are_refused() -> None:
     X = np.zeros((3, 1))
-    with pytest.raises(ValueError, match=r"kernel: expected squared exponential, constant or Matérn kernels"):
+    with pytest.raises(
+        ValueError, match=r"kernel: expected squared exponential, periodic, constant, linear or polynomial kernels"
+    ):
         rate(Matern(0.7), 3, 1, 1.0, inputs=Empirical(X), rigor="arb")
     with pytest.raises(ValueError, match="rigor: expected at most 8192 rows"):
         rate(Matern(0.5), 8193, 1, 1.0, inputs=Empirical(np.zeros((8193, 1))), rigor="arb")
+
+
+def test_a_rate_of_inner_products_is_that_of_doubles() -> None:
+    """k(x, x) has no largest value; that of the rows counts."""
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    for kernel in (Polynomial(2), SquaredExponential() + Linear()):
+        proved, usual = (
+            float(rate(kernel, 40, 4, 0.1, inputs=Empirical(X), rigor=rigor)) for rigor in ("arb", "float")
+        )
+        assert usual * (1.0 - 1e-6) <= proved <= usual

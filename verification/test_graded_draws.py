@@ -166,7 +166,10 @@ def test_targets_beside_rows_in_single_precision_are_not_rounded(settings: dict[
         ({"noise": 1e-300}, "noise: expected σ² within a factor of"),
         ({"y": np.full(5, 1e80)}, "y: expected entries below"),
         ({"kernel": SquaredExponential(1e308)}, "kernel: expected a largest variance below"),
-        ({"kernel": Matern(0.7)}, "kernel: expected squared exponential, constant or Matérn kernels"),
+        (
+            {"kernel": Matern(0.7)},
+            "kernel: expected squared exponential, periodic, constant, linear or polynomial kernels",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changed: dict[str, Any], message: str) -> None:

@@ -12,11 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 
-from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential
-from gpbounds.kernels.pairs import pair_covariances, pair_error, unit
+from gpbounds.kernels import Constant, Kernel, Linear, Matern, Periodic, Polynomial, SquaredExponential
+from gpbounds.kernels.pairs import pair_covariances, pair_error, pair_variances, unit
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.pair_products import left, multiply, product, right
 from gpbounds.numerics.pair_exp import exp
+from gpbounds.numerics.pair_sine import sine_squared, whole_turns_removed
 from gpbounds.numerics.pairs import add, divide, square_root
 from gpbounds.numerics.pairs import multiply as times
 from gpbounds.reference import kernels as reference
@@ -85,7 +86,7 @@ def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int)
     X = rng.standard_normal((5, 2)) * 10.0 ** rng.uniform(-3.0, 1.5) + 10.0 ** rng.uniform(0, 4) * rng.integers(2)
     X[1], X[2], X[3, 0] = X[0], X[0] + 1e-9, 1e200
     kernel = random_kernel(rng)
-    computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, 2))
+    computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, X))
     assert error < 1e-28 * kernel.max_variance
     with mp.workdps(100):
         truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
@@ -106,15 +107,74 @@ def test_entries_at_the_ends_of_double_precision(observe: Observer, seed: int) -
     first, second = SquaredExponential(v[0], scale), Matern(1.5, v[1], scale)
     choices: list[Kernel] = [first, second, first + second, first * Matern(0.5, 1.0 / v[0], scale)]
     kernel = choices[int(rng.integers(4))]
-    scaled, exponent = unit(kernel)
+    scaled, exponent = unit(kernel, X)
     with mp.workdps(100):
         truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
         for computed, error, power in (
-            (pair_covariances(kernel, X, X), pair_error(kernel, 2), 0),
-            (pair_covariances(scaled, X, X), pair_error(scaled, 2), exponent),
+            (pair_covariances(kernel, X, X), pair_error(kernel, X), 0),
+            (pair_covariances(scaled, X, X), pair_error(scaled, X), exponent),
         ):
             for value, entry in zip(exact(computed), truth, strict=True):
                 observe.upper("N-pairs", abs(mp.ldexp(value, power) - entry), mp.ldexp(mp.mpf(error), power))
+
+
+@pytest.mark.claim("N-pairsine")
+@given(seed=seeds)
+def test_the_error_of_the_sine_is_bounded(observe: Observer, seed: int) -> None:
+    """Whole turns are removed from up to 1e15; small angles keep their relative accuracy."""
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], 30)
+    t = pair(
+        rng, signs * np.concatenate([[0.0, 0.5, 0.25], 10.0 ** rng.uniform(-60.0, -0.4, 12), rng.uniform(0, 0.5, 15)])
+    )
+    turned = pair(rng, rng.uniform(-1.0, 1.0, 30) * 10.0 ** rng.uniform(-2.0, 15.0, 30))
+    with mp.workdps(100):
+        for value, angle in zip(exact(sine_squared(t)), exact(t), strict=True):
+            truth = mp.sinpi(angle) ** 2
+            observe.upper("N-pairsine", abs(value - truth), 190 * UNIT * truth)
+        for value, angle in zip(exact(whole_turns_removed(turned)), exact(turned), strict=True):
+            apart = (value - angle) - mp.nint(value - angle)
+            observe.upper("N-pairsine", abs(apart), 26 * UNIT * (abs(angle) + 1))
+            assert abs(value) <= 0.51
+
+
+def unbounded(rng: np.random.Generator, size: float, period: float) -> Kernel:
+    v = float(10.0 ** rng.uniform(-3.0, 3.0))
+    periodic = Periodic(period, v, float(10.0 ** rng.uniform(-1.5, 1.5)))
+    linear, whole = (
+        Linear([v, 2.0 * v]),
+        Polynomial(int(rng.integers(1, 7)), v / size / size, float(rng.uniform(0.1, 9.0))),
+    )
+    parts: list[Kernel] = [periodic, linear, whole, linear + SquaredExponential(v, size), whole.on([1]) * periodic]
+    return parts[int(rng.integers(5))]
+
+
+@pytest.mark.claim("N-pairsine", "N-pairpower")
+@given(seed=seeds)
+@example(seed=0)
+def test_entries_of_periodic_linear_and_polynomial_kernels(observe: Observer, seed: int) -> None:
+    """Coordinates from 1e-150 to 1e150 and as far from 0 as UNIX times and 1e15, equal rows, and one at 0."""
+    rng = np.random.default_rng(seed)
+    size = 10.0 ** float(rng.choice([0.0, rng.uniform(-140.0, 140.0)]))
+    shift = float(rng.choice([0.0, 1.7e9, 1e13, 1e15])) if size == 1.0 else 0.0
+    X = rng.standard_normal((4, 2)) * size + shift
+    X[1], X[2] = X[0], X[0] * (1.0 + 1e-12)
+    X[3] *= rng.integers(2)
+    kernel = unbounded(rng, max(size, shift), size * float(10.0 ** rng.uniform(-2.0, 2.0)))
+    scaled, exponent = unit(kernel, X)
+    with mp.workdps(150):
+        truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
+        high, low = pair_variances(kernel, X)
+        for value, i in zip(exact((high, low)), range(4), strict=True):
+            observe.upper("N-pairpower", abs(value - truth[i, i]), mp.mpf(pair_error(kernel, X)))
+        for computed, error, power in (
+            (pair_covariances(kernel, X, X), pair_error(kernel, X), 0),
+            (pair_covariances(scaled, X, X), pair_error(scaled, X), exponent),
+        ):
+            for value, entry in zip(exact(computed), truth, strict=True):
+                observe.upper("N-pairpower", abs(mp.ldexp(value, power) - entry), mp.ldexp(mp.mpf(error), power))
+        if shift == 0.0 and size == 1.0:
+            assert pair_error(kernel, X) <= 1e-26 * max(abs(float(entry)) for entry in truth)
 
 
 @pytest.mark.claim("N-slices")

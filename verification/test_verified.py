@@ -20,7 +20,7 @@ from gpbounds.divergences import verified as laws
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Constant, Kernel, RationalQuadratic, enclosed
 from gpbounds.kernels.enclosed import EnclosedKernel
-from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error
+from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.verified import verified
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
@@ -175,7 +175,7 @@ def test_logarithms_and_rational_quadratic_kernels_in_pairs(observe: Observer, s
             observe.upper("N-pairlog", abs(number(value[0][i], value[1][i]) - truth), allowed)
         exact_K = reference_kernels.matrix(kernel_to_plain(kernel), X.tolist())
         gaps = [abs(number(K[0][i, j], K[1][i, j]) - exact_K[i, j]) for i in range(5) for j in range(5)]
-        observe.upper("N-pairlog", max(gaps), pair_error(kernel, 2))
+        observe.upper("N-pairlog", max(gaps), pair_error(kernel, X))
     with pytest.raises(ValueError, match="expected distances below"):
         pair_covariances(kernel, np.array([[0.0, 1e140]]), np.zeros((1, 2)))
 
@@ -230,7 +230,7 @@ def expected(loss: Any, y: Any, m: Any, v: Any) -> Any:
 
 
 def entry(record: Any, x: np.ndarray, z: np.ndarray) -> Any:
-    """k(x, z) as a prior is defined: an exact function of the doubles x_d/lengthscale_d."""
+    """k(x, z), an exact function of x and the hyperparameters."""
     kind = record["type"]
     if kind in ("Sum", "Product"):
         first, second = entry(record["k1"], x, z), entry(record["k2"], x, z)
@@ -238,9 +238,6 @@ def entry(record: Any, x: np.ndarray, z: np.ndarray) -> Any:
     if kind == "OnColumns":
         columns = list(record["columns"])
         return entry(record["kernel"], x[columns], z[columns])
-    if "lengthscale" in record:
-        scale = np.asarray(record["lengthscale"])
-        x, z, record = x / scale, z / scale, {**record, "lengthscale": 1.0}
     return reference_kernels.covariance(record, x.tolist(), z.tolist())
 
 
@@ -385,8 +382,13 @@ def put_off(patch: pytest.MonkeyPatch, seed: int, error: float, where: str) -> N
         equal = (left[:, None] == right[None]).all(axis=2)
         return high, low + np.where(equal, where != "other rows", where != "equal rows") * wrong
 
+    def variances_off(k: Kernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        high, low = pair_variances(k, X)
+        return high, low + (where != "other rows") * error * np.where(np.sin(1e7 * high + seed) > 0.0, 1.0, -1.0)
+
     patch.setattr(enclosed, "pair_covariances", off)
-    patch.setattr(enclosed, "pair_error", lambda k, dim: error + pair_error(k, dim))
+    patch.setattr(enclosed, "pair_variances", variances_off)
+    patch.setattr(enclosed, "pair_error", lambda k, X: error + pair_error(k, X))
 
 
 def numbers(pair: Any) -> Any:

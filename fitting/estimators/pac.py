@@ -168,17 +168,21 @@ class PacGaussianProcess(Regression, GaussianProcess):
         """The prior's mean for scaled rows; None is 0."""
         if isinstance(self.mean, MeanGrid):
             return self.mean.nearest(X, Y[:, 0])
-        if isinstance(self.mean, LinearMean):
-            return DeclaredMean("fixed in advance", self.mean.intercept, self.mean.slopes)
         return self.mean if isinstance(self.mean, DeclaredMean) else None
 
     def _check_mean(self) -> None:
-        declared = isinstance(self.mean, DeclaredMean | LinearMean | MeanGrid)
+        declared = isinstance(self.mean, DeclaredMean | MeanGrid)
+        if isinstance(self.mean, LinearMean):
+            raise ValueError(
+                f"mean: expected the origin of the coefficients as well, got {self.mean!r}: pass gpbounds.pacbayes."
+                "DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows were seen, "
+                "or 'disjoint split' if they come from other rows; the certificate repeats it"
+            )
         if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
             raise ValueError(
-                "mean: expected 'zero', a LinearMean that was fixed in advance, or a DeclaredMean or MeanGrid of "
-                f"gpbounds.pacbayes, got {self.mean!r}: a prior whose mean is fitted to the certified rows needs a "
-                "grid that was fixed in advance, which is charged"
+                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a "
+                "prior whose mean is fitted to the certified rows needs a grid that was fixed in advance, which is "
+                "charged"
             )
 
     def _mean_of_targets(self) -> None:

@@ -57,10 +57,10 @@ class PACGP(PacGaussianProcess):
         "as given" asserts that the units were fixed before the data were seen; the check of the certificate reports
         this assertion first.  A `gpbounds.pacbayes.Scaling` declares the origin of its constants; the estimator applies
         it, and predicts in raw units.
-    mean : "zero", LinearMean, gpbounds.pacbayes.DeclaredMean or MeanGrid
-        The prior's mean, in the units of the scaled data; for losses of y − f.  A `LinearMean` asserts that it was
-        fixed before the data were seen.  A `DeclaredMean` names another origin, such as rows that the certificate does
-        not cover.  With a `MeanGrid` the function of the grid near least squares on the certified rows is taken, and
+    mean : "zero", gpbounds.pacbayes.DeclaredMean or MeanGrid
+        The prior's mean, in the units of the scaled data; for losses of y − f.  A `DeclaredMean` names the origin of
+        its coefficients: fixed before the data were seen, or from rows that the certificate does not cover.
+        With a `MeanGrid` the function of the grid near least squares on the certified rows is taken, and
         its choice is charged.  The certificate holds it and its check needs it.
     nonrigorous : bool
         Accept constants from the same data, for comparisons; the first line of the certificate then says that it

@@ -7,12 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, namespace
+from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.divergences.predictions import PriorMean, absolute_error, double, mean_at, vector
-from gpbounds.divergences.rounding import Errors, Rounding, norm
+from gpbounds.divergences.rounding import (
+    ENOUGH,
+    MARGIN,
+    Errors,
+    Rounding,
+    U,
+    gamma,
+    left_change,
+    norm,
+    reciprocal,
+    square,
+)
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, cholesky
+from gpbounds.linalg.parallel import GROUPS
 from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, whitened, with_jitter
@@ -96,8 +108,10 @@ class CollapsedSums(Statistics):
         VD⁻¹Vᵀ and VD⁻¹r, D = pΛ + σ².
     fit, columns : float
         Σ r_i²/D_i, and Σ |δ_i|²/D_i (`Rounding`).
-    lift, drift, ratio : float
-        The largest |w_i|²/D_i and |w_i||δ_i|/D_i, w = L⁻ᵀV (0 for p = 0), and the largest k(x_i, x_i)/D_i.
+    moved : float
+        The largest |Λ̂_i − Λ_i|/D_i, 0 for p = 0.
+    depth : int
+        As many roundings at most follow each other in a sum.
     """
 
     N: int
@@ -105,9 +119,8 @@ class CollapsedSums(Statistics):
     b: Array
     fit: float
     columns: float
-    lift: float
-    drift: float
-    ratio: float
+    moved: float
+    depth: int
 
     def __add__(self, other: CollapsedSums) -> CollapsedSums:
         return CollapsedSums(
@@ -116,9 +129,8 @@ class CollapsedSums(Statistics):
             self.b + other.b,
             self.fit + other.fit,
             self.columns + other.columns,
-            max(self.lift, other.lift),
-            max(self.drift, other.drift),
-            max(self.ratio, other.ratio),
+            max(self.moved, other.moved),
+            max(self.depth, other.depth) + 1,
         )
 
 
@@ -142,79 +154,104 @@ class CollapsedLaw:
         """The sums over rows X (n, D) with r = y − m (n,)."""
         white = whitened(whitener, X, r, chunk)
         xp, D = namespace(r), self.power * white.residual + self.noise
-        diagonal = whitener.kernel.diag(X)
-        deltas = Rounding.of(whitener, self.entry_error).of_columns(xp.sqrt(diagonal))
+        diagonal, of = whitener.kernel.diag(X), Rounding.of(whitener, self.entry_error)
+        deltas = of.of_columns(xp.sqrt(diagonal))
         if self.power == 0.0:
-            G, b, lift, drift = white.gram / self.noise, white.projected / self.noise, 0.0, 0.0
+            G, b, moved = white.gram / self.noise, white.projected / self.noise, 0.0
         else:
-            G, b, lift, drift = _weighted(white, r, D, deltas, chunk)
-        columns = norm(deltas / xp.sqrt(D)) ** 2
-        largest = float((diagonal / D).max())
-        return CollapsedSums(white.N, G, b, float((r * r / D).sum()), columns, lift, drift, largest)
+            G, b, moved = _weighted(white, r, D, of, self.entry_error, chunk)
+        columns, fit = square(norm(deltas / xp.sqrt(D))), square(norm(r / xp.sqrt(D)))
+        depth = min(chunk, white.N) + white.N // chunk + GROUPS
+        return CollapsedSums(white.N, G, b, fit, columns, moved, depth)
 
     def posterior(self, whitener: Inducing, sums: CollapsedSums, prior_mean: PriorMean = None) -> SparsePosterior:
         """Q from the sums over all rows."""
         G, b, M = sums.G, sums.b, whitener.M
         xp = namespace(G)
-        turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
+        A = xp.eye(M) + G
+        turned = cholesky(A[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
         C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
         mu = C @ (C.T @ b)
-        errors = _errors(self, whitener, sums, mu, C)
+        errors = _errors(self, whitener, sums, mu, C, turned.L[::-1, ::-1])
         return SparsePosterior(whitener, mu, C, prior_mean, errors, self.entry_error)
 
 
-def _weighted(white: Whitening, r: Array, D: Array, deltas: Array, chunk: int) -> tuple[Array, Array, float, float]:
-    """VD⁻¹Vᵀ, VD⁻¹r, and the largest |w_i|²/D_i and |w_i||δ_i|/D_i, w = L⁻ᵀV."""
+def _weighted(
+    white: Whitening, r: Array, D: Array, of: Rounding, entry_error: float, chunk: int
+) -> tuple[Array, Array, float]:
+    """VD⁻¹Vᵀ, VD⁻¹r, and the largest |Λ̂_i − Λ_i|/D_i: by `left_change`, the entries of diag K, and rounding."""
     xp = namespace(r)
     roots, G, b = xp.sqrt(D), xp.zeros((white.M, white.M)), xp.zeros(white.M)
-    lift = drift = 0.0
+    moved = 0.0
     for rows, V in white.inducing.chunks(white.X, chunk):
+        w = white.inducing.lift(V)
+        k = white.inducing.kernel.diag(white.X[rows])
+        lengths = of.lifted * xp.sqrt(xp.einsum("ij,ij->j", w, w))
+        changes = left_change(of, lengths, of.of_columns(xp.sqrt(k))) + entry_error + 4.0 * of.steps * k
+        moved = max(moved, float((changes / D[rows]).max()))
         V /= roots[rows]
         G += V @ V.T  # a product of an array with itself: BLAS makes it a symmetric rank-k update
         b += V @ (r[rows] / roots[rows])
-        w = white.inducing.lift(V)
-        squares = xp.einsum("ij,ij->j", w, w)
-        lift = max(lift, float(squares.max()))
-        drift = max(drift, float((xp.sqrt(squares) * deltas[rows] / roots[rows]).max()))
-    return G, b, lift, drift
+    return G, b, moved
 
 
-def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Array, C: Array) -> Errors:
-    """First-order changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by g of A = I + G.
+def _errors(law: CollapsedLaw, inducing: Inducing, sums: CollapsedSums, mu: Array, C: Array, factor: Array) -> Errors:
+    """Changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by the rounding of A = I + G = UUᵀ, of
+    its inverse and of μ: all orders (N-rounded-kl).
 
-    η is p times the change of Λ over D: by E and δ, which move Λ by |w|²|E| + 2|w||δ|, by an entry of diag K, and by
-    rounding, (2M + 4) eps k(x, x).
+    With Ṽ = VD^(−½), ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i, h = |H|δ̃, ζ = η/(1 − η), B = I − CᵀC,
+    T = L⁻ᵀ(I − CCᵀ) and q ≥ ‖CᵀṼ‖, the true A is C⁻ᵀ(I + Π)C⁻¹ and the true mean μ + Cs, where
 
-    With Ṽ = VD^(−½), |CᵀṼ| ≤ 1, ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i and T = L⁻ᵀ(I − A⁻¹):
-    mean at x:  |CᵀV| [|E||H||e| + δ̃(|H|ρ + |e|) + ηρ + g|μ| + g'], g' the rounding of VD⁻¹r;
-    |CᵀV|²:     |CᵀV|² [|E||H|² + 2δ̃|H| + η + g];
-    KL:         ½|E||T|² + |E||e|(½|e| + |L⁻ᵀA⁻¹μ|) + δ̃(|H| + |L⁻ᵀA⁻¹μ|ρ + |Cᵀμ||e|)
-                + (½ tr(A⁻¹ − A⁻²) + |A⁻¹μ||μ|)g + ½η|I − A⁻¹|² + |Cᵀμ|ηρ + |A⁻¹μ|g'.
+        |Π| ≤ π = |E||H|² + (2qh + h²)(1 + ζ) + ζ|B| + g + c,
+        |s| ≤ [|E||H||e| + hρ + (q + h)(δ̃|e| + ζ(ρ + δ̃|e|)) + g' + |Cᵀ(b − Aμ)|]/(1 − π) = s̄,
+
+    g that of CᵀGC, g' that of Cᵀ(VD⁻¹r − Gμ), c that of C; and twice the change of the KL is at most
+        |E||T|² + (2qh + h²)(1 + ζ) + ζ|B|² + (g + c)|B| + 4π² + |F|²
+        + |E||e|² + 2s̄(|Cᵀμ| + |E||e||H|) + 1.3s̄².
     """
-    rounding = Rounding.of(inducing, law.entry_error)
-    xp, N, M, G, b, fit = namespace(C), sums.N, inducing.M, sums.G, sums.b, sums.fit
-    rho = float(np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit))
-    S, trace = C @ C.T, float(G.trace())
-    bend = max(norm(C) ** 2 - norm(S) ** 2, 0.0)
-    rest = xp.eye(M) - S
-    H, e, size, T = norm(inducing.lift(C)), norm(inducing.lift(mu)), norm(mu), norm(inducing.lift(rest))
-    shrunk, along = S @ mu, norm(C.T @ mu)
-    again = norm(inducing.lift(shrunk))
-    E, columns = rounding.E, float(np.sqrt(sums.columns))
-    eta = law.power * (sums.lift * E + 2.0 * sums.drift + law.entry_error / law.noise)
-    eta += max(law.power, 1.0) * (2.0 * M + 4.0) * EPS * sums.ratio + 4.0 * EPS
-    g = float((4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace))
-    g_fit = float((4.0 + np.sqrt(N)) * EPS * np.sqrt(trace * fit))
-    mean = E * H * e + columns * (H * rho + e) + eta * rho + g * size + g_fit
-    variance = E * H * H + 2.0 * columns * H + eta + g
-    kl = 0.5 * E * T * T + E * e * (0.5 * e + again) + columns * (H + again * rho + along * e)
-    kl += 0.5 * g * bend + 0.5 * eta * norm(rest) ** 2 + norm(shrunk) * (size * g + g_fit) + along * eta * rho
-    margin = 1.5 if max(variance, E * T * T) < 0.1 else np.inf  # beyond this, the first order is not enough
+    of, M, G, b = Rounding.of(inducing, law.entry_error), float(inducing.M), sums.G, sums.b
+    xp = namespace(C)
+    S, size, spread = C @ C.T, norm(mu), norm(C)
+    E, columns, H, e = of.E, float(np.sqrt(sums.columns)), of.lift(inducing, C), of.lift(inducing, mu)
+    T, B = of.lift(inducing, xp.eye(inducing.M) - S), norm(xp.eye(inducing.M) - C.T @ C) + of.steps * spread**2
+    T += of.steps * spread**2 * of.inverse
+    # |dG|_jk ≤ γ Σ_i|V_ij||V_ik|/D_i ≤ γ d_j d_k, and |d(VD⁻¹r)|_j ≤ γ d_j √fit
+    sloppy, d = gamma(sums.depth + M + 16.0), xp.sqrt(G.diagonal())
+    c, cd, fit = _inverse_error(C, factor), norm(xp.abs(C.T) @ d), float(np.sqrt(sums.fit))
+    rho = float(np.sqrt(max(sums.fit - float(mu @ (2.0 * b - G @ mu)), 0.0)))
+    rho += float(np.sqrt(sloppy)) * (fit + float(d @ xp.abs(mu)))
+    g = sloppy * (cd * cd + spread**2)
+    g_fit = sloppy * (cd * (fit + float(d @ xp.abs(mu))) + spread * size)
+    sizes = xp.abs(b) + xp.abs(mu) + xp.abs(G) @ xp.abs(mu)
+    residual = norm(C.T @ (b - mu - G @ mu)) + 2.0 * of.steps * norm(xp.abs(C.T) @ sizes)
+    eta = law.power * sums.moved + 4.0 * U
+    zeta, h, q = eta * reciprocal(eta), H * columns, 1.0 + c + g
+    crossed = (2.0 * q * h + h * h) * (1.0 + zeta)
+    pi = E * H * H + crossed + zeta * B + g + c
+    if not (pi <= ENOUGH and of.F <= ENOUGH and c <= ENOUGH):
+        unknown = 0.0 if sums.fit == size == 0.0 else np.inf  # y = m has the mean m for every Kuu
+        none = {"weights": unknown, "mean_half": unknown, "relative": np.inf, "d_delta": np.inf}
+        return Errors(of, size=size, spread=spread, kl=np.inf, **none)
+    step = E * H * e + h * rho + (q + h) * (columns * e + zeta * (rho + columns * e)) + g_fit + residual
+    step *= reciprocal(pi)
+    along = norm(C.T @ mu) + of.steps * spread * size
+    kl = E * T * T + crossed + zeta * B * B + (g + c) * B + 4.0 * pi * pi + of.F * of.F
+    kl += E * e * e + 2.0 * step * (along + E * e * H) + 1.3 * step * step
     return Errors(
-        rounding,
-        weights=e,
+        of,
+        weights=e + H * step,
         size=size,
-        kl=margin * kl if kl > 0.0 else 0.0,
-        mean_half=margin * mean if mean > 0.0 else 0.0,
-        variance_half=margin * variance,
+        spread=spread,
+        kl=MARGIN * 0.5 * kl,
+        mean_half=step,
+        relative=pi,
+        d_delta=H,
     )
+
+
+def _inverse_error(C: Array, factor: Array) -> float:
+    """At least ‖Cᵀ(I + G)C − I‖ for C ≈ U⁻ᵀ, U the computed factor of I + G: |UUᵀ − I − G| ≤ γ|U||Uᵀ|."""
+    xp, M = namespace(C), float(C.shape[0])
+    sizes = norm(xp.abs(C.T) @ xp.abs(factor)) * (1.0 + gamma(M + 4.0))
+    off = norm(C.T @ factor - xp.eye(C.shape[0])) + gamma(M + 4.0) * sizes
+    return MARGIN * (off * (2.0 + off) + gamma(M + 8.0) * sizes**2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from gpbounds.divergences.predictions import (
     rounded_up,
     vector,
 )
+from gpbounds.divergences.rounding import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.matrices import symmetric_matrix
@@ -87,10 +88,12 @@ def _by_cholesky(K: Array, r: Array, noise: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Spectral:
-    """K = U diag(λ) Uᵀ with r = y − m and σ²: these determine the KL and the predictions at the data.
+    """K = UΛUᵀ + E with r = y − m and σ²: these determine the KL and the predictions at the data.
 
-    Rounding is described by a symmetric perturbation E of K, |E| ≤ ``shift``, and by eigenvectors that are orthonormal
-    up to ``steps``; both are measured.
+    Nothing is believed of the decomposition: ‖E‖ ≤ ``shift`` and ‖UᵀU − I‖ ≤ ``skew`` are measured, with the rounding
+    of the measurements (N-rounded-exact).  With K' = UΛUᵀ, A' = K' + σ²I, D = Λ + σ²I, s = max λ/(λ + σ²) and o the
+    ``skew``, Λ^½UᵀA'⁻¹ = (D + Λ^½(UᵀU − I)Λ^½)⁻¹Λ^½Uᵀ differs from D⁻¹Λ^½Uᵀ by at most so/(1 − so), relatively and in
+    the basis D^½, and A = A' + E ⪰ σ²I.
     """
 
     K: Array
@@ -120,44 +123,69 @@ class Spectral:
         """KL(Q‖P), P-23."""
         x = np.asarray(self.eigen.values) / self.noise
         volume = np.where(x < 1.0, log1p_residual(-x / (1.0 + x)), np.log1p(x) - x / (1.0 + x))
-        fit = self.x / (1.0 + self.x) * self.rotated**2 / (1.0 + self.x)
-        return 0.5 * float(volume.sum()) + 0.5 * float(fit.sum()) / self.noise
+        return 0.5 * float(volume.sum()) + 0.5 * float((self.explained * self.explained).sum())
 
     @cached_property
-    def steps(self) -> float:
-        """(16 + 2N) eps + 2|UᵀU − I|: for eigenvectors that are nearly orthonormal and a product with them."""
-        excess = gram(self.basis) - namespace(self.r).eye(self.r.shape[0])
-        return (16.0 + 2.0 * self.r.shape[0]) * EPS + 2.0 * float((excess * excess).sum()) ** 0.5
+    def explained(self) -> Array:
+        """Λ^½D⁻¹Uᵀr: its square is rᵀA⁻¹KA⁻¹r."""
+        xp = namespace(self.r)
+        return xp.sqrt(self.x) / (1.0 + self.x) * (self.rotated / np.sqrt(self.noise))
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return int(self.r.shape[0])
+
+    @property
+    def share(self) -> float:
+        """s."""
+        return float((self.x / (1.0 + self.x)).max())
+
+    @cached_property
+    def sums(self) -> float:
+        """Relative to |U||b|, the error of a computed product Uᵀb: γ_{N+8}√N."""
+        return MARGIN * gamma(self.N + 8.0) * float(np.sqrt(self.N))
+
+    @cached_property
+    def skew(self) -> float:
+        """At least ‖UᵀU − I‖_F: as computed, and γ_{N+8}N for the rounding of UᵀU."""
+        excess = gram(self.basis) - namespace(self.r).eye(self.N)
+        return MARGIN * (norm(excess) + self.sums * float(np.sqrt(self.N)))
 
     @cached_property
     def shift(self) -> float:
-        """|E|: |K − U diag(λ) Uᵀ| as computed, steps·|K|, and N times the error of a kernel value."""
+        """At least ‖E‖_F: |K − UΛUᵀ| as computed, γ_{N+8} tr UΛUᵀ for its rounding, N times the error of a value."""
         values = namespace(self.r).asarray(self.eigen.values)
         left = self.K - matmul(self.basis * values, self.basis.T)
-        own = float((left * left).sum()) ** 0.5 + self.steps * float(self.eigen.values[0])
-        return own + self.r.shape[0] * self.entry_error
+        rounded = gamma(self.N + 8.0) * float(values.sum()) * (1.0 + self.skew)
+        return MARGIN * (norm(left) + rounded + self.N * self.entry_error)
 
     @cached_property
-    def margin(self) -> float:
-        """(1 − |E|/σ²)⁻³, a factor on first-order changes that covers the higher orders; infinite where |E| ≥ σ²/2."""
-        share = self.shift / self.noise
-        return float((1.0 - share) ** -3) if share < 0.5 else np.inf
+    def left(self) -> float:
+        """1/(1 − ‖E‖/σ²); infinite unless ‖E‖/σ² and ‖UᵀU − I‖ are at most 1/10."""
+        return reciprocal(self.shift / self.noise) if self.skew <= ENOUGH else np.inf
+
+    @cached_property
+    def alpha(self) -> float:
+        """At least σ|A'⁻¹r|."""
+        return self.solved(norm(self.rotated / (1.0 + self.x)), norm(self.r)) / float(np.sqrt(self.noise))
+
+    def solved(self, size: Any, whole: Any) -> Any:
+        """At least σ²|A'⁻¹b| where |D⁻¹Uᵀb|σ² is ``size`` as computed, and |b| is ``whole``."""
+        return (1.0 + 3.0 * self.skew) * (size + (1.2 * self.skew + 2.0 * self.sums) * whole)
 
     @property
     def kl_rounding(self) -> float:
-        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, plus steps·(KL + |r|²/σ²) for the sums."""
-        summed = self.steps * (self.kl + self._squares(self.r))
-        if self.shift == 0.0:
-            return summed
-        slope = float((self.x / (1.0 + self.x) / (1.0 + self.x)).sum()) + 3.0 * self._squares(
-            self.rotated / (1.0 + self.x)
-        )
-        return 0.5 * self.shift / self.noise * slope * self.margin + summed
-
-    def _squares(self, a: Array) -> float:
-        """|a|²/σ²."""
-        with np.errstate(over="ignore"):
-            return float(((a / np.sqrt(self.noise)) ** 2).sum())
+        """½‖E‖/σ² [‖σ²(A'⁻¹ − σ²A'⁻²)‖ + ‖E‖/σ² + 3σ²|α|²/(1 − ‖E‖/σ²)²], α = A'⁻¹r, for E; 2.3o of the KL, and the
+        change of z = Λ^½D⁻¹Uᵀr by o and rounding.
+        """
+        if not np.isfinite(self.left):
+            return np.inf
+        moved, slope = self.shift / self.noise, norm(self.x / (1.0 + self.x) / (1.0 + self.x))
+        step = (1.2 * self.share**1.5 * self.skew + self.sums) * norm(self.r) / float(np.sqrt(self.noise))
+        twice = moved * ((1.0 + 1.2 * self.skew) * slope + moved + 3.0 * square(self.alpha * self.left))
+        twice += (2.0 * norm(self.explained) + step) * step
+        return MARGIN * (0.5 * twice + (2.3 * self.skew + gamma(self.N + 160.0)) * self.kl)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,34 +233,35 @@ class FullPosterior:
         share = s.x / (1.0 + s.x)
         mean = self.mean_at_data + s.basis @ (share * s.rotated)
         variance = self.noise * ((s.basis * s.basis) @ share)
-        alpha = float(xp.sqrt(((s.rotated / (1.0 + s.x)) ** 2).sum())) / self.noise
-        moved = s.shift * alpha * s.margin + s.steps * float(xp.sqrt(s.r @ s.r))
+        # σ|A⁻¹r|‖E‖/σ bounds the effect of E on the mean, and ‖E‖ that on the variance
+        moved = s.shift * s.alpha * s.left / float(np.sqrt(s.noise))
+        moved += (1.3 * s.share**2 * s.skew + 2.5 * s.share * s.sums) * norm(s.r)
+        own = 1.3 * s.share * s.skew + gamma(s.N + 16.0)
         return Prediction(
             mean,
             variance,
-            moved + 4.0 * EPS * (xp.abs(self.mean_at_data) + xp.abs(mean)),
-            s.shift * s.margin + 2.0 * s.steps * self.noise * float(share.max()) + 4.0 * EPS * variance,
+            MARGIN * (moved + 4.0 * EPS * (xp.abs(self.mean_at_data) + xp.abs(mean))),
+            MARGIN * (s.shift * s.left + own * variance),
         )
 
     def _elsewhere(self, X: Array) -> Prediction:
         s, xp = self.spectral, namespace(self.X)
-        N, scale = self.X.shape[0], self.noise * (1.0 + s.x)
         m, diagonal = mean_at(self.prior_mean, X), self.kernel.diag(X)
-        cross = matmul(self.kernel(X, self.X), s.basis)
-        weights = cross / scale
+        k = self.kernel(X, self.X)
+        cross = matmul(k, s.basis)
+        weights = cross / (s.noise * (1.0 + s.x))
         mean = m + weights @ s.rotated
         explained = (weights * cross).sum(axis=1)
-        size, reach = xp.sqrt((cross * cross).sum(axis=1)), xp.sqrt((weights * weights).sum(axis=1))
-        weighted = s.rotated / scale
-        alpha = float(xp.sqrt(weighted @ weighted))
-        shift = (s.shift + s.steps * float(scale.max())) * s.margin
-        off = np.sqrt(N) * s.entry_error
-        mean_error = shift * alpha * reach + off * alpha + s.steps * size * alpha
+        sizes = norms(k)
+        reach = s.solved(norms(weights), sizes / s.noise)
+        alpha, off = s.alpha / float(np.sqrt(s.noise)), np.sqrt(s.N) * s.entry_error
+        own = 1.3 * s.skew + 2.0 * s.sums
+        mean_error = s.left * (s.left * s.shift * reach + off) * alpha + own * (sizes * alpha + 2.0 * reach * norm(s.r))
         mean_error += 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
-        variance_error = shift * reach**2 + 2.0 * off * reach + s.entry_error + 4.0 * EPS * diagonal
-        variance_error += 2.0 * s.steps * size * reach
-        variance = rounded_up(diagonal - explained, variance_error, "latent variance")
-        return Prediction(mean, variance, mean_error, variance_error)
+        variance_error = s.left * (s.shift * reach**2 + 2.0 * off * reach) + off * (off / s.noise) + s.entry_error
+        variance_error += 4.0 * EPS * diagonal + 3.0 * own * sizes * reach
+        variance = rounded_up(diagonal - explained, MARGIN * variance_error, "latent variance")
+        return Prediction(mean, variance, MARGIN * mean_error, MARGIN * variance_error)
 
 
 def full_posterior(

@@ -25,7 +25,7 @@ from gpbounds.divergences.predictions import (
     rounded_up,
     vector,
 )
-from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
+from gpbounds.divergences.rounding import MARGIN, Errors, Rounding, free_errors, gamma, whitened_errors
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter, cholesky
@@ -133,9 +133,10 @@ class SparsePosterior:
 
     @property
     def kl_rounding(self) -> float:
-        """Bound on the rounding error of ``kl``: ``errors.kl``, and M eps of the sum."""
-        change = float(namespace(self.factor).abs(self.factor.diagonal() - 1.0).sum())
-        return self.errors.kl + self.inducing.M * EPS * self.kl + 4.0 * EPS * change
+        """Proved bound on the rounding error of ``kl``, infinite where none is proved: ``errors.kl``, and the sum's."""
+        M, xp = float(self.inducing.M), namespace(self.factor)
+        change = float(xp.abs(self.factor.diagonal() - 1.0).sum())
+        return self.errors.kl + MARGIN * (gamma(0.5 * M * (M + 1.0) + 160.0) * self.kl + 4.0 * EPS * change)
 
     def inducing_law(self) -> tuple[Array, Array]:
         """a (M,) and B (M, M): u ~ N(a, B), a = m(Z) + Lμ, B = LCCᵀLᵀ."""
@@ -171,16 +172,18 @@ class SparsePosterior:
         xp, M, errors = namespace(V), self.inducing.M, self.errors
         m, diagonal = mean_at(self.prior_mean, X), self.inducing.kernel.diag(X)
         mean = m + V.T @ self.mean
-        left = diagonal - xp.einsum("ij,ij->j", V, V)
+        squares = xp.einsum("ij,ij->j", V, V)
+        left = diagonal - squares
         left[at_inducing] = 0.0
         seen = xp.maximum(-left, 0.0)  # rounding below 0
         left = rounded_up(left, max(1e-10, 100.0 * M * EPS) * diagonal, "K - Q")
         half = self.factor.T @ V
         within = xp.einsum("ij,ij->j", half, half)
         w = self.inducing.lift(V)
-        sizes = xp.sqrt(diagonal), xp.sqrt(within), xp.sqrt(xp.einsum("ij,ij->j", w, w))
+        sizes = xp.sqrt(squares), xp.sqrt(within), xp.sqrt(xp.einsum("ij,ij->j", w, w))
         mean_error = errors.of_mean(*sizes) + 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
         variance_error = errors.of_variance(*sizes) + self.entry_error + 2.0 * seen
+        variance_error += 4.0 * errors.rounding.steps * squares + 4.0 * EPS * (diagonal + within)
         return mean, left + within, mean_error, variance_error
 
 
@@ -226,10 +229,17 @@ def whitened_posterior(
     (0.818147, array([1., 0.]), array([0.25, 1.  ]))
     """
     points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    return whitened_at(points, mean, factor, prior_mean, absolute_error(entry_error))
+
+
+def whitened_at(
+    points: Inducing, mean: ArrayLike | Array, factor: ArrayLike | Array, prior_mean: PriorMean, error: float
+) -> SparsePosterior:
+    """As `whitened_posterior`, with the factor of Kuu given."""
     C = triangular("factor", factor)
     if C.shape[0] != points.M:
         raise ValueError(f"factor: expected shape ({points.M}, {points.M}), one row for each row of Z, got {C.shape}")
-    mu, error = vector("mean", mean, points.Z), absolute_error(entry_error)
+    mu = vector("mean", mean, points.Z)
     return SparsePosterior(points, mu, C, prior_mean, whitened_errors(Rounding.of(points, error), points, mu, C), error)
 
 
@@ -255,10 +265,16 @@ def free_posterior(
     ([[0.5]], 0.818147)
     """
     points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    return free_at(points, mean, covariance, prior_mean, absolute_error(entry_error))
+
+
+def free_at(
+    points: Inducing, mean: ArrayLike | Array, covariance: ArrayLike | Array, prior_mean: PriorMean, error: float
+) -> SparsePosterior:
+    """As `free_posterior`, with the factor of Kuu given."""
     B = symmetric_matrix("covariance", covariance, points.M)
     shift = vector("mean", mean, points.Z) - mean_at(prior_mean, points.Z)
     chol = cholesky(B, name="covariance")
-    C = namespace(B).tril(points.chol.solve_lower(chol.L))
-    mu, error = points.chol.solve_lower(shift), absolute_error(entry_error)
-    errors = free_errors(Rounding.of(points, error), points, mu, C, chol)
+    C, mu = namespace(B).tril(points.chol.solve_lower(chol.L)), points.chol.solve_lower(shift)
+    errors = free_errors(Rounding.of(points, error), points, shift, mu, C, chol)
     return SparsePosterior(points, mu, C, prior_mean, errors, error)

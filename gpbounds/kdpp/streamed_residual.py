@@ -42,7 +42,8 @@ class RitzForm:
             return cls(np.zeros(0), np.zeros(0))
         lengths = np.linalg.norm(basis, axis=0)
         Q, R = np.linalg.qr(basis / lengths)
-        kept = np.abs(R.diagonal()) > 1e-7  # columns in the span of earlier ones add only rounding errors
+        kept = np.zeros(basis.shape[1], dtype=bool)  # N vectors at most are independent
+        kept[: len(R)] = np.abs(R.diagonal()) > 1e-7  # columns in the span of earlier ones add only rounding errors
         if not kept.all():
             return cls.of(basis[:, kept], product[:, kept], v)
         product = product / lengths

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
-from gpbounds.kernels.constant import Constant
-from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.kernels.rounding import entry_errors
-from gpbounds.kernels.stationary import Stationary
 from gpbounds.numerics.pairs import Pair
 
 UP = 1.0 + 1e-8
@@ -23,7 +21,7 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 @dataclass(frozen=True, eq=False)
 class EnclosedKernel:
-    """The matrices of a kernel as a certificate defines it: of the doubles x_d/lengthscale_d where it is stationary.
+    """The matrices of a kernel, a function of exact inputs and hyperparameters.
 
     `of` checks the kernel.  Kernels with `has_pairs` have errors of about 1e-30 of the variance (N-pairs), the others
     those of `entry_errors`.
@@ -60,8 +58,8 @@ class EnclosedKernel:
         ([[1.0, 0.6065], [0.6065, 1.0]], True)
         """
         if self.pairs:
-            kernel, points = scaled(self.kernel, X)
-            return pair_covariances(kernel, points, points), UP * len(X) * pair_error(kernel, points.shape[1])
+            self._require_products(X)
+            return pair_covariances(self.kernel, X, X), UP * len(X) * pair_error(self.kernel, X)
         K = self.kernel(X)
         errors = entry_errors(self.kernel, X, K)
         return (K, np.zeros_like(K)), UP * math.sqrt(2.0) * float(np.linalg.norm(errors))
@@ -69,10 +67,9 @@ class EnclosedKernel:
     def cross(self, X: Float, Z: Float) -> tuple[Pair, float]:
         """k(X, Z) (n, M), and a bound on the Euclidean norm of the error of each row."""
         if self.pairs:
-            kernel, points = scaled(self.kernel, X)
-            _, centres = scaled(self.kernel, Z)
-            error = UP * math.sqrt(len(Z)) * pair_error(kernel, points.shape[1])
-            return pair_covariances(kernel, points, centres), error
+            both = np.concatenate([X, Z])
+            self._require_products(both)
+            return pair_covariances(self.kernel, X, Z), UP * math.sqrt(len(Z)) * pair_error(self.kernel, both)
         both = np.concatenate([X, Z])
         K = self.kernel(both)
         errors = entry_errors(self.kernel, both, K)[: len(X), len(X) :]
@@ -83,33 +80,18 @@ class EnclosedKernel:
     def diagonal(self, X: Float) -> tuple[Pair, float]:
         """k(x, x) for the rows of X (n, D), and a bound on the error of each."""
         if self.pairs:
-            kernel, points = scaled(self.kernel, X[:1])
-            (high, low), error = pair_covariances(kernel, points, points), pair_error(kernel, points.shape[1])
-            return (np.full(len(X), high[0, 0]), np.full(len(X), low[0, 0])), error
+            self._require_products(X)
+            return pair_variances(self.kernel, X), pair_error(self.kernel, X)
         K = self.kernel(X)
         errors = entry_errors(self.kernel, X, K).diagonal()
         return (K.diagonal().copy(), np.zeros(len(X))), float(errors.max(initial=0.0))
 
-
-def scaled(kernel: Kernel, X: Float) -> tuple[Kernel, Float]:
-    """A kernel of lengthscales 1 and inputs such that it is ``kernel`` as a function of the doubles x_d/lengthscale_d.
-
-    The columns of the new inputs are those of each part of a sum or a product, one part after the other.
-
-    >>> from gpbounds.kernels import SquaredExponential
-    >>> kernel, points = scaled(SquaredExponential(2.0, 3.0) + SquaredExponential(1.0, 2.0), np.array([[1.0]]))
-    >>> points.tolist()
-    [[0.3333333333333333, 0.5]]
-    """
-    if isinstance(kernel, Sum | Product):
-        first, left = scaled(kernel.k1, X)
-        second, right = scaled(kernel.k2, X)
-        middle, end = left.shape[1], left.shape[1] + right.shape[1]
-        parts = OnColumns(first, range(middle)), OnColumns(second, range(middle, end))
-        return type(kernel)(*parts), np.concatenate([left, right], axis=1)
-    if isinstance(kernel, OnColumns):
-        return scaled(kernel.kernel, kernel.chosen(X))
-    if isinstance(kernel, Stationary):
-        return replace(kernel, lengthscale=1.0), X / kernel.lengthscales(X.shape[1])
-    assert isinstance(kernel, Constant)
-    return kernel, X
+    def _require_products(self, X: Float) -> None:
+        """An error where values of a kernel without a largest variance could overflow in products."""
+        if not math.isfinite(self.kernel.max_variance):
+            with np.errstate(over="ignore"):
+                largest = float(self.kernel.diag(X).max(initial=0.0))
+            if not largest <= LARGEST:
+                raise ValueError(
+                    f"kernel: expected variances k(x, x) of at most {LARGEST:g} at the rows, got {largest!r}"
+                )

@@ -92,8 +92,9 @@ class RationalQuadratic(Stationary):
         return replace(self, shape=shape, variance=variance, lengthscale=per_dimension.joined(own, self.lengthscale))
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
-        xp, ratio = namespace(left), self._ratio(squared_distances(left, right))
+        left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")
+        squared = squared_distances(left, right, self._weights(left.shape[1]) ** 2)
+        xp, ratio = namespace(left), self._ratio(squared)
         logs = xp.log1p(ratio)
         cotangent *= self.variance * xp.exp(-self.shape * logs) if value is None else value
         whole = float(cotangent.sum())

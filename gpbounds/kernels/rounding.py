@@ -31,15 +31,16 @@ def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
     X and the hyperparameters are exact doubles, k is the kernel in exact arithmetic.  Every kernel of gpbounds but
     Matérn of other than half-integer ν; sums, products and kernels on some columns.
 
-    Proof.  With u = 2⁻⁵³ each scaled coordinate x_d/ℓ_d has the relative error u, so the distance of two points is off
-    by at most δ = u(|x_i/ℓ| + |x_j/ℓ|); s = r² from rounded coordinates has the relative error (D + 2)u.  |d log k/dr|
-    is r for the squared exponential; for Matérn at most √(2ν), as K_{ν−1} ≤ K_ν; and for the rational quadratic of
-    shape a, with t = s/(2a), r/(1 + t) ≤ min(r, √(a/2)).  exp has the relative error 2u for each ulp.  So log k is off
-    by at most
+    Proof.  Let u = 2⁻⁵³.  Coordinates are multiplied by powers of two, which is exact where nothing underflows, and
+    subtracted, with the relative error u; a weight (2^e/ℓ)² has the relative error 4u.  So s = r² has the relative
+    error (D + 7)u, however large the coordinates are, and is off by 1e-300(1 + r) where a coordinate underflows.
+    |d log k/d log s| is s/2 for the squared exponential; for Matérn at most z/2, z = √(2ν)r, as K_{ν−1} ≤ K_ν; and for
+    the rational quadratic of shape a, with t = s/(2a), a t/(1 + t).  exp has the relative error 2u for each ulp.  So
+    log k is off by at most
 
-        κ = rδ + δ² + (s/2)(D + 4)u + 16u,
-        κ = √(2ν)δ + z(D/2 + 5)u + (20p + 20)u,  z = √(2ν)r, ν = p + ½,   or
-        κ = min(r + δ, √(a/2))δ + a t/(1 + t)·(D + 8)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u
+        κ = (s/2)(D + 9)u + 16u,
+        κ = z(D/2 + 8)u + (20p + 20)u,  ν = p + ½,   or
+        κ = a t/(1 + t)·(D + 14)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u
 
     (for Matérn: p factors exp(−z/p), whose relative errors add up to zu + 2·(exp's ulps)·pu, and fewer than 12
     operations with positive numbers for each step of the recurrence), and |k − K| ≤ K(e^κ − 1).  For the periodic
@@ -104,23 +105,20 @@ def _inner_product_errors(kernel: InnerProduct, X: Float) -> Float:
 def _log_errors(kernel: Kernel, X: Float) -> Float:
     """κ, rounded up by more than its own rounding."""
     assert isinstance(kernel, Stationary)
-    scaled = X / kernel.lengthscales(X.shape[1])
-    D, squared = X.shape[1], squared_distances(scaled, scaled)
-    norms = np.sqrt((scaled * scaled).sum(axis=1))
-    apart = 1.01 * U * (norms[:, None] + norms)
+    D, points = X.shape[1], kernel._in_powers(X, "X")
+    squared = squared_distances(points, points, kernel._weights(D) ** 2)
     if isinstance(kernel, RationalQuadratic):
-        distances, a = np.sqrt(squared), kernel.shape
+        a = kernel.shape
         ratio = np.minimum(squared, FARTHEST) / (2.0 * a)
         logs = a * np.log1p(ratio)
-        steepest = np.minimum(distances + apart, np.sqrt(0.5 * a))
-        rounded = a * ratio / (1.0 + ratio) * (D + 8.0) + logs * (2 * EXP_ULPS + 2.0) + 2 * EXP_ULPS + 8.0
+        rounded = a * ratio / (1.0 + ratio) * (D + 14.0) + logs * (2 * EXP_ULPS + 2.0) + 2 * EXP_ULPS + 8.0
         cut = np.where(squared >= FARTHEST, np.inf, 0.0)
-        return 1.01 * (steepest * apart + U * rounded) + cut
+        return 1.01 * U * rounded + cut
     if isinstance(kernel, Matern):
         scale, steps = np.sqrt(2.0 * kernel.nu), kernel.nu - 0.5
         ulps = 2 * EXP_ULPS * max(steps, 1.0) + 12.0 * steps + 12.0
-        return 1.01 * (scale * apart + U * (scale * np.sqrt(squared) * (0.5 * D + 5.0) + ulps))
-    return 1.01 * (np.sqrt(squared) * apart + apart**2 + U * (0.5 * squared * (D + 4.0) + 2 * EXP_ULPS + 8.0))
+        return 1.01 * U * (scale * np.sqrt(squared) * (0.5 * D + 8.0) + ulps)
+    return 1.01 * U * (0.5 * squared * (D + 9.0) + 2 * EXP_ULPS + 8.0)
 
 
 def _periodic_log_errors(kernel: Periodic, X: Float) -> Float:

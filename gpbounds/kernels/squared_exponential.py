@@ -58,11 +58,12 @@ class SquaredExponential(Stationary):
 
     def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
         """By log k = x·z − |x|²/2 − |z|²/2 + log variance, where all points are close to their middle."""
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")
         if namespace(left) is not np or left.dtype != np.float64 or not left.size:
             return self.fill(X1, X2, out)
         middle = right.mean(axis=0)
-        x, z = left - middle, right - middle
+        weights = self._weights(left.shape[1])
+        x, z = (left - middle) * weights, (right - middle) * weights
         to_x, to_z = np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", z, z)
         if not float(to_x.max()) + float(to_z.max()) <= CLOSE:
             return self.fill(X1, X2, out)
@@ -82,18 +83,18 @@ class SquaredExponential(Stationary):
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         cotangent *= self(X1, X2) if value is None else value
-        return self._pulled(self._scaled(X1, "X1"), self._scaled(X2, "X2"), cotangent, float(cotangent.sum()))
+        return self._pulled(self._in_powers(X1, "X1"), self._in_powers(X2, "X2"), cotangent, float(cotangent.sum()))
 
     def pull_rows(
         self, X1: Array, X2: Array, Y: Array, weights: Array, a: Array, b: Array, value: Array
     ) -> tuple[Float, Array]:
         Y *= value
-        sums = pull_sums(self._scaled(X1, "X1"), self._scaled(X2, "X2"), Y, weights, value, a, b)
+        sums = pull_sums(self._in_powers(X1, "X1"), self._in_powers(X2, "X2"), Y, weights, value, a, b)
         return self._in_units(*sums)
 
     def pull_both(self, X1: Array, X2: Array, cotangent: Array, value: Array) -> tuple[Float, Array, Array]:
         cotangent *= value
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")
         parameters, moved = self._pulled(left, right, cotangent, float(cotangent.sum()))
         _, back = self._pulled(right, left, cotangent.T, 0.0)
         return parameters, moved, back

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,12 +87,13 @@ class Stationary(Kernel):
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         if is_cupy(out) and (K := on_device(self, X1, X2, out)) is not None:
             return K
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")
+        weights = self._weights(left.shape[1]) ** 2
         on_host = namespace(left) is np
         step = max(1, PIECE // max(right.shape[0], 1) if on_host else left.shape[0])
         for start in range(0, left.shape[0], step):
             piece = out[start : start + step]
-            K = self.covariance(squared_distances(left[start : start + step], right, piece))
+            K = self.covariance(squared_distances(left[start : start + step], right, weights, piece))
             if K is not piece:
                 piece[...] = K
         return out
@@ -109,8 +111,8 @@ class Stationary(Kernel):
         return replace(self, variance=variance, lengthscale=per_dimension.joined(lengthscales, self.lengthscale))
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
-        xp, squared = namespace(left), squared_distances(left, right)
+        left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")
+        xp, squared = namespace(left), squared_distances(left, right, self._weights(left.shape[1]) ** 2)
         K = self.variance * self.correlation(squared) if value is None else value
         scale = float(xp.vdot(cotangent, K))
         cotangent *= self.slope(squared)
@@ -123,27 +125,40 @@ class Stationary(Kernel):
 
     def _in_units(self, scale: float, squares: Float, moved: Array) -> tuple[Float, Array]:
         """From the derivative in log variance and those that `pull_distances` returns."""
-        moved /= namespace(moved).asarray(self.lengthscales(moved.shape[1]))
-        return np.concatenate([[scale], per_dimension.summed(squares, self.lengthscale)]), moved
+        weights = self._weights(moved.shape[1])
+        moved *= namespace(moved).asarray(weights / self.lengthscales(moved.shape[1]), dtype=moved.dtype)
+        return np.concatenate([[scale], per_dimension.summed(weights**2 * squares, self.lengthscale)]), moved
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
         sums = np.zeros(self.log_parameters.size)
         sums[0] = self.variance * float(cotangent.sum())
         return sums
 
-    def _scaled(self, X: ArrayLike | Array, name: str) -> Array:
+    def _in_powers(self, X: ArrayLike | Array, name: str) -> Array:
+        """x_d·2^−e with 2^(e−1) ≤ lengthscale_d < 2^e: the same digits, so that differences are those of x.
+
+        x/lengthscale would be rounded before the difference is taken, with an error that grows with |x|.
+        """
         points = as_points(X, name)
-        xp = namespace(points)
-        return points / xp.asarray(self.lengthscales(points.shape[1]), dtype=points.dtype)
+        powers = np.ldexp(1.0, -self._exponents(points.shape[1]))
+        return points * namespace(points).asarray(powers, dtype=points.dtype)
+
+    def _weights(self, dim: int) -> Float:
+        """2^e/lengthscale (D,), in (1, 2]: r² = Σ_d (weight_d·(difference of `_in_powers`))²."""
+        return np.ldexp(1.0, self._exponents(dim)) / self.lengthscales(dim)
+
+    def _exponents(self, dim: int) -> Any:
+        """e, which double precision can hold as 2^±e."""
+        return np.clip(np.frexp(self.lengthscales(dim))[1], -1000, 1000)
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
         if is_cupy(X1) and (K := on_device(self, X1, X2)) is not None:
             return K
-        left = self._scaled(X1, "X1")
-        right = left if X2 is None else self._scaled(X2, "X2")
+        left = self._in_powers(X1, "X1")
+        right = left if X2 is None else self._in_powers(X2, "X2")
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
-        return self.covariance(squared_distances(left, right))
+        return self.covariance(squared_distances(left, right, self._weights(left.shape[1]) ** 2))
 
     def diag(self, X: ArrayLike | Array) -> Array:
         points = as_points(X, "X")

@@ -110,6 +110,13 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
         L = _try(A, amount, overwrite)
         if L is not None:
             return Cholesky(L, amount)
+    zeros = [] if overwrite else namespace(A).flatnonzero(namespace(A).diagonal(A) == 0.0)[:1].tolist()
+    if zeros:
+        raise NotPositiveDefinite(
+            f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but the variance of number "
+            f"{zeros[0]} is 0, as that of a linear kernel is at x = 0: leave this point out, add a Constant kernel, or "
+            "pass a jitter > 0."
+        )
     raise _indefinite(name, int(A.shape[0]), ladder[-1])
 
 

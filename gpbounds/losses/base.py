@@ -155,9 +155,11 @@ class Loss(Named, ABC):
 
 
 def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
-    """The least and the largest standard deviation whose square is within ``variance_error`` of s²."""
+    """The least and the largest standard deviation with a square within ``variance_error`` of s², rounded outwards."""
     xp = namespace(s)
-    return xp.sqrt(xp.maximum(s * s - variance_error, 0.0)), xp.sqrt(s * s + variance_error)
+    squares = s * s
+    error = xp.where(variance_error == 0.0, 0.0, variance_error + 4.0 * EPS * squares)
+    return xp.sqrt(xp.maximum(squares - error, 0.0)), xp.sqrt(squares + error)
 
 
 def deviation(y: Array, m: Array) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -311,9 +312,9 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
     rounding : float
         Bound on the absolute error of each entry, about r·2.2e-16·k(x, x); the function adds it to every entry.
     rigor : "float" or "arb"
-        "arb": the double above an Arb ball of the formula, by construction.  "float" enlarges trace and value by 1e-11.
-        Its rounding errors are smaller for up to 40 000 rows: a sum of n numbers ≥ 0 errs by at most n·2^−53 of itself,
-        and ½[x − log(1 + x)] is accurate to a few units in the last place.
+        "arb": the double above an Arb ball of the formula, by construction.  "float" enlarges trace and value by 1e-11,
+        which is more than its rounding errors for any number of rows: the sum is rounded once, each entry once, and
+        ½[x − log(1 + x)] is accurate to a few units in the last place.
 
     Raises
     ------
@@ -344,7 +345,7 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
         trace = rounded(total, upwards=True)
         value = rounded(lambda: enclosures.divergence(total() / exact(float(level))), upwards=True)
     else:
-        trace = float((diagonal + error).sum()) * UP
+        trace = math.fsum((diagonal + error).tolist()) * UP
         with np.errstate(over="ignore"):
             value = _divergence(trace / level) * UP
     return upper_bound(

@@ -57,7 +57,8 @@ class HyperGrid:
     low, high : float or one for each name
         Edges in ln θ.
     steps : int or one for each name
-        G, the number of *intervals*: an axis has G + 1 points.  0, with low = high, for a value fixed in advance.
+        G, the number of *intervals*: an axis has G + 1 points.  0, with low = high, for a value fixed in advance: a
+        value that a fit to the same rows chose makes the prior depend on them, and the bound does not hold.
     names : sequence of str
         Hyperparameters of the kernel: "variance" and "lengthscale", or "lengthscale_1" ... "lengthscale_D".
 

@@ -12,6 +12,7 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.pairs import pair_error, pair_variances
 from gpbounds.numerics.search import least_each
 from gpbounds.rates import rounding
 from gpbounds.rates.population import PopulationTrace
@@ -119,6 +120,9 @@ class GivenData(TraceLaw):
         self.up = 1.0 + (40.0 * (inputs.N + 100) * EPS if proved else 0.0)
         # k(x, x) of rows in single precision is rounded; the largest variance is a double, and sums of them round
         diagonal = kernel.max_variance * (1.0 + 1e-14) if proved else float(kernel.diag(inputs.X).max())
+        if not math.isfinite(diagonal):
+            X = np.asarray(inputs.X, dtype=np.float64)
+            diagonal = float(pair_variances(kernel, X)[0].max()) * (1.0 + 1e-14) + pair_error(kernel, X)
         self.largest_variance = diagonal
         self.N = inputs.N
         self.claims = "R-lem3, N-graded" if proved else "R-lem3"

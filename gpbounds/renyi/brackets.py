@@ -265,14 +265,14 @@ def evidence(
     progress : bool
         Show a bar that counts the members.
     rigor : "float" or "arb"
-        "arb": bounds that are proved with all rounding, at noise far below the error of double precision, for squared
-        exponential, constant and Matérn kernels of half-integer ν, their sums and products (`enclosed_evidence` has the
-        proofs).  Entries of K and factors have 30 digits, sums are balls, and the returned doubles are the ends.
-        Members: "exact", log p(y) between the ends of a ball, from a factor of K + σ²I (N-exact; without Z; up to
-        N = 2048 the only one of "auto"); "trace" and "determinant" with their lower bounds, in O(NM²) (N-nystrom).
-        Points of Z that others determine to 30 digits are left out.  "exact" takes 1, 4 and 16 s at N = 500, 1000 and
-        2000, and 4N² doubles.  σ² may be as small as 4N·1e-30 times the variance
-        of f; where it is too small, an error says which would do.
+        "arb": bounds that are proved with all rounding, at noise far below the error of double precision, for every
+        kernel of gpbounds but Matérn with other ν than ½, 1½, … 20½, sums and products included (`enclosed_evidence`
+        has the proofs).  Entries of K and factors have 30 digits, sums are balls, and the returned doubles are the
+        ends.  Members: "exact", log p(y) between the ends of a ball, from a factor of K + σ²I (N-exact; without Z; up
+        to N = 2048 the only one of "auto"); "trace" and "determinant" with their lower bounds, in O(NM²) (N-nystrom).
+        Jitter "auto" is 0 here; points of Z that others determine to 30 digits are left out.  "exact" takes 1, 4 and
+        16 s at N = 500, 1000 and 2000, and 4N² doubles.  σ² may be as small as 4N·1e-30 times the variance of f; where
+        it is too small, an error says which would do.
 
     Returns
     -------
@@ -302,12 +302,13 @@ def evidence(
     """
     orders = _orders(alphas)
     if choice("rigor", rigor, RIGOR) == "arb":
-        if orders != (1.0,) or jitter not in ("auto", 0) or is_elsewhere(X):
+        if orders != (1.0,) or is_elsewhere(X):
             raise ValueError(
-                "rigor: expected 'float' for orders below 1, a jitter, or rows that are read by partitions: 'arb' "
-                f"bounds log p(y) of arrays at order 1 without jitter; got alphas {orders} and jitter {jitter!r}"
+                "rigor: expected 'float' for orders below 1, or rows that are read by partitions: 'arb' bounds "
+                f"log p(y) of arrays at order 1; got alphas {orders}"
             )
-        return enclosed_evidence(kernel, X, y, Z, noise=noise, members=members)
+        amount = 0.0 if jitter == "auto" else jitter
+        return enclosed_evidence(kernel, X, y, Z, noise=noise, jitter=amount, members=members)
     if Z is None:
         raise ValueError("Z: expected inducing inputs (M, D), got None, which rigor='arb' accepts")
     if is_elsewhere(X):

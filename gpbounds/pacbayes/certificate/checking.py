@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpbounds.pacbayes.certificate import formula, priors, proved
+from gpbounds.pacbayes.certificate import formula, priors, proved, settled
 from gpbounds.pacbayes.certificate.evaluation import Enclosed
 from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.raw import Raw
@@ -14,7 +14,7 @@ from gpbounds.pacbayes.certificate.report import Line, Report, conclude
 from gpbounds.pacbayes.certificate.statement import Statement
 
 LOOSE = 100.0
-"""Largest excess of a stated R_S or KL over the recomputed one, in allowances; a relative 1e-6 is added."""
+"""Largest excess of a stated R_S or KL over the recomputed one, in errors; a relative 1e-6 is added."""
 
 
 def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Report:
@@ -23,28 +23,27 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
     data = _data(certificate, rows)
     lines.append(data)
     computed: Enclosed | None = None
+    allowed = 0.0, 0.0
     if data.state == "confirmed":
         try:
-            units = certificate.inputs, certificate.outputs
-            about = certificate.kernel, *units, certificate.loss, certificate.mean
             for_loss(certificate.mean, certificate.loss)
-            computed = rows.enclose(certificate.posterior, *about)
+            computed, in_doubles = settled.to_check(certificate, rows)
+            allowed = settled.tolerated(computed, in_doubles)
         except ValueError as error:  # Q, the loss or the scaling does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
             lines.append(
-                Line("posterior", "confirmed", f"Q is rebuilt from the data: {certificate.posterior.describe()}.")
+                Line(
+                    "posterior",
+                    "confirmed",
+                    f"Q is rebuilt from the data: {certificate.posterior.describe()}. {_knowledge(computed)}",
+                )
             )
     else:
         lines.append(Line("posterior", "skipped", "not rebuilt: the data differ"))
     lines += [
-        _number("kl", "KL(Q‖P)", certificate.kl, None if computed is None else (computed.kl, computed.kl_error)),
-        _number(
-            "risk",
-            f"R_S under {certificate.loss!r}",
-            certificate.risk,
-            None if computed is None else (computed.risk, computed.risk_error),
-        ),
+        _number("kl", "KL(Q‖P)", certificate.kl, computed, allowed[0]),
+        _number("risk", f"R_S under {certificate.loss!r}", certificate.risk, computed, allowed[1]),
         *_penalties(certificate),
         _bound(certificate, computed),
     ]
@@ -55,6 +54,17 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
         return conclude(certificate.rigorous, certificate.statement, lines)
     findings, numbers = proved.lines(certificate, rows)
     return conclude(certificate.rigorous, certificate.statement, [*lines, *findings], numbers)
+
+
+def _knowledge(computed: Enclosed) -> str:
+    """What the errors of R_S and KL suppose."""
+    if computed.digits == 30:
+        return "Its R_S and KL are enclosed in 30 digits."
+    return (
+        "Its R_S and KL are known in double precision to within errors that are proved if exponentials and normal "
+        "distribution functions are accurate to a few units in the last place; a rigorous check supposes nothing of "
+        "these."
+    )
 
 
 def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
@@ -78,9 +88,18 @@ def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
         "in advance",
         "declared",
         "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
-        f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{lists}.",
+        f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{_single(certificate)}{lists}.",
     )
     yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
+
+
+def _single(certificate: Statement) -> str:
+    """What the grid says of hyperparameters with one value, which nothing charges."""
+    grid = certificate.grid
+    names = [name for name, steps in zip(grid.names, grid.steps, strict=True) if steps == 0]
+    if not names:
+        return ""
+    return f", with one value of {' and '.join(names)}, which no fit to these rows may have chosen"
 
 
 def _seal(certificate: Statement) -> Line:
@@ -114,18 +133,19 @@ def _data(certificate: Statement, rows: Raw) -> Line:
     return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
 
 
-def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None) -> Line:
-    """Check that a stated number is at least the recomputed one plus its allowance, and does not exceed it by much."""
+def _number(name: str, title: str, stated: float, computed: Enclosed | None, allowed: float) -> Line:
+    """Check that a stated number is at least the recomputed one plus its error, and does not exceed it by much."""
     if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
-    value, error = computed
-    text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}"
+    value, error = (computed.kl, computed.kl_error) if name == "kl" else (computed.risk, computed.risk_error)
+    how = "recomputed" if computed.digits == 16 else "proved in 30 digits to be at most"
+    text = f"{title}: stated {stated:.9g}, {how} {value:.9g} within {error:.2g}"
     top = min(value + error, 1.0) if name == "risk" else value + error
     if not np.isfinite(top):
-        return Line(name, "failed", f"{text}: the allowance for rounding is not finite.")
+        return Line(name, "failed", f"{text}: no bound on its rounding is proved.")
     if stated < top:
         return Line(name, "failed", f"{text}: the stated number is too small.")
-    if stated > value * (1.0 + 1e-6) + LOOSE * error:
+    if stated > value * (1.0 + 1e-6) + LOOSE * allowed:
         return Line(name, "failed", f"{text}: the stated number is a different one.")
     return Line(name, "confirmed", text + ".")
 

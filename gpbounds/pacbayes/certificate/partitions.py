@@ -8,20 +8,20 @@ from typing import Any
 
 from gpbounds.arrays import Float
 from gpbounds.divergences.collapsed import CollapsedLaw, CollapsedSums
+from gpbounds.divergences.measured import measured
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.mapreduce.program import Engine, Round, Rows
 from gpbounds.mapreduce.statistics import Statistics
-from gpbounds.pacbayes.certificate.evaluation import Enclosed, enclosed, from_record, reach_with, sums_of_losses
+from gpbounds.pacbayes.certificate.evaluation import Enclosed, enclosed, entry_error, from_record, sums_of_losses
 from gpbounds.pacbayes.certificate.posteriors import Exact, Posterior, Sparse
-from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.whitening import Inducing, inducing, with_jitter
 
 
 def enclose_partitions(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:
     """As `gpbounds.pacbayes.certificate.evaluation.enclose`, for the scaled rows of ``engine``: |x_d| ≤ reach_d."""
-    error = value_error(kernel, reach_with(posterior, reach))
+    error = entry_error(posterior, kernel, reach)
     if isinstance(posterior, Exact):
         raise ValueError(
             "posterior: expected a sparse one for rows that are read by partitions, got the exact GP posterior, which "
@@ -81,7 +81,7 @@ class FromRows:
 
     def begin(self) -> Inducing:
         """The factor of Kuu."""
-        return inducing(self.kernel, self.Z, self.jitter)
+        return measured(inducing(self.kernel, self.Z, self.jitter), self.law.entry_error)
 
     @property
     def rounds(self) -> tuple[Round, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,10 @@ BITS = 256
 def prove(certificate: Statement, rows: Raw) -> Proved:
     """R_S and KL of the Q that the record defines, enclosed, and the bound from their upper ends.
 
-    Claims N-proved-kl, N-proved-risk.  Stationary kernels are exact functions of the doubles x_d/lengthscale_d, others
-    of x, as the prior's definition says; x, y − m(x), Z, noise, jitter and the numbers of Q are the doubles of the
-    scaled rows and of the record.  Everything else is exact arithmetic, enclosed: kernel entries (N-pairs, N-pairlog),
-    factorisations and solves (N-verified), matrix products (N-slices), Gaussian means of the loss and the final formula
-    (Arb balls).
+    Claims N-proved-kl, N-proved-risk.  Kernels are exact functions of x; x, y − m(x), Z, noise, jitter and the numbers
+    of Q are the doubles of the scaled rows and of the record.  Everything else is exact arithmetic, enclosed: kernel
+    entries (N-pairs, N-pairlog), factorisations and solves (N-verified), matrix products (N-slices), Gaussian means of
+    the loss and the final formula (Arb balls).
 
     Raises
     ------
@@ -42,26 +42,40 @@ def prove(certificate: Statement, rows: Raw) -> Proved:
         that is singular to within the rounding of its entries, a KL without a finite upper end.
     """
     start = time.perf_counter()
-    kernel = EnclosedKernel.of(certificate.kernel)
-    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        kl, losses = _enclosed(certificate, kernel, rows)
-    N = rows.shape[0]
-    with at_bits(BITS):
-        risk = losses / N
-        ends = below(kl), above(kl), below(risk), above(risk)
-    if not math.isfinite(ends[1]) or math.isnan(ends[3]):
-        raise ValueError("posterior: expected a KL(Q‖P) with a finite upper end, but the proof has none")
-    kl_above, risk_above = max(ends[1], 0.0), min(max(ends[3], 0.0), 1.0)
-    bound = formula.risk_bound(risk_above, kl_above, certificate.count, N, certificate.delta)
+    found = ends(certificate, rows)
+    bound = formula.risk_bound(found.risk, found.kl, certificate.count, rows.shape[0], certificate.delta)
     return Proved(
-        risk=risk_above,
-        kl=kl_above,
-        risk_below=max(ends[2], 0.0),
-        kl_below=max(ends[0], 0.0),
+        risk=found.risk,
+        kl=found.kl,
+        risk_below=found.risk_below,
+        kl_below=found.kl_below,
         bound=bound,
         moved=bound - certificate.bound,
         seconds=time.perf_counter() - start,
     )
+
+
+@dataclass(frozen=True)
+class Ends:
+    """R_S(Q) and KL(Q‖P), each between two proved numbers."""
+
+    risk: float
+    kl: float
+    risk_below: float
+    kl_below: float
+
+
+def ends(certificate: Statement, rows: Raw) -> Ends:
+    """R_S and KL of the Q that the record defines, enclosed; errors as `prove`."""
+    kernel = EnclosedKernel.of(certificate.kernel)
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        kl, losses = _enclosed(certificate, kernel, rows)
+    with at_bits(BITS):
+        risk = losses / rows.shape[0]
+        kl_below, kl_above, risk_below, risk_above = below(kl), above(kl), below(risk), above(risk)
+    if not math.isfinite(kl_above) or math.isnan(risk_above):
+        raise ValueError("posterior: expected a KL(Q‖P) with a finite upper end, but the proof has none")
+    return Ends(min(max(risk_above, 0.0), 1.0), max(kl_above, 0.0), max(risk_below, 0.0), max(kl_below, 0.0))
 
 
 def _enclosed(certificate: Statement, kernel: EnclosedKernel, rows: Raw) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
-from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema
+from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema, settled
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.mean import DeclaredMean, for_loss
 from gpbounds.pacbayes.certificate.posteriors import Posterior
@@ -110,6 +110,8 @@ class Certificate(Statement):
             )
         if not isinstance(loss, Loss):
             raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
+        if not isinstance(posterior, Posterior):
+            raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
         if not isinstance(mean, DeclaredMean | None):
             raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
         for_loss(mean, loss)
@@ -117,7 +119,26 @@ class Certificate(Statement):
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
-        computed = rows.enclose(posterior, kernel, inputs, outputs, loss, mean)
+        draft = cls(
+            loss=loss,
+            delta=float(failure),
+            grid=grid,
+            indices=point.indices,
+            kernel=kernel,
+            posterior=posterior,
+            inputs=inputs,
+            outputs=outputs,
+            charges=paid,
+            data=rows.fingerprint,
+            risk=1.0,
+            kl=0.0,
+            log_count=0.0,
+            log_xi=0.0,
+            bound=1.0,
+            versions=_versions(),
+            mean=mean,
+        )
+        computed = settled.to_issue(draft, rows)
         kl, risk = computed.kl + SLACK * computed.kl_error, min(computed.risk + SLACK * computed.risk_error, 1.0)
         if not np.isfinite(kl):
             raise ValueError(
@@ -125,25 +146,7 @@ class Certificate(Statement):
                 "inducing inputs so close that Kuu is nearly singular (take fewer, or a larger jitter), or a noise "
                 "variance that is small against the rounding of K"
             )
-        record = cls(
-            loss=loss,
-            delta=float(failure),
-            grid=grid,
-            indices=point.indices,
-            kernel=kernel,
-            posterior=posterior.with_jitter(computed.jitter),
-            inputs=inputs,
-            outputs=outputs,
-            charges=paid,
-            data=rows.fingerprint,
-            risk=risk,
-            kl=kl,
-            log_count=0.0,
-            log_xi=0.0,
-            bound=1.0,
-            versions=_versions(),
-            mean=mean,
-        )
+        record = replace(draft, posterior=posterior.with_jitter(computed.jitter), risk=risk, kl=kl)
         N, count = record.data.rows, record.count
         return replace(
             record,
@@ -159,12 +162,16 @@ class Certificate(Statement):
         their rounding, the penalties, and the bound, enclosed in Arb.  A certificate is confirmed when every line
         holds; for the bound: upper end ≤ stated bound.  Declarations, which no file can prove, come first.
 
-        These allowances are first-order estimates with margins.  ``rigorous`` also proves R_S and KL (N-proved-kl,
-        N-proved-risk): kernel entries and matrix products in double-double numbers with proved errors, factorisations
-        verified after the fact (N-verified), Gaussian means of the loss in Arb.  The report then says between which
-        numbers R_S and KL lie, which bound follows, and how much the bound moves; it confirms the stated bound if that
-        is at least the proved one.  What cannot be proved is a line that failed, in one sentence.  The proof takes 2 to
-        15 times as long as the rest, and about 120 N² bytes for the exact posterior.
+        A stated R_S or KL is confirmed if it is proved to be large enough.  Double precision proves it where its
+        errors are small (N-rounded-kl, N-rounded-exact); of exponentials and normal distribution functions it
+        supposes an accuracy of a few units in the last place.  Where the stated number lies within these errors, or
+        none is proved, 30 digits decide, for N rows and M ≤ 1500 inducing inputs with NM² ≤ 2e9, or 2000 rows of an
+        exact posterior.  ``rigorous`` proves R_S and KL without that supposition (N-proved-kl, N-proved-risk): kernel
+        entries and matrix products in double-double numbers with proved errors, factorisations verified after the
+        fact (N-verified), Gaussian means of the loss in Arb.  The report then says between which numbers R_S and KL
+        lie, which bound follows, and how much the bound moves; it confirms the stated bound if that is at least the
+        proved one.  What cannot be proved is a line that failed, in one sentence.  The proof takes 2 to 15 times as
+        long as the rest, and about 120 N² bytes for the exact posterior.
 
         Parameters
         ----------

@@ -15,16 +15,14 @@ from gpbounds.kernels.rounding import EXP_ULPS, U, entry_errors
 def value_error(kernel: Kernel, reach: Float) -> float:
     """Bound on the error of k(x, x') on any machine, for |x_d|, |x'_d| ≤ reach_d, in squared units of y.
 
-    The prior of a stationary kernel is a function of the scaled inputs x/lengthscale as doubles, which are the same on
-    every machine, so that only r², a function of it and a product are rounded: its error does not depend on ``reach``.
-    The priors of inner products and of the periodic kernel are those of the exact x and hyperparameters.  All are
-    positive semi-definite: each kernel is a kernel of these doubles, and sums, products and kernels on columns of such
-    are.
+    Priors are those of the exact x and hyperparameters.  Differences of coordinates are taken before anything is
+    rounded, so that the error of a stationary kernel does not depend on ``reach``.
 
-    *Stationary.*  r² is right to (D + 3) eps and |dk/d ln r²| ≤ v/e; exp and the Matérn recurrence, all of whose terms
-    are positive, have a relative error of at most 8 eps per step.  For the rational quadratic of shape a, with t =
-    r²/(2a) and L = a log(1 + t), k = v e^{−L}: |dk/d ln r²| = v a t(1 + t)^{−a−1}, whose largest value, at t = 1/a, is
-    v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most 8 eps beside that of r², and L e^{−L} ≤ 1/e.
+    *Stationary.*  r² is right to ½(D + 7) eps ≤ (D + 3) eps (`entry_errors`) and |dk/d ln r²| ≤ v/e; exp and the Matérn
+    recurrence, all of whose terms are positive, have a relative error of at most 8 eps per step.  For the rational
+    quadratic of shape a, with t = r²/(2a) and L = a log(1 + t), k = v e^{−L}: |dk/d ln r²| = v a t(1 + t)^{−a−1}, whose
+    largest value, at t = 1/a, is v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most 8 eps beside that of r²,
+    and L e^{−L} ≤ 1/e.
 
     *Periodic.*  k = v exp(−|g|²/2), g_d = (2/ℓ_d) sin(πt_d), t_d = (x_d − x'_d)/p_d, |t_d| ≤ 2 reach_d/p_d.
     Subtracting whole periods is exact, so that g_d is off by at most e_d = (2/ℓ_d) u (2.01π|t_d| + 2·(sine's ulps) +

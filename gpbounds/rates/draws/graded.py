@@ -64,25 +64,25 @@ class GradedRows(Rows):
     def __init__(self, kernel: Kernel, X: Float, Y: Float | None) -> None:
         self.kernel, self.X, self.Y = kernel, np.asarray(X, dtype=np.float64), Y
         self.N, self.outputs = len(self.X), 0 if Y is None else Y.shape[1]
-        require_doubles(kernel)
-        self.exponent = 2 * (unit(kernel)[1] // 2)
+        require_doubles(kernel, self.X)
+        self.exponent = 2 * (unit(kernel, self.X)[1] // 2)
         if Y is not None and math.frexp(float(np.abs(Y).max()))[1] - self.exponent // 2 > FARTHEST:
             raise ValueError(
                 f"y: expected entries below 2**{FARTHEST} standard deviations of f with rigor='arb', got "
                 f"{float(np.abs(Y).max()):.3g}"
             )
-        scaled = times_power(kernel, -self.exponent)
+        scaled = times_power(kernel, -self.exponent, self.X)
 
         def block(rows: slice, columns: slice) -> Pair:
             return pair_covariances(scaled, self.X[rows], self.X[columns])
 
         self.factor = pair_cholesky(block, self.N, "k(X, X)")
-        self.columns = graded_columns(self.factor, further=self.N * pair_error(scaled, self.X.shape[1]))
+        self.columns = graded_columns(self.factor, further=self.N * pair_error(scaled, self.X))
         values = self.columns.values
         self.rank = len(np.unique(self.X, axis=0))
         self.lower, self.upper = values.lower, np.where(np.arange(self.N) < self.rank, values.upper, 0.0)
         self.largest = min(self.N - 1, self.rank)
-        self.variance = kernel.max_variance
+        self.variance = kernel.largest_variance(self.X)
         self.up = 1.0 + 40.0 * (self.N + 100) * EPS
         self._solved: dict[float, tuple[Pair, float]] = {}
 
@@ -90,7 +90,7 @@ class GradedRows(Rows):
     def decomposed(self) -> EnclosedRows:
         """The rows with eigenvectors in double precision, whose bounds are less where M is small."""
         assert self.Y is not None
-        return EnclosedRows(times_power(self.kernel, -self.exponent), self.X, self.scaled_targets)
+        return EnclosedRows(times_power(self.kernel, -self.exponent, self.X), self.X, self.scaled_targets)
 
     @property
     def scaled_targets(self) -> Float:
