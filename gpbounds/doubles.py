@@ -43,7 +43,7 @@ def require(name: str, array: Any) -> Any:
     if (kind == "f" and size <= 8) or kind == "b":
         return array
     if kind == "c":
-        _refuse_complex(name, array.dtype)
+        _refuse_complex(name, array.dtype if array.ndim else f"{array.dtype} {array.item()}")
     if kind in "mM":
         _refuse_dates(name, str(array.dtype))
     if array.size and kind in "iuf" and size >= 8:

@@ -314,13 +314,13 @@ def _modules():
 
 def _public():
     """Every public function and class that takes arrays, by the first of its names."""
-    found = {}
+    names = {}
     for module in _modules():
         for name in getattr(module, "__all__", ()):
             each = getattr(module, name)
             if inspect.isfunction(each) or inspect.isclass(each):
-                found.setdefault(each, f"{module.__name__}.{name}")
-    for each, name in found.items():
+                names.setdefault(each, f"{module.__name__}.{name}")
+    for each, name in names.items():
         if taken := _arrays_of(each):
             yield name, taken
 
@@ -365,22 +365,22 @@ def _called(name, arguments):
     return getattr(importlib.import_module(module), function)(**made)
 
 
-def _bits(thing, depth=4):
+def _bits(result, depth=4):
     """The numbers of a result."""
-    if isinstance(thing, Source):
-        return [_bits([np.asarray(part.X, float), np.asarray(part.Y, float)]) for part in thing.holder.partitions()]
-    if isinstance(thing, np.ndarray):
-        return thing.shape, thing.tobytes() if thing.dtype.kind != "O" else None
-    if isinstance(thing, (float, int, str, bytes, np.generic)):
-        return repr(thing)
-    if thing is None or depth == 0:
+    if isinstance(result, Source):
+        return [_bits([np.asarray(part.X, float), np.asarray(part.Y, float)]) for part in result.holder.partitions()]
+    if isinstance(result, np.ndarray):
+        return result.shape, result.tobytes() if result.dtype.kind != "O" else None
+    if isinstance(result, (float, int, str, bytes, np.generic)):
+        return repr(result)
+    if result is None or depth == 0:
         return None
-    if isinstance(thing, dict):
-        return {key: _bits(value, depth - 1) for key, value in thing.items()}
-    if isinstance(thing, (list, tuple)):
-        return [_bits(value, depth - 1) for value in thing]
-    ours = type(thing).__module__.partition(".")[0] in ("gpbounds", "fitting")
-    return {key: _bits(value, depth - 1) for key, value in vars(thing).items()} if ours else None
+    if isinstance(result, dict):
+        return {key: _bits(value, depth - 1) for key, value in result.items()}
+    if isinstance(result, (list, tuple)):
+        return [_bits(value, depth - 1) for value in result]
+    ours = type(result).__module__.partition(".")[0] in ("gpbounds", "fitting")
+    return {key: _bits(value, depth - 1) for key, value in vars(result).items()} if ours else None
 
 
 def _refuses(call, parameter, kind):
