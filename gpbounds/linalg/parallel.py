@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import lru_cache
 from typing import Any
 
 from gpbounds.linalg.load import Load
@@ -39,45 +39,87 @@ _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
 
 class _Blas:
-    """The thread pools of BLAS.  They belong to the process, so that concurrent callers must agree on their size."""
+    """The thread pools of BLAS.  They belong to the process, so that concurrent holders must agree on their size."""
 
     def __init__(self) -> None:
         import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-        self._controller = ThreadpoolController()
+        self._pools = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._setters = [_setter(pool) for pool in self._pools]
         self._lock = threading.Lock()
-        self._callers = 0
-        self._outside = 1
-        self._limit: Any = None
+        self._holders: dict[object, int] = {}  # and the thread of each
+        self._outside: list[int] | None = None  # the pools' sizes before the first holder
 
     def threads(self) -> int:
         """The number of threads that BLAS may use outside of `one_blas_thread`."""
         with self._lock:
-            return self._outside if self._callers else self._now()
+            return max(self._now() if self._outside is None else self._outside, default=1)
 
-    def _now(self) -> int:
-        return max((pool["num_threads"] for pool in self._controller.info() if pool["user_api"] == "blas"), default=1)
+    def _now(self) -> list[int]:
+        return [pool.num_threads or 1 for pool in self._pools]
 
-    def limit(self) -> None:
-        """The first caller limits the pools to one thread."""
+    def limit(self, holder: object) -> None:
+        """The first holder limits the pools to one thread."""
         with self._lock:
-            if self._callers == 0:
+            if self._outside is None:
                 self._outside = self._now()
-                self._limit = self._controller.limit(limits=1, user_api="blas") if self._outside > 1 else None
-            self._callers += 1
+            self._holders[holder] = threading.get_ident()
+            if len(self._holders) == 1:
+                self._set([1] * len(self._pools))
 
-    def release(self) -> None:
-        """The last caller restores them."""
+    def release(self, holder: object) -> None:
+        """The last holder restores them.  A second call changes nothing, nor does one for what never held."""
         with self._lock:
-            self._callers -= 1
-            if self._callers == 0 and self._limit is not None:
-                self._limit.restore_original_limits()
+            self._holders.pop(holder, None)
+            self._restore_if_free()
+
+    def _restore_if_free(self) -> None:
+        if not self._holders and self._outside is not None:
+            self._set(self._outside)
+            self._outside = None
+
+    def _set(self, sizes: list[int]) -> None:
+        for now, size, setter in zip(self._now(), sizes, self._setters, strict=True):
+            if now != size:
+                setter(size)
+
+    def forked(self) -> None:
+        """In a forked process only the thread that forked goes on: another may have held the lock, or the pools."""
+        self._lock = threading.Lock()
+        own = threading.get_ident()
+        self._holders = {holder: thread for holder, thread in self._holders.items() if thread == own}
+        self._restore_if_free()
 
 
-@lru_cache
+def _setter(pool: Any) -> Callable[[int], object]:
+    """The call that sets the size of a pool, from any thread.
+
+    threadpoolctl 3.8 lets one thread of Python set that of OpenBLAS; from other threads its calls do nothing.
+    """
+    if pool.internal_api == "openblas" and pool.threading_layer != "openmp":
+        for name in pool.check_symbols:
+            setter = getattr(pool.dynlib, name.replace("_get_", "_set_"), None)
+            if setter is not None:
+                return setter  # type: ignore[no-any-return]
+    return pool.set_num_threads  # type: ignore[no-any-return]
+
+
+_made: dict[str, _Blas] = {}
+
+
 def _blas() -> _Blas:
-    return _Blas()
+    """The one object of the process, also for two threads that ask for it first, at once."""
+    return _made.get("blas") or _made.setdefault("blas", _Blas())
+
+
+def _forked() -> None:
+    for blas in _made.values():
+        blas.forked()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forked)
 
 
 def lanes() -> int:
@@ -96,12 +138,15 @@ def one_blas_thread() -> Iterator[None]:
     ...     lanes() == before
     True
     """
-    blas = _blas()
-    blas.limit()
+    blas, holder = _blas(), object()
     try:
+        blas.limit(holder)
         yield
     finally:
-        blas.release()
+        try:
+            blas.release(holder)
+        finally:  # Ctrl-C may have come as the release began
+            blas.release(holder)
 
 
 @contextmanager
@@ -173,12 +218,15 @@ def share(
                 run(task, 0)
             return
         queue = _Queue(count, run, after, alone)
-        for worker in range(1, number):
-            threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
         try:
+            for worker in range(1, number):
+                threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
             copy_context().run(queue.work, 0)
         finally:
-            queue.finish()
+            try:
+                queue.finish()
+            finally:  # Ctrl-C may have come as it began
+                queue.finish()
     _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
         raise queue.fault
@@ -280,7 +328,8 @@ class _Queue:
         alone: Container[int],
     ) -> None:
         self.run, self.left, self.alone, self.taken = run, count, alone, False
-        self.running, self.worked, self.processor = 0, 0.0, 0.0
+        self.running: set[int] = set()  # the workers, other than the caller, that have a task
+        self.worked, self.processor = 0.0, 0.0
         self.fault: BaseException | None = None
         self.changed = threading.Condition()
         self.waits = [len(needed) for needed in after] if after else [0] * count
@@ -295,30 +344,42 @@ class _Queue:
                 self._is_ready(task)
 
     def work(self, worker: int) -> None:
-        """Do tasks until none is left."""
+        """Do tasks until none is left.  Ctrl-C may end the caller, worker 0, at any place."""
         _inside.set(True)
-        while (task := self._next()) is not None:
+        while (task := self._next(worker)) is not None:
             fault, begun, processor = None, time.perf_counter(), time.thread_time()
             try:
                 self.run(task, worker)
             except BaseException as raised:
                 fault = raised
-            self._done(task, time.perf_counter() - begun, time.thread_time() - processor, fault)
+            self._done(task, worker, time.perf_counter() - begun, time.thread_time() - processor, fault)
 
     def finish(self) -> None:
-        """Let no further task begin, and wait for those that run.  A worker that has not begun will find none."""
-        with self.changed:
-            self.left = 0
-            self.changed.notify_all()
-            while self.running:
-                self.changed.wait()
+        """Let no further task begin, and wait for the other workers' tasks; Ctrl-C comes through after them.
 
-    def _next(self) -> int | None:
+        A worker that has not begun will find none.
+        """
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                with self.changed:
+                    self.left = 0
+                    self.changed.notify_all()
+                    while self.running:
+                        self.changed.wait()
+                break
+            except BaseException as raised:
+                interrupt = interrupt or raised
+        if interrupt is not None:
+            raise interrupt
+
+    def _next(self, worker: int) -> int | None:
         with self.changed:
             while self.left > 0:
                 task = self._lowest()
                 if task is not None:
-                    self.running += 1
+                    if worker:
+                        self.running.add(worker)
                     return task
                 self.changed.wait()
             return None
@@ -334,9 +395,9 @@ class _Queue:
     def _is_ready(self, task: int) -> None:
         heapq.heappush(self.ready_alone if task in self.alone else self.ready, task)
 
-    def _done(self, task: int, worked: float, processor: float, fault: BaseException | None) -> None:
+    def _done(self, task: int, worker: int, worked: float, processor: float, fault: BaseException | None) -> None:
         with self.changed:
-            self.running -= 1
+            self.running.discard(worker)
             self.worked += worked
             self.processor += processor
             if fault is not None:
