@@ -1,220 +1,373 @@
-"""Threads of users, forked processes and Ctrl-C: fits keep their bits, end, and leave the pools of BLAS alone."""
+"""Threads of users, forks and Ctrl-C: fits at the same time give the bits of serial fits, and leave BLAS as it was."""
 
 from __future__ import annotations
 
+import _thread
+import faulthandler
 import itertools
 import multiprocessing
-import os
 import threading
 import time
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from sklearn.model_selection import GridSearchCV
+from threadpoolctl import ThreadpoolController
 
 from fitting import ExactGP, SparseGP, VariationalGP
-from gpbounds.linalg import parallel
+from gpbounds.kdpp.draws import kmeans_centres
+from gpbounds.linalg import parallel, workspace
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
 from tests.blas import blas_threads
 
 pytestmark = pytest.mark.lanes
-UNFINISHED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+WAIT = 60.0
+X = np.random.default_rng(0).uniform(-3.0, 3.0, (240, 2))
+y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * np.random.default_rng(1).standard_normal(240)
+
+forks = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="processes are not forked on this system"
+)
+few_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+while_threads_run = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 warns of it
 
 
 def pools() -> list[int]:
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return [pool["num_threads"] for pool in controller().info()]
 
 
-@pytest.fixture
-def many_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes share all work, however small it is."""
-    monkeypatch.setattr(parallel, "QUIET", 1.0)
-    monkeypatch.setattr(parallel, "BUSY", 1.0)
+@cache
+def controller() -> ThreadpoolController:
+    lanes()  # loads every BLAS
+    return ThreadpoolController().select(user_api="blas")
 
 
-@pytest.mark.parametrize("order", set(itertools.permutations([0, 0, 1, 1, 2, 2])), ids=str)
-def test_callers_in_any_order_of_entry_and_exit_leave_the_pools_as_they_were(order: tuple[int, ...]) -> None:
-    """Each of three threads enters at its first turn, and leaves at its second."""
-    with blas_threads(2):
-        before, held = pools(), 0
-        with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second, ThreadPoolExecutor(1) as third:
-            contexts, threads = {}, (first, second, third)
-            for caller in order:
-                if caller not in contexts:
-                    contexts[caller] = one_blas_thread()
-                    threads[caller].submit(contexts[caller].__enter__).result(20.0)
-                    held += 1
-                else:
-                    threads[caller].submit(contexts[caller].__exit__, None, None, None).result(20.0)
-                    held -= 1
-                assert pools() == ([1] * len(before) if held else before)
-                assert lanes() == 2
-        assert pools() == before
+def sparse(seed: int = 0) -> Any:
+    return SparseGP("vfe", n_inducing=15, max_iter=3, random_state=seed).fit(X, y)
 
 
-class _Pool:
-    """A pool whose size each thread has for itself, as MKL's."""
+def exact() -> Any:
+    return ExactGP(max_iter=2, random_state=0).fit(X[:150], y[:150])
 
-    internal_api, user_api = "mkl", "blas"
+
+def variational() -> Any:
+    return VariationalGP(likelihood="student-t", n_inducing=12, max_iter=3, random_state=0).fit(X, y)
+
+
+def bits(fit: Callable[[], Any]) -> bytes:
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in fit().predict(X[:50], return_std=True))
+
+
+@contextmanager
+def ends_soon() -> Iterator[None]:
+    """Kill the run, with the stacks of all threads, if the body hangs: nothing gentler ends a wait for a lock."""
+    faulthandler.dump_traceback_later(WAIT, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+class Held:
+    """A thread that enters `one_blas_thread` and leaves it when it is told to."""
 
     def __init__(self) -> None:
-        self.local = threading.local()
+        self._enter, self._entered, self._leave = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
 
-    def get_num_threads(self) -> int:
-        return getattr(self.local, "size", 4)
+    def _run(self) -> None:
+        assert self._enter.wait(WAIT)
+        with one_blas_thread():
+            self._entered.set()
+            assert self._leave.wait(WAIT)
 
-    def set_num_threads(self, size: int) -> None:
-        self.local.size = size
+    def enter(self) -> None:
+        self._enter.set()
+        assert self._entered.wait(WAIT)
+
+    def leave(self) -> None:
+        self._leave.set()
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive()
 
 
-def test_a_pool_that_each_thread_has_for_itself_is_limited_and_restored_in_each(
+class HeldHere:
+    """The same in the thread of the test."""
+
+    def __init__(self) -> None:
+        self._holder = one_blas_thread()
+
+    def enter(self) -> None:
+        self._holder.__enter__()
+
+    def leave(self) -> None:
+        self._holder.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("first", [Held, HeldHere])
+def test_holders_that_enter_and_leave_in_any_order_leave_blas_as_it_was(first: type) -> None:
+    """Three holders; each enters at its first turn, and leaves at its second."""
+    with blas_threads(2):
+        before = pools()
+        for order in sorted(set(itertools.permutations((0, 0, 1, 1, 2, 2)))):
+            holders: list[Any] = [first(), Held(), Held()]
+            within: set[int] = set()
+            for who in order:
+                if who in within:
+                    holders[who].leave()
+                else:
+                    holders[who].enter()
+                within ^= {who}
+                assert pools() == ([1] * len(before) if within else before), order
+                assert lanes() == 2
+
+
+def test_a_release_that_is_repeated_and_one_without_a_limit_change_nothing() -> None:
+    """Ctrl-C may come before the first statement of either."""
+    blas = parallel._blas()
+    with blas_threads(2):
+        before, first, second = pools(), object(), object()
+        blas.release(first)
+        assert pools() == before
+        blas.limit(first)
+        blas.limit(second)
+        blas.release(second)
+        blas.release(second)
+        assert set(pools()) == {1}
+        blas.release(first)
+        assert pools() == before
+
+
+def test_ctrl_c_as_a_release_begins_does_not_leave_blas_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    blas = parallel._blas()
+    release, calls = blas.release, itertools.count()
+
+    def interrupted(holder: object) -> None:
+        if next(calls) == 0:
+            raise KeyboardInterrupt
+        release(holder)
+
+    with blas_threads(2):
+        before = pools()
+        monkeypatch.setattr(blas, "release", interrupted)
+        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+            pass
+        assert pools() == before
+
+
+def test_k_means_beside_a_holder_leaves_blas_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scikit-learn and threadpoolctl restore the size that they found, after the other holder has gone."""
+    from sklearn.cluster import KMeans
+
+    fit, other = KMeans.fit, Held()
+
+    def fit_while_the_other_leaves(*args: Any, **options: Any) -> Any:
+        other.leave()
+        return fit(*args, **options)
+
+    with blas_threads(2):
+        before = pools()
+        other.enter()
+        monkeypatch.setattr(KMeans, "fit", fit_while_the_other_leaves)
+        kmeans_centres(X, 5, np.random.default_rng(0))
+        assert pools() == before
+
+
+@few_iterations
+def test_fits_in_threads_at_once_have_the_bits_of_serial_fits_and_leave_blas_as_it_was() -> None:
+    jobs = [sparse, exact, variational, partial(sparse, 1)]
+    with blas_threads(2):
+        before, serial = pools(), [bits(job) for job in jobs]
+        with ThreadPoolExecutor(len(jobs)) as threads:
+            at_once = list(threads.map(bits, jobs))
+        assert at_once == serial
+        assert pools() == before
+    with blas_threads(1):
+        assert bits(sparse) == serial[0]
+
+
+@few_iterations
+def test_what_a_fit_computes_outside_of_lanes_has_one_blas_thread_also_in_a_thread_of_the_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool, blas = _Pool(), parallel._Blas()
-    monkeypatch.setattr(blas, "_shared", [])
-    monkeypatch.setattr(blas, "_each", [pool])
-    monkeypatch.setattr(parallel, "_blas", lambda: blas)
-    sizes: set[int] = set()
-    share(8, lambda task, worker: (time.sleep(0.01), sizes.add(pool.get_num_threads())))
-    assert sizes == {1}
-    assert pool.get_num_threads() == 4
-    with ThreadPoolExecutor(1) as other:
-        here, there = one_blas_thread(), one_blas_thread()
-        here.__enter__()
-        other.submit(there.__enter__).result(20.0)
-        here.__exit__(None, None, None)
-        assert pool.get_num_threads() == 4
-        assert other.submit(pool.get_num_threads).result(20.0) == 1
-        other.submit(there.__exit__, None, None, None).result(20.0)
-        assert other.submit(pool.get_num_threads).result(20.0) == 4
+    seen: list[int] = []
+    search = SparseGP._search
 
+    def seeing(self: Any, *args: Any) -> Any:
+        seen.extend(pools())
+        return search(self, *args)
 
-def data(N: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3.0, 3.0, (N, 2))
-    return X, np.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(N)
-
-
-def fitted(make: Callable[[], Any], N: int = 150) -> np.ndarray:
-    X, y = data(N)
-    model = make().fit(X, y)
-    return np.concatenate(model.predict(X[:20], return_std=True))
-
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "exact": lambda: ExactGP(max_iter=2, random_state=0),
-    "sparse": lambda: SparseGP(n_inducing=12, max_iter=3, random_state=0),
-    "variational": lambda: VariationalGP(likelihood="student-t", n_inducing=8, max_iter=2, random_state=1),
-}
-
-
-@UNFINISHED
-@pytest.mark.usefixtures("many_lanes")
-def test_fits_in_several_threads_have_the_bits_of_fits_one_by_one() -> None:
+    monkeypatch.setattr(SparseGP, "_search", seeing)
     with blas_threads(2):
-        before = pools()
-        alone = [fitted(make) for make in MODELS.values()]
-        with ThreadPoolExecutor(3) as threads:
-            together = list(threads.map(fitted, [*MODELS.values()] * 2))
+        sparse()
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(sparse).result(WAIT)
+    assert set(seen) == {1}
+
+
+def scores(**options: Any) -> Any:
+    grid = GridSearchCV(SparseGP("vfe", max_iter=2, random_state=0), {"n_inducing": [5, 10]}, cv=2, **options)
+    return grid.fit(X, y).cv_results_["mean_test_score"]
+
+
+@few_iterations
+@while_threads_run
+@pytest.mark.parametrize(
+    "backend", [pytest.param("loky", marks=pytest.mark.slow), pytest.param("multiprocessing", marks=forks)]
+)
+def test_a_grid_search_in_processes_has_the_scores_of_one_process(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes of loky begin anew and import everything, which takes seconds; the others are forks."""
+    joblib = pytest.importorskip("joblib")
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore")
+    with blas_threads(2):
+        before, serial = pools(), scores()
+        with joblib.parallel_backend(backend, n_jobs=2):
+            assert scores(n_jobs=2).tolist() == serial.tolist()
         assert pools() == before
-        assert parallel._blas()._callers == 0
-    for one, again in zip(alone * 2, together, strict=True):
-        np.testing.assert_array_equal(one, again)
 
 
-@UNFINISHED
-@pytest.mark.parametrize("backend", ["loky", pytest.param("multiprocessing", marks=FORKS)])
-def test_a_search_over_a_grid_in_processes_has_the_scores_of_one_process(backend: str) -> None:
-    from joblib import parallel_backend
-    from sklearn.model_selection import GridSearchCV
-
-    X, y = data(60)
-    scores = []
-    for jobs in (1, 2):
-        search = GridSearchCV(SparseGP(max_iter=2, random_state=0), {"n_inducing": [3, 6]}, cv=2, n_jobs=jobs)
-        with parallel_backend(backend):
-            scores.append(search.fit(X, y).cv_results_["mean_test_score"])
-    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9)  # workers may have another number of BLAS threads
-
-
-def _lanes_after_fork(found: Any) -> None:
-    found.put((lanes(), pools(), float(fitted(MODELS["sparse"], 40)[0])))
-
-
-@UNFINISHED
-@FORKS
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_process_forked_while_another_thread_fits_can_fit() -> None:
-    """The other thread holds the pools, and their lock, at the moment of the fork; the child has neither."""
-    with blas_threads(2):
-        expected = float(fitted(MODELS["sparse"], 40)[0])
-        inside, leave = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with one_blas_thread(), parallel._blas()._lock:
-                inside.set()
-                leave.wait(60.0)
-
-        holder = threading.Thread(target=hold)
-        holder.start()
-        assert inside.wait(20.0)
-        context = multiprocessing.get_context("fork")
-        found = context.SimpleQueue()
-        child = context.Process(target=_lanes_after_fork, args=(found,))
-        child.start()
-        child.join(60.0)
-        hung = child.is_alive()
+def in_a_fork(compute: Callable[[], Any]) -> Any:
+    """What ``compute`` returns in a forked process; the test fails if it does not end."""
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    child = context.Process(target=lambda: results.put(compute()), daemon=True)
+    child.start()
+    try:
+        child.join(WAIT)
+        assert child.exitcode == 0, "the forked process did not end" if child.is_alive() else "it failed"
+        return results.get()
+    finally:
         child.kill()
-        leave.set()
-        holder.join()
-        assert not hung
-        assert child.exitcode == 0
-        count, sizes, value = found.get()
-        assert (count, sizes) == (2, [2] * len(sizes))
-        assert value == expected
+        child.join()
 
 
-@UNFINISHED
-@pytest.mark.dask
-def test_a_fit_inside_a_dask_worker_has_the_bits_of_one_here() -> None:
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(1, processes=False, threads_per_worker=2, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        before, expected = pools(), fitted(MODELS["sparse"])
-        futures = [client.submit(fitted, MODELS["sparse"], pure=False) for _ in range(2)]
-        for future in futures:
-            np.testing.assert_array_equal(future.result(60.0), expected)
+@few_iterations
+@forks
+@while_threads_run
+def test_a_fork_while_other_threads_hold_locks_and_blas_fits_as_ever() -> None:
+    """The worst moment of a fit in another thread: both locks are taken, and the pools limited."""
+    ready, leave = threading.Event(), threading.Event()
+
+    def busy() -> None:
+        with one_blas_thread(), workspace._ALLOCATION, parallel._blas()._lock:
+            ready.set()
+            assert leave.wait(2.0 * WAIT)
+
+    with blas_threads(2):
+        serial, before = bits(sparse), pools()
+        thread = threading.Thread(target=busy)
+        thread.start()
+        assert ready.wait(WAIT)
+        try:
+            of_child = in_a_fork(lambda: (pools(), lanes(), bits(sparse), pools()))
+        finally:
+            leave.set()
+            thread.join(WAIT)
+        assert of_child == (before, 2, serial, before)
         assert pools() == before
 
 
-@pytest.mark.parametrize("moment", range(6))
-def test_an_interrupt_at_any_moment_of_a_lane_ends_the_work(moment: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C reaches the main thread between two of its own lines, here where it reads a clock."""
-    here, calls = threading.current_thread(), itertools.count()
+@few_iterations
+@forks
+@while_threads_run
+def test_a_fork_while_another_thread_fits_ends() -> None:
+    over, begun = threading.Event(), threading.Event()
 
-    def clock() -> float:
-        if threading.current_thread() is here and next(calls) == moment:
+    def fits() -> None:
+        while not over.is_set():
+            begun.set()
+            sparse(1)
+
+    with blas_threads(2):
+        serial = bits(sparse)
+        thread = threading.Thread(target=fits)
+        thread.start()
+        try:
+            assert begun.wait(WAIT)
+            assert in_a_fork(lambda: bits(sparse)) == serial
+        finally:
+            over.set()
+            thread.join(WAIT)
+
+
+@forks
+def test_a_fork_of_the_holder_itself_keeps_its_limit_until_it_leaves() -> None:
+    def child() -> tuple[list[int], list[int]]:
+        inside = pools()
+        holder.__exit__(None, None, None)
+        return inside, pools()
+
+    with blas_threads(2):
+        before, holder = pools(), one_blas_thread()
+        holder.__enter__()
+        try:
+            assert in_a_fork(child) == ([1] * len(before), before)
+        finally:
+            holder.__exit__(None, None, None)
+
+
+@pytest.mark.dask
+@few_iterations
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_fits_inside_a_dask_worker_have_the_bits_of_serial_fits() -> None:
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask: pip install 'gpbounds[dask]'")
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    with blas_threads(2):
+        before, serial = pools(), [bits(sparse), bits(exact)]
+        with distributed.Client(silence_logs=50, **options) as client:
+            futures = [client.submit(bits, job, pure=False) for job in (sparse, exact)]
+            assert client.gather(futures) == serial
+        assert pools() == before
+
+
+@pytest.mark.parametrize("clock", ["perf_counter", "thread_time"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_ctrl_c_before_or_after_the_call_of_a_task_comes_through(clock: str, at: int) -> None:
+    """The caller reads a clock before each task and after it."""
+    interrupted, calls = threading.Event(), itertools.count(1)
+
+    def read() -> float:
+        if threading.current_thread() is threading.main_thread() and next(calls) == at:
+            interrupted.set()
             raise KeyboardInterrupt
-        return time.perf_counter()
-
-    monkeypatch.setattr(parallel, "time", types.SimpleNamespace(perf_counter=clock, thread_time=time.thread_time))
-    running: set[int] = set()
+        return 0.0
 
     def run(task: int, worker: int) -> None:
-        running.add(task)
-        time.sleep(0.002)
-        running.remove(task)
+        assert worker == 0 or interrupted.wait(WAIT)
 
-    with blas_threads(2):
+    clocks = {"perf_counter": time.perf_counter, "thread_time": time.thread_time, clock: read}
+    with blas_threads(2), pytest.MonkeyPatch.context() as patch:
         before = pools()
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(parallel, "time", SimpleNamespace(**clocks))
+        with ends_soon(), pytest.raises(KeyboardInterrupt):
             share(50, run)
-        assert not running
         assert pools() == before
+
+
+def test_ctrl_c_while_the_caller_waits_comes_through_after_the_tasks_that_run() -> None:
+    """A task that still ran could write into memory that the caller uses again."""
+    began, ended = threading.Event(), threading.Event()
+
+    def run(task: int, worker: int) -> None:
+        if worker == 0:
+            assert began.wait(WAIT)
+            raise ArithmeticError("the caller has nothing left to do but to wait")
+        began.set()
+        time.sleep(0.1)
+        _thread.interrupt_main()
+        time.sleep(0.1)
+        ended.set()
+
+    with blas_threads(2), ends_soon(), pytest.raises(KeyboardInterrupt):
+        share(2, run)
+    assert ended.is_set()

@@ -35,6 +35,7 @@ from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, nam
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
@@ -107,6 +108,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         """Train from ``start`` (without inducing points); returns the best outcome and all runs."""
 
+    @one_blas_thread()  # what is large runs in lanes; the bits do not depend on what other threads of the user do
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,) or (N, P).
 
@@ -160,6 +162,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         """
         return self._latent(X, return_std, return_cov, noisy=noisy)
 
+    @one_blas_thread()
     def _latent(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
     ) -> Any:

@@ -21,6 +21,7 @@ from fitting.posterior import Posterior
 from fitting.training import Ending
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid
@@ -84,6 +85,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
     def _kind(self) -> Kind:
         """The kind of posterior."""
 
+    @one_blas_thread()
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,), and certify.
 

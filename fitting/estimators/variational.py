@@ -29,6 +29,7 @@ from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
@@ -77,6 +78,7 @@ class Variational(WithInducing):
     def _checked_likelihood(self, Y: Float) -> Likelihood:
         """The likelihood at its start, for the targets Y; refuses one that this estimator does not serve."""
 
+    @one_blas_thread()
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,).
 
@@ -132,6 +134,7 @@ class Variational(WithInducing):
         self._remark(self._remarks(outcome))
         return self
 
+    @one_blas_thread()
     def _partial_fit(self, X: Any, y: Any, N: int | None, **checking: Any) -> Self:
         self._check_arguments()
         if isinstance(self.beta, str):

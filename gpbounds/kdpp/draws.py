@@ -12,6 +12,7 @@ from gpbounds.kdpp.arguments import first_of_each, repeated
 from gpbounds.kdpp.leverage import exact_scores, matching_ridge, ridge_leverage
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.pivoted import pivoted
 
 DENSE = 2000
@@ -121,7 +122,9 @@ def kmeans_centres(X: Float, M: int, rng: np.random.Generator) -> tuple[Float, s
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     seed = int(rng.integers(2**31))
-    with threadpool_limits(limits=1, user_api="openmp"):  # several threads add up in the order in which they end
+    # Several threads add up in the order in which they end.  Limits of threadpoolctl, here and in scikit-learn, restore
+    # all pools as they found them: those of BLAS, which other threads may hold, must be held here meanwhile.
+    with one_blas_thread(), threadpool_limits(limits=1, user_api="openmp"):
         if X.shape[0] <= 10_000:
             return KMeans(M, n_init=1, random_state=seed).fit(X).cluster_centers_, "k-means centres"
         clusters = MiniBatchKMeans(M, n_init=1, random_state=seed, batch_size=max(1024, 4 * M)).fit(X)

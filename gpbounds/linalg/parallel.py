@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import lru_cache
 from typing import Any
 
 from gpbounds.linalg.load import Load
@@ -40,87 +39,87 @@ _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
 
 class _Blas:
-    """The thread pools of BLAS, on whose size concurrent callers must agree.
-
-    A pool of OpenBLAS belongs to the process: the first caller limits it, the last one restores it.  `threadpoolctl`
-    would let only the thread that limited it first do so.  Those of MKL, and of OpenBLAS on OpenMP, have a size for
-    each thread, which the thread's own calls limit and restore.
-    """
+    """The thread pools of BLAS.  They belong to the process, so that concurrent holders must agree on their size."""
 
     def __init__(self) -> None:
         import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-        pools = [pool for pool in ThreadpoolController().lib_controllers if pool.user_api == "blas"]
-        self._shared = [pool for pool in pools if not _is_per_thread(pool)]
-        self._each = [pool for pool in pools if _is_per_thread(pool)]
-        self._lock, self._own = threading.Lock(), _Own()
-        self._callers, self._outside, self._before = 0, 1, _sizes(self._shared)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+        self._pools = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._setters = [_setter(pool) for pool in self._pools]
+        self._lock = threading.Lock()
+        self._holders: dict[object, int] = {}  # and the thread of each
+        self._outside: list[int] | None = None  # the pools' sizes before the first holder
 
     def threads(self) -> int:
         """The number of threads that BLAS may use outside of `one_blas_thread`."""
         with self._lock:
-            return self._outside if self._callers else self._now()
+            return max(self._now() if self._outside is None else self._outside, default=1)
 
-    def _now(self) -> int:
-        return max(_sizes(self._shared) + _sizes(self._each), default=1)
+    def _now(self) -> list[int]:
+        return [pool.num_threads or 1 for pool in self._pools]
 
-    def limit(self) -> None:
-        """Limit the pools to one thread."""
+    def limit(self, holder: object) -> None:
+        """The first holder limits the pools to one thread."""
         with self._lock:
-            if self._callers == 0:
-                self._outside, self._before = self._now(), _sizes(self._shared)
-                _resize(self._shared, [1] * len(self._shared))
-            self._callers += 1
-            if self._own.callers == 0:
-                self._own.before = _sizes(self._each)
-                _resize(self._each, [1] * len(self._each))
-            self._own.callers += 1
+            if self._outside is None:
+                self._outside = self._now()
+            self._holders[holder] = threading.get_ident()
+            if len(self._holders) == 1:
+                self._set([1] * len(self._pools))
 
-    def release(self) -> None:
-        """The last caller restores them."""
+    def release(self, holder: object) -> None:
+        """The last holder restores them.  A second call changes nothing, nor does one for what never held."""
         with self._lock:
-            self._own.callers -= 1
-            if self._own.callers == 0:
-                _resize(self._each, self._own.before)
-            self._callers -= 1
-            if self._callers == 0:
-                _resize(self._shared, self._before)
+            self._holders.pop(holder, None)
+            self._restore_if_free()
 
-    def _forked(self) -> None:
-        """In a forked process there is one thread, this one: what others held there is free."""
+    def _restore_if_free(self) -> None:
+        if not self._holders and self._outside is not None:
+            self._set(self._outside)
+            self._outside = None
+
+    def _set(self, sizes: list[int]) -> None:
+        for now, size, setter in zip(self._now(), sizes, self._setters, strict=True):
+            if now != size:
+                setter(size)
+
+    def forked(self) -> None:
+        """In a forked process only the thread that forked goes on: another may have held the lock, or the pools."""
         self._lock = threading.Lock()
-        if self._callers and not self._own.callers:
-            _resize(self._shared, self._before)
-        self._callers = self._own.callers
+        own = threading.get_ident()
+        self._holders = {holder: thread for holder, thread in self._holders.items() if thread == own}
+        self._restore_if_free()
 
 
-class _Own(threading.local):
-    """A thread's own calls of `_Blas.limit`, and the sizes of its pools before the first."""
+def _setter(pool: Any) -> Callable[[int], object]:
+    """The call that sets the size of a pool, from any thread.
 
-    callers = 0
-    before: Sequence[int] = ()
-
-
-def _is_per_thread(pool: Any) -> bool:
-    return pool.internal_api == "mkl" or getattr(pool, "threading_layer", None) == "openmp"
-
-
-def _sizes(pools: Sequence[Any]) -> list[int]:
-    return [pool.get_num_threads() or 1 for pool in pools]
+    threadpoolctl 3.8 lets one thread of Python set that of OpenBLAS; from other threads its calls do nothing.
+    """
+    if pool.internal_api == "openblas" and pool.threading_layer != "openmp":
+        for name in pool.check_symbols:
+            setter = getattr(pool.dynlib, name.replace("_get_", "_set_"), None)
+            if setter is not None:
+                return setter  # type: ignore[no-any-return]
+    return pool.set_num_threads  # type: ignore[no-any-return]
 
 
-def _resize(pools: Sequence[Any], sizes: Sequence[int]) -> None:
-    for pool, size in zip(pools, sizes, strict=True):
-        if pool.get_num_threads() != size:
-            getattr(pool, "_real_set_num_threads", pool.set_num_threads)(size)
+_made: dict[str, _Blas] = {}
 
 
-@lru_cache
 def _blas() -> _Blas:
-    return _Blas()
+    """The one object of the process, also for two threads that ask for it first, at once."""
+    return _made.get("blas") or _made.setdefault("blas", _Blas())
+
+
+def _forked() -> None:
+    for blas in _made.values():
+        blas.forked()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forked)
 
 
 def lanes() -> int:
@@ -139,12 +138,15 @@ def one_blas_thread() -> Iterator[None]:
     ...     lanes() == before
     True
     """
-    blas = _blas()
-    blas.limit()
+    blas, holder = _blas(), object()
     try:
+        blas.limit(holder)
         yield
     finally:
-        blas.release()
+        try:
+            blas.release(holder)
+        finally:  # Ctrl-C may have come as the release began
+            blas.release(holder)
 
 
 @contextmanager
@@ -218,10 +220,13 @@ def share(
         queue = _Queue(count, run, after, alone)
         try:
             for worker in range(1, number):
-                threading.Thread(target=copy_context().run, args=(queue.work_with_one_blas_thread, worker)).start()
+                threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
             copy_context().run(queue.work, 0)
         finally:
-            queue.finish(0)
+            try:
+                queue.finish()
+            finally:  # Ctrl-C may have come as it began
+                queue.finish()
     _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
         raise queue.fault
@@ -323,7 +328,7 @@ class _Queue:
         alone: Container[int],
     ) -> None:
         self.run, self.left, self.alone, self.taken = run, count, alone, False
-        self.running: set[int] = set()  # workers
+        self.running: set[int] = set()  # the workers, other than the caller, that have a task
         self.worked, self.processor = 0.0, 0.0
         self.fault: BaseException | None = None
         self.changed = threading.Condition()
@@ -338,13 +343,8 @@ class _Queue:
             if waits == 0:
                 self._is_ready(task)
 
-    def work_with_one_blas_thread(self, worker: int) -> None:
-        """`work` in a thread of its own, whose BLAS may have a pool of its own."""
-        with one_blas_thread():
-            self.work(worker)
-
     def work(self, worker: int) -> None:
-        """Do tasks until none is left."""
+        """Do tasks until none is left.  Ctrl-C may end the caller, worker 0, at any place."""
         _inside.set(True)
         while (task := self._next(worker)) is not None:
             fault, begun, processor = None, time.perf_counter(), time.thread_time()
@@ -354,23 +354,22 @@ class _Queue:
                 fault = raised
             self._done(task, worker, time.perf_counter() - begun, time.thread_time() - processor, fault)
 
-    def finish(self, own: int) -> None:
-        """Let no further task begin, and wait for those of other workers than ``own``, which calls this.
+    def finish(self) -> None:
+        """Let no further task begin, and wait for the other workers' tasks; Ctrl-C comes through after them.
 
-        A worker that has not begun will find none.  Ctrl-C may come at any place of ``own``, so that what it counted
-        says nothing; one that comes here waits for the tasks, too.
+        A worker that has not begun will find none.
         """
-        interrupt: KeyboardInterrupt | None = None
+        interrupt: BaseException | None = None
         while True:
             try:
                 with self.changed:
                     self.left = 0
                     self.changed.notify_all()
-                    while self.running - {own}:
+                    while self.running:
                         self.changed.wait()
                 break
-            except KeyboardInterrupt as raised:
-                interrupt = raised
+            except BaseException as raised:
+                interrupt = interrupt or raised
         if interrupt is not None:
             raise interrupt
 
@@ -379,7 +378,8 @@ class _Queue:
             while self.left > 0:
                 task = self._lowest()
                 if task is not None:
-                    self.running.add(worker)
+                    if worker:
+                        self.running.add(worker)
                     return task
                 self.changed.wait()
             return None

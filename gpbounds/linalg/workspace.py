@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ MOST = 2**16
 """Rows that a GPU processes at a time if its memory suffices: launches then take little of the time."""
 
 _ALLOCATION = threading.Lock()
+if hasattr(os, "register_at_fork"):  # not on Windows; in a forked process no thread is left that could free it
+    os.register_at_fork(after_in_child=_ALLOCATION._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 @dataclass

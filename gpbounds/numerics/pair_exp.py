@@ -20,15 +20,16 @@ def _constants() -> tuple[tuple[float, float, float], Float, Float]:
     """log(2)/64 as three doubles, of which the first two have at most 35 bits; 2^(j/64), j = 0 … 63, as pairs."""
     import mpmath
 
-    with mpmath.workprec(300):
-        rest, parts = mpmath.log(2) / STEPS, []
-        for exponent in (-41, -76):  # log(2)/64 < 2⁻⁶
-            part = mpmath.nint(mpmath.ldexp(rest, -exponent))
-            parts.append(float(mpmath.ldexp(part, exponent)))
-            rest -= mpmath.mpf(parts[-1])
-        powers = [mpmath.mpf(2) ** (mpmath.mpf(j) / STEPS) for j in range(STEPS)]
-        high = [float(power) for power in powers]
-        low = [float(power - mpmath.mpf(h)) for power, h in zip(powers, high, strict=True)]
+    mp = mpmath.mp.clone()  # another thread may change the precision of mpmath.mp
+    mp.prec = 300
+    rest, parts = mp.log(2) / STEPS, []
+    for exponent in (-41, -76):  # log(2)/64 < 2⁻⁶
+        part = mp.nint(mp.ldexp(rest, -exponent))
+        parts.append(float(mp.ldexp(part, exponent)))
+        rest -= mp.mpf(parts[-1])
+    powers = [mp.mpf(2) ** (mp.mpf(j) / STEPS) for j in range(STEPS)]
+    high = [float(power) for power in powers]
+    low = [float(power - mp.mpf(h)) for power, h in zip(powers, high, strict=True)]
     return (parts[0], parts[1], float(rest)), np.array(high), np.array(low)
 
 
