@@ -101,8 +101,8 @@ def _setter(pool: Any) -> Callable[[int], object]:
         for name in pool.check_symbols:
             setter = getattr(pool.dynlib, name.replace("_get_", "_set_"), None)
             if setter is not None:
-                return setter  # type: ignore[no-any-return]
-    return pool.set_num_threads  # type: ignore[no-any-return]
+                return setter
+    return pool.set_num_threads
 
 
 _made: dict[str, _Blas] = {}
