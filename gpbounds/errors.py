@@ -14,3 +14,7 @@ class NotConverged(ArithmeticError):
 
 class NonFinite(ValueError):
     """Data or a result contain NaN or infinity; the message says where."""
+
+
+class ImpossibleInterval(ArithmeticError):
+    """Two bounds contradict each other: an error of the library, which asks for a report instead of giving numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class Brackets:
     method: str
     N: int
     M: list[int]
-    bounds: list[tuple[Bound, Bound]]
+    bounds: Sequence[tuple[Bound, Bound]]
     exact: float | None
 
     @property
