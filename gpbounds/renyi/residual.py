@@ -102,7 +102,7 @@ class Nystrom:
 
     @cached_property
     def eigenvalue_error(self) -> float:
-        """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues`` (N-eigen).
+        """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues`` (N-dense).
 
         With R = ΔW − WΛ and ‖WᵀW − I‖ ≤ f < 1, ‖Δ − W'ΛW'ᵀ‖ ≤ ‖R‖((1 − f)^-½ + (1 + f)(1 − f)^-3/2) for the orthogonal
         W' nearest to W (N-enclosed).

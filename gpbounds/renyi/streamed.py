@@ -386,13 +386,13 @@ def spread_of_block(
     K, magnitude, roots = inducing.kernel(X), xp.abs(u), xp.sqrt(inducing.kernel.diag(X))
     one = magnitude.sum(axis=0)
     uKu = (u * (K @ u / noise)).sum(axis=0)
-    rounded = 2.0 * gamma(n + 3) * (magnitude * (xp.abs(K) @ magnitude / noise)).sum(axis=0)
-    rounded += known.entry / noise * one * one
+    length_of_K = roots @ magnitude  # |u|ᵀ|K||u| ≤ (Σ|u_i|√k_ii)²
+    rounded = (2.0 * gamma(n + 3) * length_of_K * length_of_K + known.entry * one * one) / noise
     g = Kxz.T @ u
     t = inducing.chol.solve_lower(g)
     z = inducing.chol.solve_upper(t)
     length, in_t = xp.sqrt((z * z).sum(axis=0)), xp.sqrt((t * t).sum(axis=0))
-    in_g = gamma(n + 3) * np.sqrt(known.total[1]) * (roots @ magnitude) + known.entry * np.sqrt(M) * one
+    in_g = gamma(n + 3) * np.sqrt(known.total[1]) * length_of_K + known.entry * np.sqrt(M) * one
     zeta = gamma(M + 4) * known.size * length
     off = 2.0 * length * in_g + 2.0 * gamma(M + 3) * length * xp.sqrt((g * g).sum(axis=0))
     off += (2.0 * in_t + zeta) * zeta + known.factor * length * length + gamma(M + 3) * in_t * in_t
