@@ -211,7 +211,7 @@ def test_the_exact_Q_is_as_near_as_is_stated(observe: Observer, seed: int, jitte
         observe.holds("N-Q", abs(trace - mpf(problem.sums.trace)) <= mpf(problem.trace_error[1]))
 
 
-@pytest.mark.claim("N-quad", "N-moments")
+@pytest.mark.claim("N-quad", "N-moment-rounding")
 @given(seed=SEEDS)
 def test_any_vector_gives_a_proved_form_and_moments_a_proved_determinant(observe: Observer, seed: int) -> None:
     case, rng = Hard(seed), np.random.default_rng(seed)
@@ -236,9 +236,9 @@ def test_any_vector_gives_a_proved_form_and_moments_a_proved_determinant(observe
     Kfu = exact_kernel(case.kernel, case.X, case.Z)
     least = Kfu * (L * L.T + mpf(known.factor) * mp.eye(len(case.Z))) ** -1 * Kfu.T
     gained = mp.log(mp.det(A)) - mp.log(mp.det(least + mpf(case.noise) * mp.eye(case.N)))
-    observe.holds("N-moments", mpf(found.log_det[0]) <= gained <= mpf(found.log_det[1]))
+    observe.holds("N-moment-rounding", mpf(found.log_det[0]) <= gained <= mpf(found.log_det[1]))
     left = (case.K - least) / mpf(case.noise)
-    observe.holds("N-moments", max(mp.eigsy((left + left.T) / 2, eigvals_only=True)) <= mpf(found.largest))
+    observe.holds("N-moment-rounding", max(mp.eigsy((left + left.T) / 2, eigvals_only=True)) <= mpf(found.largest))
 
 
 @pytest.mark.claim("N-member-rounding", "N-sound-jitter")

@@ -80,7 +80,7 @@ def largest_eigenvalue(A: Array, guess: float) -> float:
     xp, n = namespace(A), int(A.shape[0])
     size = float(xp.abs(xp.diagonal(A)).sum())
     rows = UP * float(xp.abs(A).sum(axis=1).max())
-    share = max(1e-11, 4.0 * n * n * U)
+    share = max(1e-13, 4.0 * n * n * U)
     for _ in range(3):
         mu = guess * (1.0 + share)
         if not mu < rows:

@@ -42,7 +42,7 @@ class Moments:
     log_det : (float, float)
         Lower and upper bound on log|K_n| − log|B| = Σ log(1 + w_i), where the w_i are the eigenvalues of B⁻¹Δ: they sum
         to s, their squares sum to q, and each is at most λ_max(D).  Here B = Q₋ + σ²I, Q₋ as in `Accuracy`, and both
-        bounds allow for the rounding of s and q (N-moments).
+        bounds allow for the rounding of s and q (N-moment-rounding).
     forms : array (P,)
         wᵀDw for each column of W.
     """
@@ -118,7 +118,7 @@ def moments(problem: Streamed, W: Array) -> Moments:
 
 @dataclass(frozen=True)
 class Moved:
-    """How far the computed D, and I − RRᵀ in place of σ²B⁻¹, are from the exact ones, for Q₋ (N-moments).
+    """How far the computed D, and I − RRᵀ in place of σ²B⁻¹, are from the exact ones, for Q₋ (N-moment-rounding).
 
     Attributes
     ----------
