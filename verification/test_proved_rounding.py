@@ -45,7 +45,7 @@ def exact_kernel(kernel: Any, A: np.ndarray, B: np.ndarray) -> Any:
 
 
 class Hard:
-    """Few rows, clustered, free or duplicated inducing points, noise from 1e-9 to 100 times the variance; and truths."""
+    """Few rows, clustered or free inducing points, noise from 1e-9 to 100 times the variance; and truths."""
 
     def __init__(self, seed: int, *, noise: float | None = None) -> None:
         rng = np.random.default_rng(seed)
@@ -141,9 +141,7 @@ def test_no_entry_is_off_by_more_than_is_charged(observe: Observer, seed: int) -
     case = Hard(seed)
     exact = exact_kernel(case.kernel, case.X, case.Z)
     computed = case.kernel(case.X, case.Z)
-    off = max(
-        abs(exact[i, j] - mpf(float(computed[i, j]))) for i in range(case.N) for j in range(case.Z.shape[0])
-    )
+    off = max(abs(exact[i, j] - mpf(float(computed[i, j]))) for i in range(case.N) for j in range(case.Z.shape[0]))
     bound = entry_bound(case.kernel, case.X, case.Z)
     observe.holds("N-entries", bound is not None and off <= mpf(bound))
 
@@ -254,7 +252,7 @@ def test_residuals_of_factors_are_bounded(observe: Observer, seed: int) -> None:
     exact = mp.matrix(L.tolist()) * mp.matrix(L.tolist()).T - mp.matrix(A.tolist()) - mpf(jitter) * mp.eye(n)
     norm = mp.sqrt(sum(exact[i, j] ** 2 for i in range(n) for j in range(n)))
     observe.holds("N-member-rounding", norm <= mpf(factor_residual(L, A, jitter)))
-    X, size, off = inverse_norms(L)
+    _, size, off = inverse_norms(L)
     inverse = mp.matrix(L.tolist()) ** -1
     observe.holds("N-member-rounding", mp.norm(inverse, 2) <= mpf(size) / (1 - mpf(off)) * (1 + mpf(10) ** -30))
     top = max(mp.eigsy(mp.matrix(A.tolist()), eigvals_only=True))

@@ -19,11 +19,12 @@ from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
-from gpbounds.renyi.brackets import CHEAP, LARGE, assemble, bracket
+from gpbounds.renyi.brackets import assemble, bracket
 from gpbounds.renyi.computed import computed_evidence
 from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
 from gpbounds.renyi.floors import eigenvalues_off
 from gpbounds.renyi.gap_bounds import BEST, streamed_gap
+from gpbounds.renyi.members import CHEAP, LARGE
 from gpbounds.validation import count, positive, scalar
 from gpbounds.whitening import whiten
 

@@ -97,7 +97,7 @@ def brackets(
 
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.renyi import evidence, log_evidence
-    from gpbounds.renyi.brackets import BLOCKS, CHEAP
+    from gpbounds.renyi.members import BLOCKS, CHEAP
 
     chooser = Chooser(kernel, data.X, method, seed)
     proved, whole = rigor == "arb", data.N <= rows

@@ -19,6 +19,7 @@ from gpbounds.renyi.accuracy import U, unproved
 from gpbounds.renyi.blocks import Moments, moments, products
 from gpbounds.renyi.enclosed import enclosed_evidence
 from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
+from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_names, orders_of
 from gpbounds.renyi.orders import Order, secant
 from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.quadratic import absolute_products, solve, two_sided
@@ -26,17 +27,10 @@ from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, streamed
 from gpbounds.rigor import PROOF
 from gpbounds.sources import is_elsewhere
-from gpbounds.validation import choice, closed_unit
+from gpbounds.validation import choice
 from gpbounds.vecchia import factor, log_det_error, near
 
 QUANTITY = "log p(y)"
-LARGE = 10_000
-"""Largest N at which members="auto" computes the members that need all of K."""
-
-CHEAP = ("trace", "determinant", "weighted")
-BLOCKS = ("eigenvalue", "tangent", "quadratic")
-ORDERS = ("order", "secant")
-SETS = ("vecchia",)
 UPPER_CLAIMS = {
     "trace": "R-eq8",
     "determinant": "R-eq8",
@@ -359,8 +353,15 @@ def evidence(
         give the best ones.
     progress : bool
         Show a bar that counts the members.
-    rigor : "float" or "arb"
-        "arb": bounds that are proved with all rounding, at noise far below the error of double precision, for squared
+    rigor : "auto", "float", "sharp" or "arb"
+        "auto", "float": doubles, and every member carries a proved bound on the error of its evaluation, whatever the
+        condition of Kuu and K + σ²I (N-member-rounding); a member drops out where it is large.  "auto" goes on to
+        "sharp"
+        where those errors are above .01 nats and a twentieth of the interval, for arrays of at most 2000 rows and
+        kernels
+        that have 30 digits: the claim is then N-exact.
+        "sharp", or "arb": bounds that are proved with all rounding, at noise far below the error of double precision,
+        for squared
         exponential, constant and Matérn kernels of half-integer ν, their sums and products (`enclosed_evidence` has the
         proofs).  Entries of K and factors have 30 digits, sums are balls, and the returned doubles are the ends.
         Members: "exact", log p(y) between the ends of a ball, from a factor of K + σ²I (N-exact; without Z; up to
@@ -372,14 +373,17 @@ def evidence(
     Returns
     -------
     (Bound, Bound)
-        Lower, upper.  ``terms`` holds every member by name, T/σ², the jitter, and the allowance for rounding
-        ½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), which is subtracted from the lower and added to the upper bound;
-        ``claim`` is that of the best member.
+        Lower, upper.  ``terms`` holds every member by name, as computed, T/σ², the jitter, and "rounding", the error of
+        the best member, which is subtracted from the lower and added to the upper bound; ``claim`` is that of the best
+        member.  ``certified`` but for kernels whose roundings are not proved (Matérn of other than half-integer ν,
+        kernels of the caller).  The slope of "tangent" is not proved: it is among ``terms`` only.
 
     Raises
     ------
     ValueError
-        for wrong arguments, or a noise variance below the rounding error of K.
+        for wrong arguments, or a noise variance at which doubles decide nothing and 30 digits are not to be had.
+    ImpossibleInterval
+        if the two bounds contradict each other, which is an error of the library.
     NotPositiveDefinite
         when Kuu does not factorise.
 
@@ -395,7 +399,7 @@ def evidence(
     >>> round(float(lower), 6), round(float(upper), 6), upper.certified
     (-3.008075, -3.008075, True)
     """
-    orders = _orders(alphas)
+    orders = orders_of(alphas)
     if choice("rigor", rigor, PROOF) in ("sharp", "arb"):
         if orders != (1.0,) or jitter not in ("auto", 0) or is_elsewhere(X):
             raise ValueError(
@@ -407,9 +411,9 @@ def evidence(
     if Z is None:
         raise ValueError("Z: expected inducing inputs (M, D), got None, which rigor='sharp' accepts")
     if is_elsewhere(X):
-        names = _by_partitions(members, orders)
+        names = by_partitions_only(members, orders)
     else:
-        names = _member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
+        names = member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
     streams = set(names) <= set(CHEAP) and orders == (1.0,)
     from tqdm import tqdm
 
@@ -458,42 +462,3 @@ def assemble(members: Bracket, names: Sequence[str], advance: Callable[[], Any] 
     lowers = members.lower_members(names, advance)
     shared = {"T/σ²": problem.ratio, "jitter": problem.sums.jitter}
     return interval(QUANTITY, lowers, uppers, terms=shared, assumptions=(MODEL, *unproved(problem.accuracy)))
-
-
-def _orders(alphas: ArrayLike) -> tuple[float, ...]:
-    values = closed_unit("alphas", alphas)
-    if values.ndim > 1 or values.size == 0:
-        raise ValueError(f"alphas: expected at least one number in [0, 1], got {alphas!r}")
-    return tuple(sorted({float(a) for a in np.atleast_1d(values)}))
-
-
-def _by_partitions(members: str | Sequence[str], orders: tuple[float, ...]) -> tuple[str, ...]:
-    """The members of rows that are read by partitions."""
-    names = CHEAP if members in ("auto", "cheap") else (members,) if isinstance(members, str) else tuple(members)
-    if not names or not set(names) <= set(CHEAP) or orders != (1.0,):
-        raise ValueError(
-            f"members, alphas: expected 'auto', 'cheap' or some of {', '.join(map(repr, CHEAP))}, and 1, for rows that "
-            f"are read by partitions, got {members!r} and {orders}: the others need all rows in memory"
-        )
-    return names
-
-
-def _member_names(members: str | Sequence[str], orders: tuple[float, ...], N: int) -> tuple[str, ...]:
-    below = ORDERS if orders[0] < 1.0 else ()
-    if isinstance(members, str):
-        plans = {
-            "auto": CHEAP + (BLOCKS if N <= LARGE else ()) + below,
-            "cheap": CHEAP,
-            "all": CHEAP + BLOCKS + SETS + below,
-        }
-        if members in plans:
-            return plans[members]
-    names = (members,) if isinstance(members, str) else tuple(members)
-    allowed = (*CHEAP, *BLOCKS, *SETS, *ORDERS)
-    if not names or not set(names) <= set(allowed):
-        raise ValueError(
-            f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, allowed))}, got {members!r}"
-        )
-    if set(names) & set(ORDERS) and not below:
-        raise ValueError(f"alphas: expected an order below 1 for the members 'order' and 'secant', got {orders}")
-    return names if set(names) - {*SETS, "tangent"} else (*names, "trace")

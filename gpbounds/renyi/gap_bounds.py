@@ -20,10 +20,11 @@ from gpbounds.numerics.roots import halved
 from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
 from gpbounds.renyi.accuracy import Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
-from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, bracket
+from gpbounds.renyi.brackets import Bracket, bracket
 from gpbounds.renyi.enclosed import enclosed_gap
 from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
 from gpbounds.renyi.gaps import Gap, gap_record
+from gpbounds.renyi.members import BLOCKS, CHEAP, LARGE
 from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.residual import Nystrom, with_jitter_named
 from gpbounds.renyi.streamed import Problem, Streamed, streamed
@@ -75,8 +76,8 @@ def gap(
 
     d = eigenvalues of Δ/σ², Δ = K − Q, T = Tr Δ, λ ≥ λ_max(Δ), B = Q + σ²I, L_det = (α/(2β)) Σ log(1 + βd_i); Ǧ is
     convex and below G on [0, T/σ²]; U is the upper bound of `evidence`, used with D_α ≤ α·KL (N-conc).  At α = 1 its
-    lower bound minus L_VI is another lower bound.  Differences of log evidences include an allowance for their
-    rounding.
+    lower bound minus L_VI is another lower bound.  Every member carries a proved bound on its rounding, of Q as well
+    (N-Q, N-member-rounding).
 
     Claims R-gap (N-G) and R-lem4 (N-psi; Yue & Kontar, Rényi divergence objective, Lemma 4), 0 < α ≤ 1.  Dense: the
     lower bound is attained at y = 0 when QΔ = 0; the upper bound is attained when Δ and Q are disjoint, Δ has rank
@@ -102,8 +103,12 @@ def gap(
         "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
     progress : bool
         Show a bar that counts the members of `evidence`, for "blocks" and "streamed".
-    rigor : "float" or "arb"
-        "arb": α times the difference of the upper bound of `evidence` and of L_VI, both with ``rigor="arb"`` (N-conc,
+    rigor : "auto", "float", "sharp" or "arb"
+        "auto", "float": doubles with proved errors; "auto" takes log p(y) to 30 digits where those spoil the
+        interval, up
+        to 2000 rows, as `evidence` does.
+        "sharp", or "arb": α times the difference of the upper bound of `evidence` and of L_VI, both with
+        ``rigor="arb"`` (N-conc,
         N-nystrom), rounding included, at noise far below the error of double precision; the lower bound is 0.
 
     Returns
