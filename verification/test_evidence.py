@@ -159,7 +159,7 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
         lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise=noise, alphas=(0.5, 1.0))
         exact = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)]))
         names = ("determinant", "weighted", "eigenvalue", "quadratic")
-        observe.equal("R-eq8", [upper.terms[n] for n in names], exact, rtol=1e-12)
+        observe.equal("R-eq8", [upper.terms[n] for n in names], exact, rtol=1e-9)  # proved log-determinants
         observe.equal("R-eq8", upper.terms["order 0.5"], exact, rtol=1e-9)  # λ is raised by its rounding error
         observe.equal("R-amgm", lower.terms["quadratic"], exact, atol=0.01)  # the solve stops within 0.01 nats
         trace_only = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)])) + log(1 + 3 / mpf(noise)) / 2

@@ -202,10 +202,11 @@ def beyond_elbo(best: tuple[Bound, Bound], members: Bracket, alpha: float) -> In
     return _interval(GAP, {"evidence": lower}, {"evidence": upper}, ANY_Y, known, jitter)
 
 
-def _none(known: Accuracy) -> Interval:
+def _none(known: Accuracy, terms: dict[str, float]) -> Interval:
     """The gap where every row of X is a row of Z, without jitter: K = Q."""
     member = Member(0.0, 0.0, "R-gap", known.proved)
-    pair = _interval(GAP, {"K = Q": member}, {"K = Q": member}, ANY_Y, known, 0.0, {"T/σ²": 0.0, "n": 0, "jitter": 0.0})
+    members = dict.fromkeys(("trace", "evidence"), member)
+    pair = _interval(GAP, members, members, ANY_Y, known, 0.0, terms)
     return possible((pair.lower, replace(pair.upper, value=0.0)), 0.0)
 
 
@@ -273,7 +274,8 @@ def _dense(
     of_y = gap_record(kernel, X, Z, noise, alpha, jitter)
     record, noise, dense = of_y.record, of_y.noise, _Dense(of_y)
     if record.rank == 0:
-        return _none(record.accuracy)
+        names = ("log-determinant", "determinant of I + αΞ⁻¹Δ", "targets")
+        return _none(record.accuracy, dict.fromkeys(names, 0.0))
     targets = as_targets(y, record.X)
     P = 1 if targets.ndim == 1 else targets.shape[1]
     log_det = dense.of_sum(record.log_det_term(alpha, noise=noise), 0.5 * alpha, "R-lem4", P)
@@ -309,7 +311,7 @@ def streamed_gap(members: Bracket, alpha: float, method: Method, advance: Callab
     """
     problem, known = members.problem, members.problem.accuracy
     if problem.sums.rank == 0:
-        return _none(known)
+        return _none(known, {"T/σ²": 0.0, "n": 0, "jitter": 0.0})
     names = CHEAP + BLOCKS if method == "blocks" else CHEAP
     uppers, lowers = members.upper_parts(names, advance), members.lower_parts(names)
     elbo, P, noise = members.elbo(), problem.P, problem.noise

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_points, host, namespace
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, cholesky, eigen
 from gpbounds.linalg.residuals import largest_eigenvalue
@@ -133,7 +134,10 @@ class Problem(ABC):
         inner = gram / self.noise
         inner[np.diag_indices(M)] += 1.0
         trace = float(inner.diagonal().sum())
-        factored = cholesky(inner, name="I + VVᵀ/σ²", overwrite=True).logdet
+        try:
+            factored = cholesky(inner, name="I + VVᵀ/σ²", overwrite=True).logdet
+        except NotPositiveDefinite:  # σ² is below the rounding error of VVᵀ
+            return float("inf")
         off = 1.01 * (gamma(M + 4) * trace + self.accuracy.gram / self.noise)
         if not off < 0.5:
             return float("inf")
