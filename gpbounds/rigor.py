@@ -22,6 +22,9 @@ NARROW = 62
 """Bits to which `enclosed` decides a number: nine more than a double has."""
 RIGOR = ("float", "arb")
 """What ``rigor=`` may be: doubles with an allowance for rounding, or the outer end of a ball."""
+PROOF = ("auto", "float", "sharp", "arb")
+"""What ``rigor=`` may be for bounds given rows: doubles with proved errors, and 30 digits where those spoil the answer;
+doubles alone; 30 digits always ("arb" is another word for it)."""
 
 
 def exact(value: float) -> Any:

@@ -24,6 +24,7 @@ from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
 from gpbounds.linalg.parallel import ENTRY, groups, share
+from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.readings import Readings
 from gpbounds.validation import count
 
@@ -117,6 +118,10 @@ class Whitened(Protocol):
     def trace(self) -> float:
         """T = Tr(K − Q)."""
 
+    @property
+    def additions(self) -> int:
+        """At least the number of additions that one entry of VVᵀ went through."""
+
 
 @dataclass(frozen=True)
 class Whitening:
@@ -150,11 +155,17 @@ class Whitening:
     residual: Array
     known: Any
     rank: int
+    chunk: int = CHUNK
 
     @property
     def N(self) -> int:
         """Number of data."""
         return int(self.X.shape[0])
+
+    @property
+    def additions(self) -> int:
+        """At least the number of additions that one entry of VVᵀ went through."""
+        return min(self.N, self.chunk + -(-self.N // self.chunk))
 
     @property
     def M(self) -> int:
@@ -215,8 +226,9 @@ def whiten(
         Inducing inputs.
     y : array (N,) or (N, P), optional
     jitter : float or "auto"
-        Added to the diagonal of Kuu.  "auto" takes 0, or the smallest amount of a ladder with which Kuu factorises and
-        no diagonal entry of K − Q falls below 0 by more than 1e-10 of the variance; the result's ``jitter`` is the
+        Added to the diagonal of Kuu.  "auto" takes 0 where the factor of Kuu is near enough to be trusted, else the
+        least sound amount (`least_sound_jitter`), or the smallest of a ladder with which Kuu factorises and no
+        diagonal entry of K − Q falls below 0 by more than 1e-10 of the variance; the result's ``jitter`` is the
         amount.
     chunk : int
         Rows of X in a chunk.
@@ -238,20 +250,29 @@ def whiten(
     points = as_points(X, "X")
     centres = as_points(Z, "Z", points.shape[1])
     targets = None if y is None else as_targets(y, points)
-    return with_jitter(lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, centres, jitter)
+    return with_jitter(
+        lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, centres, jitter, sound=True
+    )
 
 
-def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter: Jitter) -> T:
-    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance at Z, until one succeeds."""
+def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter: Jitter, *, sound: bool = False) -> T:
+    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance at Z, until one succeeds.
+
+    With ``sound`` the ladder begins with `least_sound_jitter` in place of 0: bounds need a factor that is near Kuu's.
+    """
     if jitter != "auto":
         return attempt(jitter)
     largest = kernel.largest_variance(Z)
-    for step in AUTO_LADDER[:-1]:
+    rungs = [step * largest for step in AUTO_LADDER]
+    if sound and rungs[0] == 0.0:
+        least = least_sound_jitter(kernel(Z))
+        rungs = [least, *(rung for rung in rungs if rung > least)]
+    for rung in rungs[:-1]:
         try:
-            return attempt(step * largest)
+            return attempt(rung)
         except NotPositiveDefinite:
             continue
-    return attempt(AUTO_LADDER[-1] * largest)
+    return attempt(rungs[-1])
 
 
 def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:
@@ -289,7 +310,8 @@ def whitened(whitener: Inducing, X: Array, y: Array | None, chunk: int = CHUNK) 
     gram, projected = sum(grams[1:], grams[0]), sum(projections[1:], projections[0])
     known, rank = whitener.known(X)
     residual[xp.asarray(known)] = 0.0
-    return Whitening(whitener, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
+    squares = (targets * targets).sum(axis=0)
+    return Whitening(whitener, X, gram, projected, squares, residual, known, rank, chunk)
 
 
 def residual_diagonal(diagonal: Array, V: Array, readings: Readings | None = None) -> Array:

@@ -19,9 +19,13 @@ K = SquaredExponential()
 
 
 def test_noise_that_double_precision_refuses() -> None:
-    """At 1e-20 double precision refuses; both brackets contain each other's where they meet, and close in."""
-    with pytest.raises(ValueError, match="Use a larger noise variance, or rigor='arb' where"):
-        evidence(K, X, Y, X[::3], noise=1e-20)
+    """At 1e-20 doubles refuse, and "auto" goes on to 30 digits; brackets contain each other's where they meet."""
+    with pytest.raises(ValueError, match="Use a larger noise variance, or rigor='sharp' where"):
+        evidence(K, X, Y, X[::3], noise=1e-20, rigor="float")
+    usual = evidence(K, X, Y, X[::3], noise=1e-20)
+    assert [end.claim for end in usual] == ["N-exact", "N-exact"]
+    assert all(end.certified for end in usual)
+    assert float(usual[1]) - float(usual[0]) < 1e-6
     whole = evidence(K, X, Y, None, noise=1e-20, rigor="arb")
     few = evidence(K, X, Y, X[::2], noise=1e-20, rigor="arb", members="cheap")
     assert float(few[0]) <= float(whole[1])
@@ -56,7 +60,7 @@ def test_a_gap_below_the_rounding_of_double_precision() -> None:
     [
         ({"noise": 1e-40}, "noise: expected σ² of at least .*, above which 30 digits decide"),
         ({"noise": 0.0}, "noise: expected a positive finite number"),
-        ({"alphas": 0.5}, "rigor: expected 'float' for orders below 1"),
+        ({"alphas": 0.5}, "rigor: expected 'auto' or 'float' for orders below 1"),
         ({"jitter": -1e-6}, "jitter: expected a finite number >= 0"),
         ({"jitter": 5e-324, "noise": 1e200}, "jitter: expected 0, or at least 2"),
         ({"members": "eigenvalue"}, "members: expected 'auto', 'cheap', 'all' or some of 'exact', 'trace'"),
@@ -70,7 +74,7 @@ def test_a_gap_below_the_rounding_of_double_precision() -> None:
         ({"y": Y[:-1]}, "y: expected shape"),
         ({"y": np.geomspace(1e-200, 1e200, 30)}, "y: expected entries of an output that are 0 or within a factor"),
         ({"kernel": SquaredExponential(1e308)}, "kernel: expected a largest variance below"),
-        ({"rigor": "exact"}, "rigor: expected one of 'float', 'arb'"),
+        ({"rigor": "exact"}, "rigor: expected one of 'auto', 'float', 'sharp', 'arb'"),
         ({"rigor": "float", "Z": None}, "Z: expected inducing inputs"),
     ],
 )
@@ -82,7 +86,7 @@ def test_bad_input_is_refused_in_one_sentence(changed: dict[str, Any], message: 
 
 def test_gap_refuses_what_it_does_not_prove() -> None:
     for changed in ({"method": "dense"}, {"form": "printed"}):
-        with pytest.raises(ValueError, match="rigor: expected 'float' for the printed form, a method, or rows"):
+        with pytest.raises(ValueError, match="rigor: expected 'auto' or 'float' for the printed form, a method"):
             gap(K, X, Y, X[::2], 1.0, noise=0.1, rigor="arb", **changed)  # type: ignore[arg-type]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,22 +13,25 @@ from gpbounds.arrays import Float
 from gpbounds.audit.model import Subject
 from gpbounds.audit.own import excess
 from gpbounds.bound import Bound
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.interval import possible
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
-from gpbounds.renyi.brackets import CHEAP, LARGE, QUANTITY, assemble, bracket
+from gpbounds.renyi.brackets import assemble, bracket
+from gpbounds.renyi.computed import computed_evidence
+from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
+from gpbounds.renyi.floors import eigenvalues_off
 from gpbounds.renyi.gap_bounds import BEST, streamed_gap
-from gpbounds.renyi.streamed import rounding_allowance
+from gpbounds.renyi.members import CHEAP, LARGE
 from gpbounds.validation import count, positive, scalar
-from gpbounds.whitening import slices, whiten
+from gpbounds.whitening import whiten
 
 DIVERGENCE, OWN = "KL[q*||p]", "KL[q||p]"
 OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
 SIZES = 10
 """Numbers of inducing points on the curve of each way to choose them."""
-GAUSSIAN_PROCESS = "The model of y is the Gaussian process with this kernel and this noise variance."
-ROUNDED = "The log evidence is computed from a Cholesky factor of K + σ²I, and its rounding is allowed for."
 
 Points = Literal["model", "chosen", "added"]
 Pair = tuple[Bound, Bound]
@@ -44,8 +48,8 @@ class Level:
         The inducing points of the model; rows chosen by the greedy method; those of the model and further rows.
     elbo : float
         The variational bound on log p(y).
-    rounding : float
-        Allowance for its rounding.
+    ends : (float, float)
+        Proved lower and upper bound on it, rounding included; the upper one may be infinite.
     evidence : (Bound, Bound)
         Lower and upper bound on log p(y) by these points.
     trace : (Bound, Bound)
@@ -55,26 +59,31 @@ class Level:
     M: int
     points: Points
     elbo: float
-    rounding: float
+    ends: tuple[float, float]
     evidence: Pair
     trace: Pair
 
     def divergence(self, best: Pair) -> Pair:
         """Lower and upper bound on KL[q*‖p] = log p(y) − ELBO, given bounds on log p(y) from other points (R-gap)."""
         lower, upper = self.trace
-        low = float(best[0]) - self.elbo - self.rounding
-        high = float(best[1]) - self.elbo + self.rounding
-        below = low if low > float(lower) else float(lower)
-        above = high if high < float(upper) else float(upper)
-        return (
-            _bound(below, "lower", f"{best[0].claim}, R-gap" if low > float(lower) else lower.claim, lower, best[0]),
-            _bound(above, "upper", f"{best[1].claim}, R-gap" if high < float(upper) else upper.claim, upper, best[1]),
+        low = math.nextafter(float(best[0]) - self.ends[1], -math.inf)
+        high = math.nextafter(float(best[1]) - self.ends[0], math.inf)
+        return possible(
+            (
+                _better(lower, best[0], low, low > float(lower)),
+                _better(upper, best[1], high, high < float(upper)),
+            ),
+            0.0,
         )
 
 
-def _bound(value: float, side: Literal["lower", "upper"], claim: str, own: Bound, best: Bound) -> Bound:
+def _better(own: Bound, best: Bound, value: float, difference: bool) -> Bound:
+    """The bound by these points, or the difference from log p(y)."""
     assumptions = tuple(dict.fromkeys((*own.assumptions, *best.assumptions)))
-    return Bound(value, side, 1.0, claim, {}, assumptions, quantity=DIVERGENCE)
+    chosen = replace(own, terms={}, assumptions=assumptions, quantity=DIVERGENCE)
+    if not difference:
+        return chosen
+    return replace(chosen, value=value, claim=f"{best.claim}, R-gap", certified=own.certified and best.certified)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +144,7 @@ class Enough:
                 each,
                 value=float(each) + self.excess,
                 claim=f"{each.claim}, N-excess",
+                certified=False,  # the rounding of the excess is not proved
                 quantity=OWN,
                 assumptions=tuple(OF_MODEL if sentence == BEST else sentence for sentence in each.assumptions),
             )
@@ -244,7 +254,7 @@ class _Search:
             int(Z.shape[0]),
             points,
             members.variational_bound,
-            members.rounding,
+            members.variational_ends,
             assemble(members, CHEAP),
             streamed_gap(members, 1.0, "streamed"),
         )
@@ -258,7 +268,7 @@ class _Search:
     def evidence(self) -> Pair:
         """The greatest lower and the least upper bound on log p(y)."""
         pairs = [*self.extra, *(level.evidence for level in self.levels)]
-        return max((low for low, _ in pairs), key=float), min((high for _, high in pairs), key=float)
+        return possible((max((low for low, _ in pairs), key=float), min((high for _, high in pairs), key=float)))
 
     def reaches(self, level: Level) -> bool:
         """Whether the upper bound of a level is at most the target."""
@@ -348,21 +358,17 @@ def enough(
 
 
 def _computed(about: Subject) -> Pair:
-    """log p(y) with an allowance for its rounding, from both sides."""
-    value = about.exact.log_evidence
-    quadratic = float(about.y @ about.exact.weights[:, 0])
-    largest = max(float(part.sum(axis=1).max()) for part in _rows_of_matrix(about))  # at least λ_max(K)
-    allowance = rounding_allowance(about.N, 1, largest, quadratic, noise=about.noise)
-    assumptions = (GAUSSIAN_PROCESS, ROUNDED)
-    return (
-        Bound(value - allowance, "lower", 1.0, "R-gp", {}, assumptions, quantity=QUANTITY),
-        Bound(value + allowance, "upper", 1.0, "R-gp", {}, assumptions, quantity=QUANTITY),
-    )
-
-
-def _rows_of_matrix(about: Subject) -> Iterator[Float]:
-    """|k(X, X)| by chunks of rows."""
-    return (np.abs(about.kernel(about.X[part], about.X)) for part in slices(about.N))
+    """log p(y) with all its rounding, from both sides; to 30 digits where doubles do not decide it."""
+    try:
+        pair = computed_evidence(about.kernel, about.X, about.y[:, None], noise=about.noise, model=about.exact)
+    except NotPositiveDefinite:
+        pair = None
+    if pair is None or spoilt(pair):
+        exact = thirty_digits(about.kernel, about.X, about.y, about.noise)
+        pair = sharper(pair, exact) if pair is not None and exact is not None else (pair or exact)
+    if pair is None:
+        return computed_evidence(about.kernel, about.X, about.y[:, None], noise=about.noise)  # raises, and says why
+    return pair
 
 
 def _greedy(about: Subject, most: int) -> Float:
@@ -395,7 +401,7 @@ def _floor(about: Subject, target: float, most: int, rows: int) -> tuple[tuple[F
     if about.N > rows:
         return None, needed(kernel, X, 1.0, noise=noise, target=target, landmarks=min(most, about.N))
     spectrum = eigen(kernel(X), "K")
-    values = np.maximum(spectrum.values - spectrum.rounding, 0.0)
+    values = np.maximum(spectrum.values - eigenvalues_off(kernel, X, spectrum), 0.0)
     M = np.unique(np.rint(np.geomspace(1, max(about.N - 1, 1), 60)))
     return (M, minimum_gap(values, M.astype(np.int64), 1.0, noise=noise)), needed_from_eigenvalues(
         values, 1.0, noise=noise, target=target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class Brackets:
     method: str
     N: int
     M: list[int]
-    bounds: list[tuple[Bound, Bound]]
+    bounds: Sequence[tuple[Bound, Bound]]
     exact: float | None
 
     @property
@@ -96,7 +97,7 @@ def brackets(
 
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.renyi import evidence, log_evidence
-    from gpbounds.renyi.brackets import BLOCKS, CHEAP
+    from gpbounds.renyi.members import BLOCKS, CHEAP
 
     chooser = Chooser(kernel, data.X, method, seed)
     proved, whole = rigor == "arb", data.N <= rows

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, host, namespace
+from gpbounds.arrays import EPS, Array, as_points, host, namespace
 from gpbounds.bound import Bound
+from gpbounds.interval import Interval, possible
 from gpbounds.iterative.edges import edges
 from gpbounds.iterative.log_det import EDGE, TraceLog, trace_log
 from gpbounds.iterative.probes import fresh
@@ -20,10 +21,10 @@ from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
 from gpbounds.linalg.quadrature import gauss, radau
-from gpbounds.renyi.quadratic import two_sided
+from gpbounds.renyi.quadratic import absolute_products, two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.validation import count, noise_variance, open_unit, positive, scalar
-from gpbounds.vecchia import Factor, factor, near
+from gpbounds.vecchia import Factor, factor, log_det_error, near
 from gpbounds.whitening import as_targets
 
 QUANTITY = "log p(y)"
@@ -82,7 +83,7 @@ def evidence(
     neighbours: int | None = None,
     memory: float = 2.0**31,
     progress: bool = False,
-) -> tuple[Bound, Bound]:
+) -> Interval:
     """Lower and upper bound on log p(y) = log N(y; 0, K + σ²I) that hold together with probability 1 − delta.
 
         log p(y) = −½(N log 2π + log|P| + tr log B + yᵀ(K + σ²I)⁻¹y),  P⁻¹ = UᵀU,  B = U(K + σ²I)Uᵀ
@@ -127,8 +128,8 @@ def evidence(
     -------
     (Bound, Bound)
         Lower, upper.  ``terms``: "log|K|" (the interval's two ends), "log|P|", "estimate" of log|K| and its "standard
-        error", "quadratic" (two ends), "eigenvalues of B" (a, b), "probes", "steps", "rounding" (an allowance, as in
-        :func:`gpbounds.renyi.evidence`, included in the bounds).
+        error", "quadratic" (two ends), "eigenvalues of B" (a, b), "probes", "steps", "rounding" (an allowance for
+        that of log|K|, included in the bounds; that of the quadratic form is proved and part of its ends).
 
     Raises
     ------
@@ -170,7 +171,7 @@ def _enclosed(
     share: float,
     wanted: float | None,
     first: int,
-) -> tuple[Bound, Bound]:
+) -> Interval:
     """`evidence`, for checked arguments and a problem."""
     certificate = _certificate(kernel, problem, variance)
     pilot, V = _pilot(problem, generator, share)
@@ -249,9 +250,33 @@ def _is_bounded(pilot: Tridiagonal, delta: float) -> bool:
 
 
 def _quadratic(certificate: Streamed, problem: Problem, V: Array) -> tuple[float, float]:
-    """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs."""
-    below, above = two_sided(certificate, V, problem.K.times(V), certificate.white.trace)
+    """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad)."""
+    entry = certificate.accuracy.entry
+    product, off = absolute_products(problem.K.kernel, problem.K.X, V, entry, noise=problem.K.noise)
+    below, above = two_sided(certificate, V, product, off, certificate.trace_above)
     return 2.0 * float(below.sum()), 2.0 * float(above.sum())
+
+
+def _allowance(certificate: Streamed, problem: Problem) -> float:
+    """Allowance for the rounding of log|K + σ²I|, which is not proved for the probes' part of it.
+
+    Rounding changes K + σ²I by about √N·eps·λ_max in norm, r times its least eigenvalue; between (1 − r) and (1 + r)
+    times K + σ²I, log|·| moves by at most −N log(1 − r).
+
+    Raises
+    ------
+    ValueError
+        if rounding may make K + σ²I indefinite.
+    """
+    N, noise, largest = problem.N, certificate.noise, float(certificate.spectrum.values[0])
+    unit = (4.0 + math.sqrt(N)) * EPS + problem.K.entry_error
+    relative = unit * (1.0 + largest / noise)
+    if not relative <= 0.5:
+        raise ValueError(
+            f"noise: expected σ² above twice the rounding error of K, {unit * largest:.3g}, got {noise:.3g}: rounding "
+            "may make K + σ²I indefinite. Use a larger noise variance."
+        )
+    return -N * math.log1p(-relative)
 
 
 class _Determinant:
@@ -321,11 +346,16 @@ def _bounds(
     quadratic: tuple[float, float],
     delta: float,
     width: float | None,
-) -> tuple[Bound, Bound]:
+) -> Interval:
     N, P = problem.N, int(problem.Y.shape[1])
     upper = problem.U.log_det + trace.high
-    lower = max(problem.U.log_det + trace.low, certificate.log_det - N * math.log(2.0 * math.pi))
-    rounding = certificate.rounding(float(certificate.fits(0.0).quadratic.sum()), entries=problem.K.entry_error)
+    known, variance = certificate.accuracy, float(problem.K.kernel.largest_variance(problem.K.X))
+    allowed = _allowance(certificate, problem) + log_det_error(
+        problem.U, variance, known.entry, noise=certificate.noise
+    )
+    own = certificate.log_det - N * math.log(2.0 * math.pi) - certificate.log_det_error
+    lower = max(problem.U.log_det + trace.low, own + allowed)
+    rounding = 0.5 * P * allowed
     terms: dict[str, Any] = {
         "log|K|": np.array([lower, upper]),
         "log|P|": problem.U.log_det,
@@ -342,6 +372,7 @@ def _bounds(
         "The model of y is the Gaussian process with this kernel and this noise variance.",
         "The random probes are independent of y and of the hyperparameters.",
         "Both bounds hold at the same time with this probability.",
+        "The rounding of the probes' part of log|K + σ²I| is allowed for, and not proved.",
     ]
     if trace.low == -math.inf:
         assumptions.append("The probes prove no positive lower bound on the eigenvalues of B: take more neighbours.")
@@ -351,7 +382,9 @@ def _bounds(
     def bound(value: float, side: Literal["lower", "upper"]) -> Bound:
         return Bound(value, side, 1.0 - delta, "N-slq", terms, tuple(assumptions), quantity=QUANTITY)
 
-    return (
-        bound(-0.5 * (constant + P * upper + quadratic[1]) - rounding, "lower"),
-        bound(-0.5 * (constant + P * lower + quadratic[0]) + rounding, "upper"),
+    return possible(
+        (
+            bound(-0.5 * (constant + P * upper + quadratic[1]) - rounding, "lower"),
+            bound(-0.5 * (constant + P * lower + quadratic[0]) + rounding, "upper"),
+        )
     )

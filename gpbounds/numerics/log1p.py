@@ -62,7 +62,9 @@ def scaled_log1p(x: ArrayLike, beta: ArrayLike) -> Any:
     return x * log1p_ratio(beta * x)
 
 
-def log1p_sum_bounds(s: float, q: float, n: int, m: float) -> tuple[float, float]:
+def log1p_sum_bounds(
+    s: float, q: float, n: int, m: float, within: tuple[float, float] = (0.0, 0.0)
+) -> tuple[float, float]:
     """Lower and upper bound on Σ log(1 + w_i) for n numbers w_i in [0, m] with Σw_i = s and Σw_i² = q; both are sharp.
 
     Lower: (s/t) log(1 + t), t = q/s.  The parabola aw − bw² that is 0 at 0 and touches log(1 + w) at t is below it for
@@ -70,19 +72,23 @@ def log1p_sum_bounds(s: float, q: float, n: int, m: float) -> tuple[float, float
     Upper: k log(1 + m) + (n − k) log(1 + u), u = (sm − q)/(nm − s), k = (s − nu)/(m − u).  The parabola that touches at
     u and meets log(1 + w) at m is above it for w ≤ m; equality when k of the w_i are m and the others u.
 
-    Both increase in s and decrease in q.  The lower one is at least log(1 + s), the upper one at most n log(1 + s/n).
+    Both increase in s and decrease in q: ``within`` are the errors of s and q, for which the bounds allow.  The lower
+    one is at least log(1 + s), the upper one at most n log(1 + s/n).
 
     >>> [round(v, 6) for v in log1p_sum_bounds(5.0, 13.0, 2, 3.0)]  # w = 2 and 3: log 12
     [2.463334, 2.484907]
     """
-    if s <= 0.0 or n == 0:
+    above, least, most = s + within[0], q - within[1], q + within[1]
+    if above <= 0.0 or n == 0:
         return 0.0, 0.0
-    q = min(max(q, s * s / n), s * min(s, m))  # rounding may violate s²/n ≤ q ≤ s·max w
-    t = q / s
-    low = s * float(np.log1p(t)) / t
-    top = min(s, m, float(np.sqrt(q)))
-    if n * top - s <= 1e-12 * s:
-        return low, n * float(np.log1p(s / n))
-    u = (s * top - q) / (n * top - s)
-    k = (s - n * u) / (top - u)
+    below, low = s - within[0], 0.0
+    if below > 0.0:
+        t = max(min(most / below, above, m), below / n)
+        low = below * float(np.log1p(t)) / t
+    q = min(max(least, above * above / n), above * min(above, m))  # as s²/n ≤ q ≤ s·max w
+    top = min(above, m, float(np.sqrt(max(most, q))))
+    if n * top - above <= 1e-12 * above:
+        return low, n * float(np.log1p(above / n))
+    u = max((above * top - q) / (n * top - above), 0.0)
+    k = (above - n * u) / (top - u)
     return low, (n - k) * float(np.log1p(u)) + k * float(np.log1p(top))

@@ -1,10 +1,11 @@
-"""The objective of order α at given inducing points, with an estimate of its rounding error.
+"""The objective of order α at given inducing points, with a bound or an estimate of its rounding error.
 
-At α = 1 streamed, O(NM²); at α < 1 dense, O(N³).  P outputs share kernel and noise: their objectives add.
+At α = 1 streamed, O(NM²), with proved rounding (N-Q, N-forms); log p(y) likewise (N-computed).  At α < 1 dense, O(N³).
+P outputs share kernel and noise: their objectives add.
 
-Rounding, to first order: the computed factor of Kuu is that of Kuu + E, |E| ≤ ρ = (M + 1)·eps·Tr Kuu (Demmel).  This
-changes Q by −WEWᵀ, W = KfuKuu⁻¹, and the objective by at most ρ Tr(WᵀGW), where G is its derivative in Q.  Allowances
-for the sums and for the factor of Ξ are added.
+Rounding at α < 1 and of traces, to first order and not proved: the computed factor of Kuu is that of Kuu + E, |E| ≤ ρ
+= (M + 1)·eps·Tr Kuu (Demmel). This changes Q by −WEWᵀ, W = KfuKuu⁻¹, and the objective by at most ρ Tr(WᵀGW), where G
+is its derivative in Q. Allowances for the sums and for the factor of Ξ are added.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Float, as_host_points, host
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky, eigen
+from gpbounds.renyi.computed import computed_evidence
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.validation import noise_variance, order, scalar
 from gpbounds.whitening import Inducing, as_targets, inducing, matched, residual_diagonal, whiten
@@ -34,14 +36,25 @@ class Attained:
     value : float
         In nats, summed over outputs.
     rounding : float
-        Possible rounding error of ``value``: a first-order estimate with a margin, not an interval proof.
+        The exact value is at least ``value − rounding``; a first-order estimate where ``proved`` is False.
     jitter : float
         What was added to the diagonal of Kuu.
+    more : float or None
+        The exact value is at most ``value + more``, or + rounding if it is None; infinite where the factor of Kuu is
+        too far from it.
+    proved : bool
     """
 
     value: float
     rounding: float
     jitter: float
+    more: float | None = None
+    proved: bool = False
+
+    @property
+    def highest(self) -> float:
+        """A number that the exact value is not above."""
+        return self.value + (self.rounding if self.more is None else self.more)
 
 
 def attained(
@@ -113,12 +126,10 @@ def evidence_attained(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: floa
     points = as_host_points(X).astype(np.float64, copy=False)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
-    s2, K = noise_variance(noise), kernel(points)
-    N, P = columns.shape
-    factor = cholesky(s2 * np.eye(N) + K, name="K + σ²I")
-    quadratic = float((factor.solve_lower(columns) ** 2).sum())
-    value = -0.5 * (P * (N * np.log(2.0 * np.pi) + factor.logdet) + quadratic)
-    return Attained(float(value), MARGIN * _solves(K, s2, quadratic, P), 0.0)
+    lower, upper = computed_evidence(kernel, points, columns, noise=noise_variance(noise))
+    middle = 0.5 * (float(lower) + float(upper))
+    off = max(float(upper) - middle, middle - float(lower)) + EPS * abs(middle)
+    return Attained(middle, off, 0.0, proved=lower.certified and upper.certified)
 
 
 def _solves(K: Float, s2: float, quadratic: float, P: int) -> float:
@@ -128,17 +139,15 @@ def _solves(K: Float, s2: float, quadratic: float, P: int) -> float:
 
 
 def _variational(problem: Streamed) -> Attained:
-    white, P = problem.white, problem.P
-    factored = white.inducing
-    quadratic = float(problem.fits(0.0).quadratic.sum())
-    value = -0.5 * (P * problem.log_det + quadratic + P * problem.ratio)
-    gains = np.sqrt(problem.spectrum.values**2 / (problem.noise + problem.spectrum.values))
-    assert problem.spectrum.vectors is not None
-    turned = host(factored.lift(problem.spectrum.vectors)) * gains
-    fitted = host(factored.lift(factored.times(white.X, problem.solve(problem.Y))))
-    steepness = 0.5 * (float((fitted**2).sum()) + P * float((turned**2).sum()) / problem.noise)
-    sums = 0.5 * P * _trace_rounding(factored, factored.kernel.largest_variance(white.X), white.N) / problem.noise
-    return Attained(value, MARGIN * (problem.rounding(quadratic) + sums + steepness * _factor(factored)), white.jitter)
+    white, P, noise = problem.white, problem.P, problem.noise
+    fits, in_log = problem.fits(0.0), problem.log_det_error
+    value = -0.5 * (P * problem.log_det + float(fits.quadratic.sum()) + P * problem.ratio)
+    least = P * (problem.log_det + in_log) + float(fits.above.sum()) + P * problem.trace_above / noise
+    trace = max(white.trace - problem.trace_error[1], 0.0)
+    most = P * (problem.log_det - in_log) + float(fits.own.sum()) + P * trace / noise
+    own = 32.0 * EPS * (P * abs(problem.log_det) + abs(float(fits.quadratic.sum())) + P * problem.ratio)
+    below, above = value + 0.5 * least + own, own - value - 0.5 * most
+    return Attained(value, max(below, 0.0), white.jitter, max(above, 0.0), problem.accuracy.proved)
 
 
 def _dense(factored: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> Attained:

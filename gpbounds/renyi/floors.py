@@ -9,12 +9,15 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kernels import Kernel
-from gpbounds.linalg import eigen
+from gpbounds.linalg import Eigen, eigen
 from gpbounds.numerics.log1p import scaled_log1p
 from gpbounds.numerics.scalars import G
+from gpbounds.renyi.accuracy import accuracy, errors_of_entries
 from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
+MARGIN = 20.0
+"""Units of N·eps·‖K‖ that LAPACK's eigenvalues are allowed to be off."""
 DENSE = 5000
 """Largest N at which all eigenvalues of K are computed."""
 
@@ -135,12 +138,22 @@ def needed(
     N = points.shape[0]
     if landmarks is None and N <= DENSE:
         spectrum = eigen(kernel(points), "K")
-        return needed_from_eigenvalues(
-            np.maximum(spectrum.values - spectrum.rounding, 0.0), alpha, noise=noise, target=target
-        )
+        values = np.maximum(spectrum.values - eigenvalues_off(kernel, points, spectrum), 0.0)
+        return needed_from_eigenvalues(values, alpha, noise=noise, target=target)
     size = min(count("landmarks", 1000 if landmarks is None else landmarks), N)
     chosen = points[np.linspace(0, N - 1, size).round().astype(np.int64)]
-    gram = whiten(kernel, points, np.unique(chosen, axis=0), jitter="auto").gram
-    rounding = float(gram.trace()) * (N + size) * EPS
+    white = whiten(kernel, points, np.unique(chosen, axis=0), jitter="auto")
+    gram, known = white.gram, accuracy(white, *errors_of_entries(kernel, points, white.inducing.Z))
+    rounding = MARGIN * size * EPS * float(gram.trace()) + known.gram + known.below  # of Q₋ ⪯ K (N-Q)
     spectrum = eigen(gram, "VVᵀ", rounding=rounding)
     return needed_from_eigenvalues(np.maximum(spectrum.values - rounding, 0.0), alpha, noise=noise, target=target)
+
+
+def eigenvalues_off(kernel: Kernel, X: Float, spectrum: Eigen) -> float:
+    """At least the error of each eigenvalue of K: N times that of an entry, and 20·N·eps·‖K‖_F for LAPACK.
+
+    LAPACK's eigenvalues are those of K + E with ‖E‖ ≤ p(N)·eps·‖K‖, p modest; that p ≤ 20N is not proved here.
+    """
+    N, entry = X.shape[0], errors_of_entries(kernel, X, X)[0]
+    norm = 1.01 * float(np.linalg.norm(spectrum.values))
+    return max(spectrum.rounding, MARGIN * N * EPS * norm + N * entry)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import exactly, is_cupy
+from gpbounds.arrays import EPS, Float, exactly, is_cupy
 from gpbounds.bound import Bound
+from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
-from gpbounds.linalg import Jitter
+from gpbounds.linalg import Jitter, cholesky
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.numerics.roots import halved
 from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
+from gpbounds.renyi.accuracy import Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
-from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
+from gpbounds.renyi.brackets import Bracket, bracket
 from gpbounds.renyi.enclosed import enclosed_gap
+from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
 from gpbounds.renyi.gaps import Gap, gap_record
+from gpbounds.renyi.members import BLOCKS, CHEAP, LARGE
 from gpbounds.renyi.partitioned import by_partitions, partitioned
-from gpbounds.renyi.residual import with_jitter_named
+from gpbounds.renyi.residual import Nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
-from gpbounds.renyi.streamed import Problem, streamed
-from gpbounds.rigor import RIGOR
+from gpbounds.renyi.streamed import Problem, Streamed, streamed
+from gpbounds.rigor import PROOF
 from gpbounds.sources import is_elsewhere
 from gpbounds.validation import choice, order, scalar
 from gpbounds.whitening import as_targets
@@ -33,20 +39,17 @@ Method = Literal["auto", "dense", "blocks", "streamed"]
 PRIOR_Y = "y is drawn from the prior, y ~ N(0, K + σ²I), with the kernel and the noise that are used."
 
 
-def _pair(
+def _interval(
     quantity: str,
-    lower: tuple[float, str],
-    upper: tuple[float, str],
-    terms: dict[str, float],
+    lowers: dict[str, Member],
+    uppers: dict[str, Member],
     y: str,
+    known: Accuracy,
     jitter: float,
-    below: dict[str, float] | None = None,
-) -> tuple[Bound, Bound]:
-    assumptions = with_jitter_named(jitter, (BEST, y))
-    return (
-        Bound(lower[0], "lower", 1.0, lower[1], below or {}, assumptions, quantity=quantity),
-        Bound(upper[0], "upper", 1.0, upper[1], terms, assumptions, quantity=quantity),
-    )
+    shared: dict[str, float] | None = None,
+) -> Interval:
+    assumptions = (*with_jitter_named(jitter, (BEST, y)), *unproved(known))
+    return interval(quantity, lowers, uppers, terms=shared, assumptions=assumptions, least=0.0)
 
 
 def gap(
@@ -61,8 +64,8 @@ def gap(
     form: Form = "sharpest",
     method: Method = "auto",
     progress: bool = False,
-    rigor: str = "float",
-) -> tuple[Bound, Bound]:
+    rigor: str = "auto",
+) -> Interval:
     """Lower and upper bound on the gap D_α(y) = D_α[q*‖p(f, U | y)] that hold for every y.
 
     dense     Σ G(d_i) ≤ D_α(y) ≤ L_det − ½ log(1 + αTr(Ξ⁻¹Δ)) + ½ yᵀB⁻¹y · ψ(λ/σ²)                             O(N³)
@@ -71,8 +74,8 @@ def gap(
 
     d = eigenvalues of Δ/σ², Δ = K − Q, T = Tr Δ, λ ≥ λ_max(Δ), B = Q + σ²I, L_det = (α/(2β)) Σ log(1 + βd_i); Ǧ is
     convex and below G on [0, T/σ²]; U is the upper bound of `evidence`, used with D_α ≤ α·KL (N-conc).  At α = 1 its
-    lower bound minus L_VI is another lower bound.  Differences of log evidences include an allowance for their
-    rounding.
+    lower bound minus L_VI is another lower bound.  Every member carries a proved bound on its rounding, of Q as well
+    (N-Q, N-member-rounding).
 
     Claims R-gap (N-G) and R-lem4 (N-psi; Yue & Kontar, Rényi divergence objective, Lemma 4), 0 < α ≤ 1.  Dense: the
     lower bound is attained at y = 0 when QΔ = 0; the upper bound is attained when Δ and Q are disjoint, Δ has rank
@@ -98,12 +101,14 @@ def gap(
         "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
     progress : bool
         Show a bar that counts the members of `evidence`, for "blocks" and "streamed".
-    rigor : "float" or "arb"
-        "arb": the gap itself between two ends that differ by rounding only, up to N = 2048 (N-exact-gap): entries,
-        Q of clustered inducing points and factors in 30 digits, for the kernels that `evidence` lists; α = 1 takes 2, 6
-        and 25 s at N = 500, 1000 and 2000, M = 200.  Above 2048 rows α times the difference of the bounds on log p(y)
-        and of L_VI (N-conc).  Jitter "auto" is 0 here; points of Z that others determine to 30 digits are then left out
-        and named, and the lower bound is 0.
+    rigor : "auto", "float", "sharp" or "arb"
+        "auto", "float": doubles with proved errors; "auto" takes log p(y) to 30 digits where those spoil the interval,
+        up to 2000 rows, as `evidence` does.
+        "sharp", or "arb": the gap itself between two ends that differ by rounding only, up to N = 2048 (N-exact-gap):
+        entries, Q of clustered inducing points and factors in 30 digits, for the kernels that `evidence` lists; α = 1
+        takes 2, 5 and 15 s at N = 500, 1000 and 2000, M = 200.  Above 2048 rows α times the difference of the bounds on
+        log p(y) and of L_VI (N-conc).  Jitter "auto" is 0 here; points of Z that others determine to 30 digits are then
+        left out and named, and the lower bound is 0.
 
     Returns
     -------
@@ -129,13 +134,13 @@ def gap(
     choice("form", form, ("sharpest", "printed"))
     choice("method", method, ("auto", "dense", "blocks", "streamed"))
     a = scalar(order, "alpha", alpha)
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if choice("rigor", rigor, PROOF) in ("sharp", "arb"):
         if form == "printed" or method != "auto" or is_elsewhere(X):
             raise ValueError(
-                "rigor: expected 'float' for the printed form, a method, or rows that are read by partitions, got "
-                f"'arb' with form={form!r} and method={method!r}"
+                "rigor: expected 'auto' or 'float' for the printed form, a method, or rows that are read by "
+                f"partitions, got {rigor!r} with form={form!r} and method={method!r}"
             )
-        return enclosed_gap(kernel, X, y, Z, a, noise=noise, jitter=0.0 if jitter == "auto" else jitter)
+        return possible(enclosed_gap(kernel, X, y, Z, a, noise=noise, jitter=0.0 if jitter == "auto" else jitter))
     if is_elsewhere(X):
         if method not in ("auto", "streamed") or form == "printed":
             raise ValueError(
@@ -150,7 +155,12 @@ def gap(
         small = N <= DENSE and not is_cupy(X)
         method = "dense" if small or form == "printed" else "blocks" if N <= LARGE else "streamed"
     if method == "dense":
-        return _dense(kernel, X, y, Z, noise, a, jitter, form)
+        pair = _dense(kernel, X, y, Z, noise, a, jitter, form)
+        return (
+            pair
+            if rigor == "float" or form == "printed" or not spoilt(pair)
+            else _by_evidence(pair, bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=True), a, y)
+        )
     if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
     from tqdm import tqdm
@@ -158,53 +168,177 @@ def gap(
     total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
     with tqdm(desc=GAP, total=total, unit="member", leave=False, disable=not progress) as bar:
         members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed")
-        return streamed_gap(members, a, method, bar.update)
+        pair = streamed_gap(members, a, method, bar.update)
+    return pair if rigor == "float" or not spoilt(pair) else _by_evidence(pair, members, a, y)
+
+
+def _by_evidence(pair: Interval, members: Bracket, alpha: float, y: Any) -> Interval:
+    """The interval, with log p(y) to 30 digits less L_VI where that is sharper (R-gap, N-conc)."""
+    problem = members.problem
+    if not isinstance(problem, Streamed):
+        return pair
+    exact = thirty_digits(problem.white.inducing.kernel, problem.white.X, y, problem.noise)
+    return pair if exact is None else sharper(pair, beyond_elbo(exact, members, alpha))
+
+
+def beyond_elbo(best: tuple[Bound, Bound], members: Bracket, alpha: float) -> Interval:
+    """Bounds on D_α from bounds on log p(y) by other means: α(log p(y) − L_VI) from above, and at α = 1 from below."""
+    problem, (least, most) = members.problem, members.variational_ends
+    jitter, known = problem.sums.jitter, problem.accuracy
+    low, high = float(best[0]) - most, float(best[1]) - least
+    lower = Member(
+        low if alpha == 1.0 else 0.0,
+        4.0 * U * abs(low) if np.isfinite(low) else np.inf,
+        f"{best[0].claim}, R-gap",
+        known.proved,
+    )
+    upper = Member(alpha * high, 8.0 * U * abs(high), f"{best[1].claim}, N-conc", known.proved)
+    return _interval(GAP, {"evidence": lower}, {"evidence": upper}, ANY_Y, known, jitter)
+
+
+def _none(known: Accuracy, terms: dict[str, float]) -> Interval:
+    """The gap where every row of X is a row of Z, without jitter: K = Q."""
+    member = Member(0.0, 0.0, "R-gap", known.proved)
+    members = dict.fromkeys(("trace", "evidence"), member)
+    pair = _interval(GAP, members, members, ANY_Y, known, 0.0, terms)
+    return possible((pair.lower, replace(pair.upper, value=0.0)), 0.0)
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """Members of the dense bounds with their errors (N-dense)."""
+
+    of_y: Gap
+
+    @property
+    def record(self) -> Nystrom:
+        """K, Q and the eigenvalues of K − Q."""
+        return self.of_y.record
+
+    @cached_property
+    def apart(self) -> float:
+        """At least Σ|d_i − d̂_i|, by Lidskii's inequality and the errors of the eigenvalues themselves."""
+        record = self.record
+        return 1.01 * (record.N * record.eigenvalue_error + record.moved[1]) / self.of_y.noise
+
+    @cached_property
+    def largest(self) -> float:
+        """At least λ_max(Δ)/σ²."""
+        record = self.record
+        moved = record.eigenvalue_error + record.moved[0]
+        return (record.largest + moved) / self.of_y.noise * (1.0 + 4.0 * EPS)
+
+    def of_sum(self, value: float, slope: float, claim: str, times: int = 1) -> Member:
+        """``times`` Σ g(d_i), where |g'| ≤ ``slope``; a few ulp of each term are charged."""
+        error = times * (slope * self.apart + gamma(64) * abs(value))
+        return Member(times * value, error, claim, self.record.accuracy.proved)
+
+    @cached_property
+    def determinant(self) -> tuple[float, float]:
+        """½log(1 + αTr(Ξ⁻¹Δ)), and at least its error; Tr(Ξ⁻¹Δ) = ‖Ξ^(−½)W√δ‖_F²."""
+        of_y, record = self.of_y, self.record
+        off, noise = record.xi_error(of_y.alpha, noise=of_y.noise), of_y.noise
+        value = 0.5 * float(np.log1p(of_y.total))
+        if not off < 0.5 * noise:
+            return value, np.inf
+        trace = record.N * noise + float(record.K.diagonal().sum())
+        solves = 2.2 * gamma(record.N + 8) * float(np.sqrt(1.1 * trace / (noise - off)))
+        share = off / (noise - off) + solves
+        return value, 0.51 * (share * of_y.total + of_y.alpha * 1.01 * self.apart)
+
+    def fit(self, y: Float) -> tuple[float, float]:
+        """½yᵀB⁻¹y, and an upper bound on it for B = Q₋ + σ²I: min_a |y − Vᵀa|²/σ² + |a|² (N-forms)."""
+        record, noise = self.record, self.of_y.noise
+        columns = y[:, None] if y.ndim == 1 else y
+        known, V = record.accuracy, record.V
+        b = record.inducing.lift(cholesky(noise * np.eye(record.M) + record.gram, name="σ²I + VVᵀ").solve(V @ columns))
+        cross = record.inducing.kernel(record.X, record.Z)
+        r, M, N = columns - cross @ b, record.M, record.N
+        size = np.abs(columns) + np.abs(cross) @ np.abs(b)
+        eta = 1.01 * (gamma(M + 6) * np.linalg.norm(size) + known.entry * np.sqrt(N) * np.abs(b).sum())
+        half = float(np.linalg.norm(record.chol.L.T @ b)) + gamma(M + 6) * known.size * float(np.linalg.norm(b))
+        above = ((float(np.linalg.norm(r)) * (1.0 + gamma(N)) + eta) ** 2 / noise + half**2) * (1.0 + gamma(N + 8))
+        above += 1.01 * known.factor * float((b * b).sum())
+        return 0.5 * float(np.sum(record.quadratic(y, noise=noise))), 0.5 * above
 
 
 def _dense(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, jitter: Jitter, form: str
-) -> tuple[Bound, Bound]:
+) -> Interval:
     of_y = gap_record(kernel, X, Z, noise, alpha, jitter)
-    record, noise = of_y.record, of_y.noise
+    record, noise, dense = of_y.record, of_y.noise, _Dense(of_y)
+    if record.rank == 0:
+        names = ("log-determinant", "determinant of I + αΞ⁻¹Δ", "targets")
+        return _none(record.accuracy, dict.fromkeys(names, 0.0))
     targets = as_targets(y, record.X)
     P = 1 if targets.ndim == 1 else targets.shape[1]
-    log_det = P * record.log_det_term(alpha, noise=noise)
-    lower = P * float(G(record.eigenvalues / noise, alpha).sum())
+    log_det = dense.of_sum(record.log_det_term(alpha, noise=noise), 0.5 * alpha, "R-lem4", P)
+    lower = dense.of_sum(float(G(record.eigenvalues / noise, alpha).sum()), 0.5 * alpha, "R-gap", P)
+    if not np.isfinite(record.accuracy.above):  # Δ of Q itself may be smaller than that of Q₋
+        lower = replace(lower, error=np.inf)
     if form == "printed":
-        fit = float((targets**2).sum()) * alpha * record.trace / (noise * (noise + alpha * record.trace))
-        terms = {"log-determinant": log_det, "targets": fit}
-        return _pair(GAP, (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y, record.jitter)
-    determinant = P * float(0.5 * np.log1p(of_y.total))
-    price = float(psi(record.largest / noise, alpha))
-    fit = 0.5 * float(np.sum(record.quadratic(targets, noise=noise))) * price
-    terms = {"log-determinant": log_det, "determinant of I + αΞ⁻¹Δ": -determinant, "targets": fit}
-    return _pair(GAP, (lower, "R-gap"), (log_det - determinant + fit, "R-lem4"), terms, ANY_Y, record.jitter)
+        squares = float((targets**2).sum())
+        ratio = (record.trace + noise * dense.apart) / noise
+        fit = squares * alpha * record.trace / (noise * (noise + alpha * record.trace))
+        end = squares / noise * alpha * ratio / (1.0 + alpha * ratio) * (1.0 + gamma(record.N + 64))
+        terms = {"log-determinant": log_det.value, "targets": fit}
+    else:
+        value, off = dense.determinant
+        price = float(psi(record.largest / noise, alpha)), float(psi(dense.largest, alpha)) * (1.0 + gamma(64))
+        half, above = dense.fit(targets)
+        fit, end = half * price[0] - P * value, above * price[1] - P * (value - off)
+        terms = {
+            "log-determinant": log_det.value,
+            "determinant of I + αΞ⁻¹Δ": -P * value,
+            "targets": half * price[0],
+        }
+    sizes = abs(log_det.value) + abs(fit) + abs(end)
+    upper = Member(log_det.value + fit, log_det.error + abs(end - fit) + 16.0 * U * sizes, "R-lem4", lower.proved)
+    return _interval(GAP, {"": lower}, {"": upper}, ANY_Y, record.accuracy, record.jitter, terms)
 
 
-def streamed_gap(
-    members: Bracket, alpha: float, method: Method, advance: Callable[[], Any] | None = None
-) -> tuple[Bound, Bound]:
-    """The bounds of `gap` from the ``members`` of the bracket of log p(y), by "streamed" or "blocks"."""
-    problem, white = members.problem, members.problem.sums
-    low, high = assemble(members, CHEAP + BLOCKS if method == "blocks" else CHEAP, advance)
-    below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}
+def streamed_gap(members: Bracket, alpha: float, method: Method, advance: Callable[[], Any] | None = None) -> Interval:
+    """The bounds of `gap` from the ``members`` of the bracket of log p(y), by "streamed" or "blocks".
+
+    The normaliser −½log|2πB| of the members and of L_VI is the same number, and does not enter: they are subtracted
+    without it, so that its rounding is not charged.
+    """
+    problem, known = members.problem, members.problem.accuracy
+    if problem.sums.rank == 0:
+        return _none(known, {"T/σ²": 0.0, "n": 0, "jitter": 0.0})
+    names = CHEAP + BLOCKS if method == "blocks" else CHEAP
+    uppers, lowers = members.upper_parts(names, advance), members.lower_parts(names)
+    elbo, P, noise = members.elbo(), problem.P, problem.noise
+    below = {"trace": _floor(members, alpha)}
     if alpha == 1.0:
-        below["evidence"] = float(low) - (members.variational_bound + members.rounding)
-    largest = members.moments.largest if method == "blocks" else problem.ratio
-    log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), alpha, noise=problem.noise))
-    fit = 0.5 * float(members.grid_fits.quadratic[-1].sum()) * float(psi(largest, alpha))
-    above = {"trace": log_det + fit, "evidence": alpha * (float(high) - (members.variational_bound - members.rounding))}
-    claim = "R-lem4" if above["trace"] <= above["evidence"] else "N-conc"
-    shared = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter, "rounding": members.rounding}
-    return _pair(
-        GAP,
-        (max(below.values()), "R-gap"),
-        (min(above.values()), claim),
-        above | shared,
-        ANY_Y,
-        white.jitter,
-        below | shared,
-    )
+        best = max(lowers.values(), key=lambda part: part.value - part.error)
+        value = best.value - elbo.value
+        error = abs(value - (best.value - best.error - members.own_excess))
+        below["evidence"] = Member(value, error + 16.0 * U * (abs(best.value) + abs(elbo.value)), "R-gap", known.proved)
+    n, T = max(problem.sums.rank, 1), problem.sums.trace
+    largest = members.moments.largest if method == "blocks" else problem.trace_above / noise
+    price = float(psi(largest, alpha)) * (1.0 + gamma(64))
+    fits = members.grid_fits
+    log_dets = [P * float(trace_term(t, n, alpha, noise=noise)) for t in (T, T + problem.trace_error[0])]
+    value = log_dets[0] + 0.5 * float(fits.quadratic[-1].sum()) * price
+    end = (log_dets[1] + 0.5 * float(fits.above[-1].sum()) * price) * (1.0 + gamma(64))
+    above = {"trace": Member(value, abs(end - value), "R-lem4", known.proved)}
+    best = min(uppers.values(), key=lambda part: part.value + part.error)
+    excess = best.value - elbo.value
+    error = best.error + elbo.error + 16.0 * U * (abs(best.value) + abs(elbo.value))
+    above["evidence"] = Member(alpha * excess, alpha * error, "N-conc", known.proved)
+    shared = {"T/σ²": problem.ratio, "n": problem.sums.rank, "jitter": problem.sums.jitter}
+    return _interval(GAP, below, above, ANY_Y, known, problem.sums.jitter, shared)
+
+
+def _floor(members: Bracket, alpha: float) -> Member:
+    """`trace_floor` at the least T that is possible for Q itself."""
+    problem = members.problem
+    n, P = problem.sums.rank, problem.P
+    value = P * trace_floor(problem.ratio, n, alpha)
+    least = max(problem.sums.trace - problem.trace_error[1], 0.0) / problem.noise
+    end = P * trace_floor(least, n, alpha) * (1.0 - gamma(256)) - P * gamma(8) * least * least / max(n, 1)
+    return Member(value, value - max(end, 0.0), "R-gap", problem.accuracy.proved)
 
 
 def trace_floor(ratio: float, n: int, alpha: float) -> float:
@@ -249,11 +383,21 @@ def gap_from_trace(
     a = scalar(order, "alpha", alpha)
     make = partitioned if by_partitions(X) else streamed
     problem: Problem = make(kernel, X, y, Z, noise, jitter)
-    n, T = max(problem.sums.rank, 1), problem.sums.trace
-    log_det = problem.P * float(trace_term(T, n, a, noise=problem.noise))
-    fit = 0.5 * float(problem.fits(0.0).quadratic.sum()) * float(psi(problem.ratio, a))
-    terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": problem.sums.rank, "jitter": problem.sums.jitter}
-    return Bound(log_det + fit, "upper", 1.0, "R-lem4", terms, (BEST, ANY_Y), quantity=GAP)
+    n, T, P = max(problem.sums.rank, 1), problem.sums.trace, problem.P
+    above, fits = problem.trace_above, problem.fits(0.0)
+    parts = [P * float(trace_term(t, n, a, noise=problem.noise)) for t in (T, above)]
+    ends = [
+        0.5 * float(form.sum()) * float(psi(t / problem.noise, a))
+        for form, t in ((fits.quadratic, T), (fits.above, above))
+    ]
+    member = Member(parts[0] + ends[0], (parts[1] + ends[1]) * (1.0 + gamma(64)) - parts[0] - ends[0], "R-lem4")
+    terms = {"g_n(T)": parts[0], "targets": ends[0], "T": T, "n": problem.sums.rank, "jitter": problem.sums.jitter}
+    proved, assumptions = problem.accuracy.proved, (BEST, ANY_Y, *unproved(problem.accuracy))
+    if problem.sums.rank == 0:  # K = Q
+        member, terms["rounding"] = replace(member, error=0.0), 0.0
+        return Bound(0.0, "upper", 1.0, "R-lem4", terms, assumptions, proved, GAP)
+    terms["rounding"] = member.error
+    return Bound(member.highest, "upper", 1.0, "R-lem4", terms, assumptions, proved, GAP)
 
 
 def expected_gap_bounds(
@@ -265,7 +409,7 @@ def expected_gap_bounds(
     noise: float,
     jitter: Jitter = "auto",
     form: Form = "sharpest",
-) -> tuple[Bound, Bound]:
+) -> Interval:
     """Lower and upper bound on E_y D_α, the gap averaged over y from the prior.
 
     L_det ≤ E_y D_α ≤ the least of Σ F(d_i) (from the spectrum of Δ; equality when QΔ = 0), L_det + ½[W − log(1 + W)]
@@ -297,14 +441,25 @@ def expected_gap_bounds(
     choice("form", form, ("sharpest", "printed"))
     of_y = gap_record(kernel, X, Z, noise, scalar(order, "alpha", alpha), jitter)
     record = of_y.record
-    log_det = record.log_det_term(of_y.alpha, noise=of_y.noise)
+    dense, a = _Dense(of_y), of_y.alpha
+    log_det = record.log_det_term(a, noise=of_y.noise)
+    lower = dense.of_sum(log_det, 0.5 * a, "R-lem2")
+    if not np.isfinite(record.accuracy.above):
+        lower = replace(lower, error=np.inf)
     if form == "printed":
-        terms = {"log-determinant": log_det, "trace": 0.5 * of_y.alpha * record.trace / of_y.noise}
-        value = log_det + terms["trace"]
+        members = {"": dense.of_sum(log_det + 0.5 * a * record.trace / of_y.noise, a, "R-lem2")}
+        terms = {"log-determinant": log_det, "trace": 0.5 * a * record.trace / of_y.noise}
     else:
         terms = _expected_terms(of_y, log_det)
-        value = min(terms.values())
-    return _pair("E_y D_α[q*‖p]", (log_det, "R-lem2"), (value, "R-lem2"), terms, PRIOR_Y, record.jitter)
+        # |F'| ≤ α + ½, and the same for F̂; W moves by α times Tr(Ξ⁻¹Δ)
+        wide = (record.xi_error(a, noise=of_y.noise) / of_y.noise + gamma(4 * record.N) * record.N**0.5) * of_y.total
+        members = {name: dense.of_sum(value, a + 0.5, "R-lem2") for name, value in terms.items()}
+        members = {
+            name: replace(each, error=each.error + wide) if name.startswith("W") else each
+            for name, each in members.items()
+        }
+    shared = {name: value for name, value in terms.items() if name not in members}
+    return _interval("E_y D_α[q*‖p]", {"": lower}, members, PRIOR_Y, record.accuracy, record.jitter, shared)
 
 
 def _expected_terms(of_y: Gap, log_det: float) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,37 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.mapreduce.program import Engine, Round, Rows
 from gpbounds.mapreduce.statistics import Statistics
-from gpbounds.renyi.streamed import BLOCK, Combinations, Fits, Problem, spread_of_block
+from gpbounds.renyi.accuracy import Accuracy, accuracy, errors_of_entries
+from gpbounds.renyi.streamed import BLOCK, Combinations, Fits, Problem, Unexplained, unexplained_sums
 from gpbounds.sources import is_elsewhere, source
 from gpbounds.validation import count, noise_variance
-from gpbounds.whitening import CHUNK, Inducing, inducing, residual_diagonal, slices, whitened, with_jitter
+from gpbounds.whitening import CHUNK, Inducing, inducing, whitened, with_jitter
 
 
 @dataclass(frozen=True, eq=False)
 class Sums(Statistics):
-    """Of some rows: VVᵀ, Vy, Tr(K − Q), an integer >= rank(K − Q), and their number."""
+    """Of some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), an integer >= rank(K − Q), their number, and `errors_of_entries`."""
 
     gram: Float
     projected: Float
+    squares: Float
     trace: float
     rank: int
     rows: int
+    entry: float
+    proved: bool
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.gram + other.gram,
+            self.projected + other.projected,
+            self.squares + other.squares,
+            self.trace + other.trace,
+            self.rank + other.rank,
+            self.rows + other.rows,
+            max(self.entry, other.entry),
+            self.proved and other.proved,
+        )
 
 
 @dataclass(frozen=True)
@@ -40,9 +57,17 @@ class WhitenedParts:
     inducing: Inducing
     gram: Float
     projected: Float
+    squares: Float
     rank: int
     trace: float
     N: int
+    entry: float
+    proved: bool
+
+    @property
+    def additions(self) -> int:
+        """At least the number of additions that one entry of VVᵀ went through: in a partition, and up the tree."""
+        return min(self.N, CHUNK + -(-self.N // CHUNK) + 64)
 
     @property
     def M(self) -> int:
@@ -82,19 +107,13 @@ class WhiteningPass:
 
 def _sums(whitener: Inducing, rows: Rows) -> Sums:
     white = whitened(whitener, _doubles(rows), rows.Y)
-    return Sums(white.gram, white.projected, white.trace, white.rank, len(rows.Y))
+    errors = errors_of_entries(whitener.kernel, white.X, whitener.Z)
+    return Sums(white.gram, white.projected, white.squares, white.trace, white.rank, len(rows.Y), *errors)
 
 
 def _whole(whitener: Inducing, total: Sums) -> WhitenedParts:
-    return WhitenedParts(whitener, total.gram, total.projected, total.rank, total.trace, total.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Unexplained(Statistics):
-    """The sums that `Combinations.fits` takes."""
-
-    squares: Float
-    spreads: Float
+    numbers = total.rank, total.trace, total.rows, total.entry, total.proved
+    return WhitenedParts(whitener, total.gram, total.projected, total.squares, *numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +124,14 @@ class FitsPass:
     ----------
     first : WhiteningPass
     combined : Combinations
+    known : Accuracy
     block : int
         Rows of a block of Δ, or 0 without spread.
     """
 
     first: WhiteningPass
     combined: Combinations
+    known: Accuracy
     block: int
 
     def begin(self) -> Inducing:
@@ -120,25 +141,11 @@ class FitsPass:
     @property
     def rounds(self) -> tuple[Round, ...]:
         """One pass."""
-        return (Round(self.sums, self.fits),)
+        return (Round(self.sums, lambda whitener, total: total),)
 
     def sums(self, whitener: Inducing, rows: Rows) -> Unexplained:
         """The sums of one partition, whose blocks begin with its first row."""
-        X, width = _doubles(rows), self.combined.lifted.shape[1]
-        squares, spreads = np.zeros(width), np.zeros(width)
-        known = whitener.known(X)[0] if self.block else None
-        for part in slices(len(X), self.block or CHUNK):
-            Kxz, unexplained = self.combined.unexplained(whitener, X[part], rows.Y[part])
-            squares += (unexplained * unexplained).sum(axis=0)
-            if known is not None:
-                residual = residual_diagonal(whitener.kernel.diag(X[part]), whitener.chol.solve_lower(Kxz.T))
-                residual[known[part]] = 0.0
-                spreads += spread_of_block(whitener, X[part], Kxz, unexplained, residual, noise=self.combined.noise)
-        return Unexplained(squares, spreads)
-
-    def fits(self, whitener: Inducing, total: Unexplained) -> Fits:
-        """The quadratic forms."""
-        return self.combined.fits(total.squares, total.spreads)
+        return unexplained_sums(self.combined, self.known, whitener, _doubles(rows), rows.Y, self.block)
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,18 @@ class Partitioned(Problem):
         """As in the base class; the diagonal of Δ is computed again for ``spread``, in O(NM²)."""
         combined = self.combinations(shifts, self.white.projected)
         first = WhiteningPass(self.white.inducing.kernel, self.white.inducing.Z, self.white.jitter)
-        return self.engine.run(FitsPass(first, combined, self.block if spread else 0))
+        total = self.engine.run(FitsPass(first, combined, self.accuracy, self.block if spread else 0))
+        return self.forms(combined, total, self.lengths)
+
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """How far Q is from what was computed."""
+        return accuracy(self.white, self.white.entry, self.white.proved)
+
+    @cached_property
+    def lengths(self) -> Float:
+        """At least the norm of y, for each output (P,)."""
+        return 1.01 * np.sqrt(self.white.squares)
 
 
 def by_partitions(X: Any) -> bool:
@@ -192,7 +210,7 @@ def partitioned(
     def attempt(amount: float) -> Any:
         return rows.holder.run(WhiteningPass(kernel, centres, amount))
 
-    white = with_jitter(attempt, kernel, centres, jitter)
+    white = with_jitter(attempt, kernel, centres, jitter, sound=True)
     return Partitioned(rows.holder, white, variance, size)
 
 

@@ -6,6 +6,7 @@ Dense float64 algebra for one data set: O(N³) time, O(N²) memory.  None of it 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.products import gram, matmul
 from gpbounds.numerics.scalars import log_det_term
+from gpbounds.renyi.accuracy import Accuracy, accuracy, errors_of_entries, gamma
 from gpbounds.validation import finite, scalar
-from gpbounds.whitening import inducing, with_jitter
+from gpbounds.whitening import Inducing, inducing, with_jitter
 
 
 def as_targets(y: ArrayLike, N: int) -> Float:
@@ -55,6 +57,8 @@ class Nystrom:
     rounding : float
         Bound on the absolute error of an eigenvalue, 1e-10·‖K‖ or (N + M)·eps·‖K‖ if that is larger; negative
         eigenvalues above −rounding count as 0.
+    inducing : Inducing
+        The kernel, Z and L.
     """
 
     X: Float
@@ -68,6 +72,60 @@ class Nystrom:
     eigenvalues: Float
     basis: Float
     rounding: float
+    inducing: Inducing
+
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """How far Q is from VᵀV."""
+        return accuracy(self, *errors_of_entries(self.inducing.kernel, self.X, self.Z))
+
+    @cached_property
+    def gram(self) -> Float:
+        """VVᵀ."""
+        return self.V @ self.V.T
+
+    @property
+    def additions(self) -> int:
+        """At least the number of additions that an entry of VVᵀ went through."""
+        return self.N
+
+    @cached_property
+    def moved(self) -> tuple[float, float]:
+        """At least the Frobenius and the nuclear norm of the error of Δ as K − Q₋, and as K − Q where that is known.
+
+        An entry has the errors of K and of a product of columns of V; Q₋ and Q are near VᵀV in the nuclear norm.
+        """
+        known, N = self.accuracy, self.N
+        entry = known.entry + 2.0 * gamma(self.M + 8) * float(self.K.diagonal().max())
+        wide = known.below + (known.above if np.isfinite(known.above) or bool(self.known.any()) else 0.0)
+        return 1.01 * (N * entry + wide), 1.01 * (N * np.sqrt(N) * entry + wide)
+
+    @cached_property
+    def eigenvalue_error(self) -> float:
+        """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues`` (N-dense).
+
+        With R = ΔW − WΛ and ‖WᵀW − I‖ ≤ f < 1, ‖Δ − W'ΛW'ᵀ‖ ≤ ‖R‖((1 − f)^-½ + (1 + f)(1 − f)^-3/2) for the orthogonal
+        W' nearest to W (N-enclosed).
+        """
+        n = self.basis.shape[0]
+        if n == 0:
+            return 0.0
+        block = np.ix_(~self.known, ~self.known)
+        D, W, values = self.residual[block], self.basis, self.eigenvalues[:n]
+        size, length = 1.01 * float(np.linalg.norm(D)), 1.01 * float(np.linalg.norm(W))
+        R = D @ W - W * values
+        rest = 1.01 * float(np.linalg.norm(R)) + gamma(n + 4) * (size + float(np.linalg.norm(values))) * length
+        inner = W.T @ W
+        inner[np.diag_indices(n)] -= 1.0
+        f = 1.01 * float(np.linalg.norm(inner)) + gamma(n + 4) * length**2
+        if not f < 0.5:
+            return np.inf
+        return 1.01 * rest * ((1.0 - f) ** -0.5 + (1.0 + f) * (1.0 - f) ** -1.5)
+
+    def xi_error(self, alpha: float, *, noise: float) -> float:
+        """At least ‖LLᵀ − Ξ‖_F for the factor of `xi`."""
+        trace = self.N * noise + float(self.K.diagonal().sum())
+        return 1.01 * (self.moved[0] + gamma(self.N + 8) * trace * (1.0 + abs(1.0 - alpha)))
 
     @property
     def N(self) -> int:
@@ -161,7 +219,7 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto")
     """
     points = as_host_points(X, "X")
     centres = as_host_points(Z, "Z", points.shape[1])
-    return with_jitter(lambda amount: _nystrom(kernel, points, centres, amount), kernel, centres, jitter)
+    return with_jitter(lambda amount: _nystrom(kernel, points, centres, amount), kernel, centres, jitter, sound=True)
 
 
 def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
@@ -180,4 +238,6 @@ def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
     spectrum = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
     eigenvalues = np.concatenate([spectrum.values, np.zeros(X.shape[0] - spectrum.values.size)])
     assert spectrum.vectors is not None
-    return Nystrom(X, Z, whitener.chol, V, known, rank, K, residual, eigenvalues, spectrum.vectors, spectrum.rounding)
+    return Nystrom(
+        X, Z, whitener.chol, V, known, rank, K, residual, eigenvalues, spectrum.vectors, spectrum.rounding, whitener
+    )

@@ -13,21 +13,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_points, host, namespace
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.linalg import Eigen, Jitter, eigen
+from gpbounds.linalg import Eigen, Jitter, cholesky, eigen
+from gpbounds.linalg.residuals import largest_eigenvalue
+from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.renyi.accuracy import Accuracy, U, accuracy, errors_of_entries, gamma
 from gpbounds.validation import count, noise_variance
-from gpbounds.whitening import CHUNK, Inducing, Whitened, Whitening, as_targets, slices, whiten
+from gpbounds.whitening import CHUNK, Inducing, Whitened, Whitening, as_targets, residual_diagonal, slices, whiten
 
 BLOCK = 512
 """Rows of a block of Δ: at M = 512 it costs as much as Kuf and bounds wᵀΔw up to 512 times better than √Δ_ii."""
-
-LARGEST = 0.5
-"""Largest error of K_n, relative to σ², for which the log evidence has an allowance."""
 
 
 @dataclass(frozen=True)
 class Fits:
     """For shifts s (S,) and P outputs, with w = (B + sI)⁻¹y: arrays (S, P).
+
+    ``below``, ``above``, ``own`` and ``weighted`` are proved for every conditioning (N-forms); the others are
+    estimates.
 
     Attributes
     ----------
@@ -38,11 +42,30 @@ class Fits:
     spread : array
         (Σ_b √(w_bᵀΔ_bb w_b))² ≥ wᵀΔw, b blocks of consecutive rows (Minkowski for |Δ^½ Σ_b w_b|).  Zeros where
         ``spread`` is not requested.
+    below, above : array
+        Bounds on yᵀ(Q₋ + (σ² + s)I)⁻¹y, Q₋ ⪯ Q as in `Accuracy`.
+    own : array
+        A lower bound on yᵀ(Q + (σ² + s)I)⁻¹y; −inf where none is known.
+    weighted : array
+        A lower bound on (wᵀy)²/(wᵀ(K + σ²I)w) ≤ yᵀ(K + σ²I)⁻¹y, where ``spread`` is requested.
     """
 
     quadratic: Float
     shifted: Float
     spread: Float
+    below: Float
+    above: Float
+    own: Float
+    weighted: Float
+
+
+@dataclass(frozen=True, eq=False)
+class Unexplained(Statistics):
+    """Sums over rows, for each column of r = y − k(X, Z)b: |r|², the sum of `spread_of_block`, and k(Z, X)r."""
+
+    squares: Array
+    spreads: Array
+    seen: Array
 
 
 class Problem(ABC):
@@ -90,11 +113,75 @@ class Problem(ABC):
         ratios = self.spectrum.values / self.noise
         return float(self.N * np.log(2.0 * np.pi * self.noise) + np.log1p(ratios).sum())
 
-    def rounding(self, quadratic: float, *, entries: float = 0.0) -> float:
-        """`rounding_allowance` of these rows, where yᵀB⁻¹y = ``quadratic``."""
-        return rounding_allowance(
-            self.N, self.P, float(self.spectrum.values[0]), quadratic, noise=self.noise, entries=entries
-        )
+    @property
+    @abstractmethod
+    def accuracy(self) -> Accuracy:
+        """How far Q is from what was computed."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> Float:
+        """At least the norm of y, for each output (P,)."""
+
+    @cached_property
+    def log_det_error(self) -> float:
+        """At least the error of `log_det` as log|2π(Q₋ + σ²I)|, Q₋ as in `Accuracy` (N-Q).
+
+        LLᵀ = I + VVᵀ/σ² + E with ‖E‖_F ≤ ε gives |Σ 2 log L_ii − log|I + VVᵀ/σ²|| ≤ √M ε/(1 − ε); and log|I + Q/σ²|
+        moves by at most the nuclear norm of the change of Q, divided by σ².
+        """
+        M, gram = self.sums.M, host(self.sums.gram)
+        inner = gram / self.noise
+        inner[np.diag_indices(M)] += 1.0
+        trace = float(inner.diagonal().sum())
+        try:
+            factored = cholesky(inner, name="I + VVᵀ/σ²", overwrite=True).logdet
+        except NotPositiveDefinite:  # σ² is below the rounding error of VVᵀ
+            return float("inf")
+        off = 1.01 * (gamma(M + 4) * trace + self.accuracy.gram / self.noise)
+        if not off < 0.5:
+            return float("inf")
+        value = float(np.log1p(self.spectrum.values / self.noise).sum())
+        own = gamma(8) * (abs(value) + self.N * abs(float(np.log(2.0 * np.pi * self.noise)))) + gamma(M) * abs(value)
+        apart = abs(factored - value) + gamma(M + 4) * (abs(factored) + 2.0 * M)
+        return float(1.01 * (np.sqrt(M) * off / (1.0 - off) + apart + own + self.accuracy.below / self.noise))
+
+    @cached_property
+    def trace_error(self) -> tuple[float, float]:
+        """At least the errors of T as Tr(K − Q₋) and as Tr(K − Q)."""
+        known = self.accuracy
+        own = 2.0 * gamma(self.sums.M + 4) * known.total[0] + self.N * known.entry + gamma(64) * self.sums.trace
+        own += 4.0 * U * self.noise  # of σ² + T
+        if self.sums.jitter == 0.0:
+            own += 2.0 * self.N * known.factor  # K − Q₋ at rows that are rows of Z, where the computed one is 0
+        return 1.01 * (own + known.below), 1.01 * (own + known.above)
+
+    @cached_property
+    def trace_above(self) -> float:
+        """At least Tr(K − Q₋): the first shift."""
+        return self.sums.trace + self.trace_error[0]
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """n and x with log|K_n| − log|Q₋ + σ²I| ≤ Σ log(1 + w_i) + x for n numbers w_i ≥ 0, those of Q.
+
+        K − Q is 0 at rows that are rows of Z, K − Q₋ is not: x = (‖Q₋ − Q̃‖ + ‖Q₊ − Q̃‖)/σ² in the nuclear norm.
+        """
+        known = self.accuracy
+        more = (known.below + known.above) / self.noise if self.sums.jitter == 0.0 else 0.0
+        return (self.sums.rank, more) if np.isfinite(more) else (self.N, 0.0)
+
+    @cached_property
+    def largest(self) -> float:
+        """At least λ_max(Q₋)."""
+        gram = largest_eigenvalue(self.sums.gram, float(self.spectrum.values[0]))
+        return 1.01 * (self.accuracy.gram + self.accuracy.below) + gram
+
+    def forms(self, combined: Combinations, total: Unexplained, lengths: Float) -> Fits:
+        """The quadratic forms from the sums over all rows; ``lengths`` (P,) is at least the norm of each output."""
+        rounded = gamma(self.sums.additions + self.sums.M + 4)
+        trace = self.trace_above
+        return combined.fits(total, self.accuracy, self.sums.inducing, lengths, rounded, self.N, trace)
 
     @cached_property
     def weighted_trace(self) -> float:
@@ -110,41 +197,99 @@ class Problem(ABC):
         rotated = host(basis.T @ projected)
         coefficients = rotated[:, None, :] / (tau[None, :, None] + self.spectrum.values[:, None, None])
         inner = basis @ namespace(basis).asarray(coefficients.reshape(-1, S * P))
-        return Combinations(tau, coefficients, self.sums.inducing.lift(inner), self.noise)
+        return Combinations(tau, host(inner), self.sums.inducing.lift(inner), self.noise)
 
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """For shifts s (S,), τ = σ² + s, and P outputs: (τI + VVᵀ)⁻¹Vy, in the basis of VVᵀ and as weights of k(·, Z).
+    """For shifts s (S,), τ = σ² + s, and P outputs: a near (τI + VVᵀ)⁻¹Vy, and b = L⁻ᵀa, weights of k(·, Z).
 
     Attributes
     ----------
     tau : array (S,)
-    coefficients : array (M, S, P)
+    inner : array (M, S·P)
+        a.
     lifted : array (M, S·P)
-        k(X, Z) lifted = y − τ(B + sI)⁻¹y.
+        b: k(X, Z)b = y − τ(B + sI)⁻¹y nearly.
     noise : float
     """
 
     tau: Float
-    coefficients: Float
+    inner: Float
     lifted: Array
     noise: float
 
     def unexplained(self, inducing: Inducing, X: Array, Y: Array) -> tuple[Array, Array]:
-        """k(X, Z), and τ(B + sI)⁻¹y (n, S·P) at these rows."""
+        """k(X, Z), and r = y − k(X, Z)b (n, S·P) at these rows."""
         Kxz = inducing.kernel(X, inducing.Z)
         return Kxz, namespace(X).tile(Y, (1, self.tau.size)) - Kxz @ self.lifted
 
-    def fits(self, squares: Array, spreads: Array) -> Fits:
-        """The quadratic forms from Σ|unexplained|² and from the sum of `spread_of_block` over all rows, (S·P,) each."""
-        tau, shape = self.tau[:, None], self.coefficients.shape[1:]
-        scaled = host(squares).reshape(shape) / tau
-        return Fits(
-            scaled + (self.coefficients**2).sum(axis=0),
+    def fits(
+        self,
+        total: Unexplained,
+        known: Accuracy,
+        inducing: Inducing,
+        lengths: Float,
+        rounded: float,
+        N: int,
+        trace: float,
+    ) -> Fits:
+        """The quadratic forms from the sums over all N rows, for b as it was computed (N-forms).
+
+        For any b, r = y − Kfu b, C = A + eI, Q₋ = KfuC⁻¹Kuf, ρ = Kuf r/τ − Cb:
+
+            |r|²/τ + bᵀCb − ρᵀC⁻¹ρ ≤ yᵀ(Q₋ + τI)⁻¹y ≤ |r|²/τ + bᵀCb.
+
+        Proof.  The form is the least value of the right side over b.  With w = r/τ it is at least 2wᵀy − wᵀ(Q₋ +
+        τI)w, and
+        wᵀy = |r|²/τ + bᵀ(Cb + ρ), wᵀQ₋w = (Cb + ρ)ᵀC⁻¹(Cb + ρ).  QED.  So no accuracy of b is needed: what is charged
+        is the rounding of r (η), of L⁻¹Kuf r (through ψ, in a square), of Lᵀb (ζ), and e.  ``rounded`` is γ of a sum
+        over the rows, ``trace`` at least Tr(K − Q₋).
+        """
+        S, P = self.tau.size, self.inner.shape[1] // self.tau.size
+        tau, b = np.repeat(self.tau, P), host(self.lifted)
+        M, e, psi, size = b.shape[0], known.factor, known.inverse, known.size
+        roots = np.sqrt(np.maximum(np.asarray(host(inducing.kernel.diag(inducing.Z))), 0.0))
+        norm = 1.01 * np.sqrt((b * b).sum(axis=0))
+        y = np.tile(lengths, S)
+        with np.errstate(invalid="ignore", over="ignore"):
+            eta = gamma(M + 3) * (y + 1.01 * (roots @ np.abs(b)) * np.sqrt(known.total[0]))
+            eta = 1.01 * (eta + known.entry * np.abs(b).sum(axis=0) * np.sqrt(N))
+            squares = host(total.squares)
+            r = np.sqrt(squares)
+            low_r, high_r = np.maximum(r * (1.0 - rounded) - eta, 0.0), r * (1.0 + rounded) + eta
+            zeta = gamma(M + 4) * size * norm
+            a = np.sqrt((self.inner**2).sum(axis=0))
+            low_a, high_a = np.maximum(a * (1.0 - gamma(M + 3)) - zeta, 0.0), a * (1.0 + gamma(M + 3)) + zeta
+            seen = np.asarray(host(inducing.chol.solve_lower(total.seen)))
+            length = 1.01 * np.sqrt((seen * seen).sum(axis=0))
+            in_seen = (rounded * np.sqrt(known.total[0] * known.total[1]) + known.entry * np.sqrt(N * M)) * high_r
+            moved = psi * (in_seen + gamma(M + 4) * size * length)
+            moved = (moved + np.sqrt((1.0 + e * psi * psi) * known.total[0]) * eta + 4.0 * U * length) / tau
+            left = seen / tau - self.inner
+            rho = 1.01 * (np.sqrt((left * left).sum(axis=0)) + moved + 4.0 * U * high_a + zeta + psi * e * norm)
+            up, down = 1.0 + 16.0 * U, 1.0 - 16.0 * U
+            above = up * (high_r**2 / tau + high_a**2 + e * norm**2)
+            base = down * (low_r**2 / tau + low_a**2)
+            below = base - rho**2
+            own = base - e * norm**2 - rho**2 / (1.0 - known.share)
+            kept = np.sqrt(high_a**2 + e * norm**2)
+            spread = host(total.spreads) / tau
+            product = base - 1.01 * kept * rho
+            beside = spread * self.noise + np.sqrt(trace) * eta / tau
+            curvature = self.noise * (high_r / tau) ** 2 + (kept + rho) ** 2 + beside**2
+            weighted = down * np.where(product > 0.0, product * (product / (up * curvature)), 0.0)
+        scaled = squares / tau
+        numbers = (
+            scaled + a * a,
             (tau - self.noise) / tau * scaled,
-            (host(spreads).reshape(shape) * (self.noise / tau)) ** 2,
+            (spread * self.noise) ** 2,
+            np.maximum(np.nan_to_num(below, nan=0.0), 0.0),
+            np.nan_to_num(above, nan=np.inf, posinf=np.inf),
+            np.nan_to_num(own, nan=-np.inf, neginf=-np.inf) if known.share < 1.0 else np.full_like(own, -np.inf),
+            np.maximum(np.nan_to_num(weighted, nan=0.0), 0.0),
         )
+        return Fits(*(each.reshape(S, P) for each in numbers))
 
 
 @dataclass(frozen=True)
@@ -171,16 +316,19 @@ class Streamed(Problem):
         inducing, X = self.white.inducing, self.white.X
         targets = self.Y if Y is None else Y
         combined = self.combinations(shifts, self.white.projected if Y is None else inducing.times(X, Y))
-        xp, width = namespace(X), combined.lifted.shape[1]
-        squares, spreads = xp.zeros(width), xp.zeros(width)
-        for rows in slices(self.N, self.block if spread else CHUNK):
-            Kxz, unexplained = combined.unexplained(inducing, X[rows], targets[rows])
-            squares += (unexplained * unexplained).sum(axis=0)
-            if spread:
-                spreads += spread_of_block(
-                    inducing, X[rows], Kxz, unexplained, self.white.residual[rows], noise=self.noise
-                )
-        return combined.fits(squares, spreads)
+        total = unexplained_sums(combined, self.accuracy, inducing, X, targets, self.block if spread else 0, self.white)
+        return self.forms(combined, total, self.lengths if Y is None else lengths(targets))
+
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """How far Q is from what was computed."""
+        inducing = self.white.inducing
+        return accuracy(self.white, *errors_of_entries(inducing.kernel, self.white.X, inducing.Z))
+
+    @cached_property
+    def lengths(self) -> Float:
+        """At least the norm of y, for each output (P,)."""
+        return lengths(self.Y)
 
     def solve(self, R: Array) -> Array:
         """B⁻¹R for R (N, P), in O(NM)."""
@@ -195,42 +343,71 @@ class Streamed(Problem):
         return out / self.noise
 
 
-def rounding_allowance(
-    N: int, P: int, largest: float, quadratic: float, *, noise: float, entries: float = 0.0
-) -> float:
-    """Allowance for the rounding error of ½log|K_n| + ½yᵀK_n⁻¹y, summed over P outputs, where yᵀK_n⁻¹y ≤ ``quadratic``.
+def lengths(Y: Array) -> Float:
+    """At least the norm of each column."""
+    return 1.01 * np.asarray(host(namespace(Y).sqrt((Y * Y).sum(axis=0))))
 
-    Rounding changes K_n by about √N·eps·λ_max in norm, λ_max ≤ ``largest``, which is r times its least eigenvalue or
-    less.  An error of each entry of K by a factor of at most 1 ± ``entries`` adds entries·λ_max.  Between (1 − r)K_n
-    and (1 + r)K_n, log|·| moves by at most −N log(1 − r) and the quadratic form by a share of r/(1 − r) at most.
 
-    Raises
-    ------
-    ValueError
-        if rounding may make K + σ²I indefinite.
+def unexplained_sums(
+    combined: Combinations,
+    known: Accuracy,
+    inducing: Inducing,
+    X: Array,
+    Y: Array,
+    block: int,
+    residuals: Whitening | None = None,
+) -> Unexplained:
+    """The sums over the rows X; with ``block`` > 0 also those of `spread_of_block`, for blocks of so many rows."""
+    xp, width = namespace(X), combined.lifted.shape[1]
+    squares, spreads, seen = xp.zeros(width), xp.zeros(width), xp.zeros((inducing.M, width))
+    for rows in slices(int(X.shape[0]), block or CHUNK):
+        Kxz, r = combined.unexplained(inducing, X[rows], Y[rows])
+        squares += (r * r).sum(axis=0)
+        seen += Kxz.T @ r
+        if block:
+            left = None if residuals is None else residuals.residual[rows]
+            spreads += spread_of_block(inducing, X[rows], Kxz, r, known, left, noise=combined.noise)
+    return Unexplained(squares, spreads, seen)
+
+
+def spread_of_block(
+    inducing: Inducing,
+    X: Array,
+    Kxz: Array,
+    w: Array,
+    known: Accuracy,
+    residual: Array | None = None,
+    *,
+    noise: float,
+) -> Array:
+    """At least √(wᵀΔw)/σ² for the columns of w on one block of rows, Δ = K − Q₋, and at most about Σ|w_i|√Δ_ii/σ².
+
+    wᵀQ₋w ≥ 2zᵀg − |Lᵀz|² − e|z|², g = k(Z, X)w, for any z, here C⁻¹g nearly (N-forms).  ``residual`` is the computed
+    diagonal of Δ, which is computed again where it is not given.
     """
-    unit = (4.0 + np.sqrt(N)) * EPS + entries
-    relative = float(unit * (1.0 + largest / noise))
-    if relative > LARGEST:
-        raise ValueError(
-            f"noise: expected σ² above twice the rounding error of K, {unit * largest:.3g}, got {noise:.3g}: rounding "
-            "may make K + σ²I indefinite. Use a larger noise variance, or rigor='arb' where it is an argument."
-        )
-    return 0.5 * (relative / (1.0 - relative) * quadratic - np.log1p(-relative) * N * P)
-
-
-def spread_of_block(inducing: Inducing, X: Array, Kxz: Array, w: Array, residual: Array, *, noise: float) -> Array:
-    """√(wᵀΔw)/σ² for the columns of w on one block of rows, rounded up, and at most Σ|w_i|√Δ_ii/σ².
-
-    ``residual`` is the diagonal of Δ.
-    """
-    xp = namespace(X)
+    xp, (n, M) = namespace(X), Kxz.shape
     u = w / np.sqrt(noise)
-    uKu = (u * (inducing.kernel(X) @ u / noise)).sum(axis=0)
-    uQu = ((inducing.chol.solve_lower(Kxz.T @ u) / np.sqrt(noise)) ** 2).sum(axis=0)
-    rounding = (w.shape[0] + inducing.M) * EPS * uKu
-    diagonal = xp.sqrt(residual / noise) @ xp.abs(u)
-    return xp.minimum(xp.sqrt(xp.maximum(uKu - uQu, 0.0) + rounding), diagonal)
+    K, magnitude, roots = inducing.kernel(X), xp.abs(u), xp.sqrt(inducing.kernel.diag(X))
+    one = magnitude.sum(axis=0)
+    uKu = (u * (K @ u / noise)).sum(axis=0)
+    length_of_K = roots @ magnitude  # |u|ᵀ|K||u| ≤ (Σ|u_i|√k_ii)²
+    rounded = (2.0 * gamma(n + 3) * length_of_K * length_of_K + known.entry * one * one) / noise
+    g = Kxz.T @ u
+    t = inducing.chol.solve_lower(g)
+    z = inducing.chol.solve_upper(t)
+    length, in_t = xp.sqrt((z * z).sum(axis=0)), xp.sqrt((t * t).sum(axis=0))
+    in_g = gamma(n + 3) * np.sqrt(known.total[1]) * length_of_K + known.entry * np.sqrt(M) * one
+    zeta = gamma(M + 4) * known.size * length
+    off = 2.0 * length * in_g + 2.0 * gamma(M + 3) * length * xp.sqrt((g * g).sum(axis=0))
+    off += (2.0 * in_t + zeta) * zeta + known.factor * length * length + gamma(M + 3) * in_t * in_t
+    explained = 2.0 * (z * g).sum(axis=0) - in_t * in_t - 1.02 * off
+    if residual is None:
+        V = inducing.chol.solve_lower(Kxz.T)
+        residual = residual_diagonal(inducing.kernel.diag(X), V)
+    allowed = residual + 2.0 * gamma(M + 4) * roots * roots + known.row
+    diagonal = 1.001 * (xp.sqrt(allowed / noise) @ magnitude)
+    whole = xp.sqrt(xp.maximum(uKu - xp.maximum(explained, 0.0) / noise, 0.0) + 1.02 * rounded)
+    return xp.fmin(whole * (1.0 + 8.0 * U), diagonal)
 
 
 def streamed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -195,3 +196,21 @@ def factor(
             fill(number, 0)
     total = np.array(halves).sum() if xp is np else xp.stack(halves).sum()
     return Factor(blocks, weights, 2.0 * float(total), kept)
+
+
+def log_det_error(U: Factor, variance: float, entry: float, *, noise: float) -> float:
+    """At least the error of log|P| (N-vecchia), ``entry`` being that of an entry of K.
+
+    The factor of the n rows of a block is exact for (K + σ²I)[c, c] + E, ‖E‖_F ≤ γ_(n+2)·n(k + σ²) + n·entry, k the
+    largest variance; the last pivots are quotients of determinants, each of which moves by √n‖E‖_F/(σ² − ‖E‖_F) in the
+    logarithm.
+    """
+    total = 0.0
+    for part, chosen in zip(U.blocks.parts, U.blocks.sets, strict=True):
+        n = int(chosen.size) + part.stop - part.start
+        off = 1.01 * n * ((n + 4.0) * 2.0**-53 * 1.01 * (variance + noise) + entry)
+        if not off < 0.5 * noise:
+            return math.inf
+        total += 2.0 * math.sqrt(n) * off / (noise - off)
+    sizes = abs(math.log(noise)) + abs(math.log(variance + noise))  # a pivot is between σ² and k + σ²
+    return 1.01 * (total + 80.0 * 2.0**-53 * U.N * sizes)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import Float, Indices
 from gpbounds.bound import Bound
+from gpbounds.interval import possible
 from gpbounds.kdpp.arguments import repeated
 from gpbounds.kdpp.best.problem import Problem, Source
 from gpbounds.kdpp.draws import DENSE
@@ -121,7 +122,7 @@ def _bound(
         return _afterwards(problem, kept, reached, why)
     if not np.isfinite(source.before.value):
         return _afterwards(problem, kept, reached, source.before.assumptions[-1])
-    ceiling = max(each.value + each.rounding for each in draws if each is not None)
+    ceiling = max(each.highest for each in draws if each is not None)
     lost = source.factor * max(0.0, ceiling - (reached.value - reached.rounding))
     terms = {
         **source.before.terms,
@@ -131,6 +132,8 @@ def _bound(
         "draws": problem.draws,
     }
     value = (float(source.before) + lost) * UP
+    if not np.isfinite(value):
+        return _afterwards(problem, kept, reached, "the factor of K_ZZ of a draw is too inaccurate without jitter.")
     proved = replace(source.before, value=value, terms=terms, assumptions=(*source.before.assumptions, LOST))
     if problem.X.shape[0] <= DENSE:
         return proved
@@ -153,4 +156,8 @@ def _afterwards(problem: Problem, kept: Candidate, reached: Attained, why: str) 
     whole = evidence_attained(problem.kernel, problem.X, problem.Y, noise=noise)
     value = whole.value + whole.rounding - (reached.value - reached.rounding)
     terms = {"log p(y)": whole.value, "objective": reached.value, "jitter": jitter, "draws": problem.draws}
-    return Bound(value, "upper", 1.0, "R-elbo*", terms, (said,), quantity=f"D_{alpha:g}[q*||p]")
+    certified = whole.proved and reached.proved
+    upper = Bound(
+        np.nextafter(value, np.inf), "upper", 1.0, "R-elbo*", terms, (said,), certified, f"D_{alpha:g}[q*||p]"
+    )
+    return possible((replace(upper, value=0.0, side="lower"), upper), 0.0).upper

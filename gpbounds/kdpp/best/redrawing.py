@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
+from gpbounds.interval import possible
 from gpbounds.kdpp.best.keeping import Candidate, Kept, one_draw, the_best
 from gpbounds.kdpp.best.problem import Problem, Source
 from gpbounds.kdpp.draws import DENSE
@@ -28,12 +29,13 @@ PIVOTS = 3
 class Ceiling:
     """An upper bound on log p(y) with its claim; it does not depend on the draws.
 
-    It includes a first-order allowance for rounding, not an enclosure: the bound that follows is not ``certified``.
+    It includes its rounding, which is proved where ``certified`` says so (N-computed, N-Q).
     """
 
     value: float
     rounding: float
     claim: str
+    certified: bool
 
 
 def ceiling_of(problem: Problem) -> Ceiling:
@@ -43,10 +45,10 @@ def ceiling_of(problem: Problem) -> Ceiling:
     kernel, X, Y, noise = problem.kernel, problem.X, problem.Y, problem.noise
     if X.shape[0] <= DENSE:
         whole = evidence_attained(kernel, X, Y, noise=noise)
-        return Ceiling(float(whole.value + whole.rounding), float(whole.rounding), "R-gp")
+        return Ceiling(float(whole.value + whole.rounding), float(whole.rounding), "R-gp", whole.proved)
     most = min(PIVOTS * problem.M, problem.distinct)
     upper = evidence(kernel, X, Y, X[pivoted(problem.rows, kernel.diag(X), most).indices], noise=noise)[1]
-    return Ceiling(float(upper), upper.terms["rounding"], upper.claim)
+    return Ceiling(float(upper), upper.terms["rounding"], upper.claim, upper.certified)
 
 
 def redraw(
@@ -111,7 +113,7 @@ def _proved(source: Source, ceiling: Ceiling, reached: Attained) -> float:
 
 def _bound(problem: Problem, source: Source, ceiling: Ceiling, reached: Attained, level: float, made: int) -> Bound:
     """The proved value of D_α of the kept points at the jitter of the model."""
-    value = max(_proved(source, ceiling, reached), 0.0)
+    value = _proved(source, ceiling, reached)
     terms = {
         **source.before.terms,
         "level": level,
@@ -127,4 +129,6 @@ def _bound(problem: Problem, source: Source, ceiling: Ceiling, reached: Attained
         why = f"the first draw was accepted. {source.before.assumptions[-1]}"
     computed = f"Computed from the data for the chosen points; draws of the {source.law}: {made}; {why}"
     claim = f"R-elbo*, {ceiling.claim}, {source.before.claim}"
-    return Bound(value, "upper", 1.0, claim, terms, (computed,), quantity=f"D_{problem.alpha:g}[q*||p]")
+    name, certified = f"D_{problem.alpha:g}[q*||p]", ceiling.certified and reached.proved
+    upper = Bound(np.nextafter(value, np.inf), "upper", 1.0, claim, terms, (computed,), certified, name)
+    return possible((replace(upper, value=0.0, side="lower"), upper), 0.0).upper

@@ -1,0 +1,119 @@
+"""A-posteriori bounds for triangular factors: the residual of a Cholesky factor, and the norm of an inverse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpbounds.arrays import EPS, Array, Float, host, namespace
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.linalg.pair_products import UP, multiply
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.linalg.psd import cholesky
+from gpbounds.linalg.triangular import inverse_factor
+from gpbounds.numerics.pairs import add
+
+U = 0.5 * EPS
+SOUND = 0.01
+"""Largest error of a factor, relative to the least eigenvalue, for which no jitter is needed."""
+MEASURED = 1500
+"""Largest matrix whose residual is computed to 30 digits; beyond, the bound is a priori."""
+
+
+def factor_residual(L: Float, A: Float, jitter: float) -> float:
+    """At least ‖LLᵀ − A − jitter·I‖_F for a lower triangular L and the symmetric A with the lower triangle given.
+
+    Up to n = 1500 LLᵀ is computed to 30 digits (N-slices).  Beyond, |LLᵀ − A'| ≤ γ_(n+2)|L||Lᵀ| for any order of sums,
+    A' = A + jitter·I as rounded (Higham 2002, theorem 10.3), for an L that a Cholesky factorisation returned.
+
+    >>> A = np.array([[4.0, 2.0], [2.0, 3.0]])
+    >>> factor_residual(np.linalg.cholesky(A), A, 0.0) < 1e-15
+    True
+    """
+    n = L.shape[0]
+    power = int(np.frexp(np.abs(L).max(initial=0.0))[1])
+    if abs(power) > 100:  # products of slices must neither under- nor overflow
+        scaled = np.ldexp(L, -power), np.ldexp(A, -2 * power), math.ldexp(jitter, -2 * power)
+        return math.ldexp(factor_residual(*scaled), 2 * power)
+    diagonal = np.abs(A.diagonal()) + jitter
+    if n > MEASURED:
+        return 1.01 * ((n + 2.0) * U * float((L * L).sum()) + 2.0 * U * float(np.linalg.norm(diagonal)))
+    zero = np.zeros_like(L)
+    with one_blas_thread():
+        (high, low), error = multiply((L, zero), (L, zero))
+    whole = np.tril(A) + np.tril(A, -1).T
+    shift: Float = np.zeros_like(L)
+    shift[np.diag_indices(n)] = jitter
+    rest = add(add((high, low), (-whole, zero)), (-shift, zero))
+    # an addition of pairs has an error of at most 6u² of what is added
+    own = 26.0 * U * U * (np.linalg.norm(high) + np.linalg.norm(whole) + jitter * math.sqrt(n))
+    return UP * (float(np.linalg.norm(rest[0] + rest[1])) * (1.0 + 2.0 * U) + error + float(own)) + 1e-150
+
+
+def inverse_norms(L: Float) -> tuple[Float, float, float]:
+    """X near L⁻¹, at least ‖X‖_F, and at least ‖LX − I‖_F, whereby ‖L⁻¹‖ ≤ ‖X‖/(1 − ‖LX − I‖).
+
+    >>> _, size, off = inverse_norms(np.eye(2))
+    >>> round(size, 6), off < 1e-14
+    (1.414214, True)
+    """
+    n = L.shape[0]
+    with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+        X = inverse_factor(L, checked=True)
+        size = UP * float(np.linalg.norm(X))
+        rest = L @ X
+        rest[np.diag_indices(n)] -= 1.0
+        off = float(np.linalg.norm(rest)) + 1.01 * (n + 2.0) * U * float(np.linalg.norm(L)) * size
+    return X, size, (UP * off if math.isfinite(off) else math.inf)
+
+
+def largest_eigenvalue(A: Array, guess: float) -> float:
+    """A number that no eigenvalue of the symmetric A exceeds, just above ``guess`` if that is λ_max nearly.
+
+    If the Cholesky factorisation of the computed μI − A succeeds, μI − A + E ⪰ 0 with ‖E‖ ≤ γ_(n+2)·Tr(μI + |A|)
+    (Rump, Verification of positive definiteness, BIT 46, 2006).  Else the largest sum of absolute values in a row.
+
+    >>> 3.0 <= largest_eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]]), 3.0) < 3.0 + 1e-9
+    True
+    """
+    xp, n = namespace(A), int(A.shape[0])
+    size = float(xp.abs(xp.diagonal(A)).sum())
+    rows = UP * float(xp.abs(A).sum(axis=1).max())
+    share = max(1e-13, 4.0 * n * n * U)
+    for _ in range(3):
+        mu = guess * (1.0 + share)
+        if not mu < rows:
+            return rows
+        shifted = -A
+        shifted.reshape(-1)[:: n + 1] += mu
+        try:
+            cholesky(shifted, overwrite=True)
+        except NotPositiveDefinite:
+            share *= 100.0
+            continue
+        return min(rows, (mu + 1.01 * (n + 2.0) * U * (n * mu + size)) * (1.0 + 4.0 * U))
+    return rows
+
+
+def least_sound_jitter(A: Array) -> float:
+    """0 where the Cholesky factor of A is near enough, else the least jitter that makes it so (N-sound-jitter).
+
+    The computed factor has LLᵀ = A + jI + E, ‖E‖ ≤ γ_(n+1)Tr A, and entries of A have errors of about 30 units of
+    rounding, ‖·‖ ≤ 30u·Tr A: with j = (n + 96)u·Tr A, three times that, it is above A for certain, and Kfu(LLᵀ)⁻¹Kuf
+    ⪯ K.  Without jitter
+    E may be larger than the least eigenvalues, even if the factorisation happens to succeed.  0 is returned where
+    32u·Tr A·‖L⁻¹‖_F² is below 1/100.
+
+    >>> least_sound_jitter(np.eye(2)), 0.0 < least_sound_jitter(np.ones((2, 2)) + 1e-15 * np.eye(2)) < 1e-13
+    (0.0, True)
+    """
+    n = int(A.shape[0])
+    trace = float(namespace(A).diagonal(A).sum())
+    try:
+        _, size, off = inverse_norms(np.asarray(host(cholesky(A).L)))
+    except NotPositiveDefinite:
+        size, off = math.inf, math.inf
+    if off < 0.5 and 32.0 * U * trace * size * size < SOUND:
+        return 0.0
+    return (n + 96.0) * U * trace
