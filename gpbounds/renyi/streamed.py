@@ -391,7 +391,7 @@ def spread_of_block(
     one = magnitude.sum(axis=0)
     uKu = (u * (K @ u / noise)).sum(axis=0)
     length_of_K = roots @ magnitude  # |u|ᵀ|K||u| ≤ (Σ|u_i|√k_ii)²
-    rounded = (2.0 * gamma(n + 3) * length_of_K * length_of_K + known.entry * one * one) / noise
+    rounded = 2.0 * gamma(n + 3) * (length_of_K / np.sqrt(noise)) ** 2 + (np.sqrt(known.entry / noise) * one) ** 2
     g = Kxz.T @ u
     t = inducing.chol.solve_lower(g)
     z = inducing.chol.solve_upper(t)
