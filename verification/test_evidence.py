@@ -276,7 +276,7 @@ def test_the_largest_eigenvalue_is_not_rounded_down(observe: Observer, seed: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "DENSE", 5)
         largest = moments(problem, Y).largest
-    observe.equal("R-eq8", largest, min(stand_ins), rtol=1e-12)
+    observe.equal("R-eq8", largest, min(stand_ins), rtol=1e-9)  # raised by the proved rounding of K and Q
     observe.upper("R-eq8", exact, [mpf(float(v)) for v in stand_ins], tol=1e-12 * float(exact))
 
 

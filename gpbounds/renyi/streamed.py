@@ -391,12 +391,12 @@ def spread_of_block(
     one = magnitude.sum(axis=0)
     uKu = (u * (K @ u / noise)).sum(axis=0)
     length_of_K = roots @ magnitude  # |u|ᵀ|K||u| ≤ (Σ|u_i|√k_ii)²
-    rounded = (2.0 * gamma(n + 3) * length_of_K * length_of_K + known.entry * one * one) / noise
-    g = Kxz.T @ u
+    rounded = 2.0 * gamma(n + 3) * (length_of_K / np.sqrt(noise)) ** 2 + (np.sqrt(known.entry / noise) * one) ** 2
+    g = Kxz.T @ u / np.sqrt(noise)
     t = inducing.chol.solve_lower(g)
     z = inducing.chol.solve_upper(t)
     length, in_t = xp.sqrt((z * z).sum(axis=0)), xp.sqrt((t * t).sum(axis=0))
-    in_g = gamma(n + 3) * np.sqrt(known.total[1]) * length_of_K + known.entry * np.sqrt(M) * one
+    in_g = (gamma(n + 3) * np.sqrt(known.total[1]) * length_of_K + known.entry * np.sqrt(M) * one) / np.sqrt(noise)
     zeta = gamma(M + 4) * known.size * length
     off = 2.0 * length * in_g + 2.0 * gamma(M + 3) * length * xp.sqrt((g * g).sum(axis=0))
     off += (2.0 * in_t + zeta) * zeta + known.factor * length * length + gamma(M + 3) * in_t * in_t
@@ -406,7 +406,7 @@ def spread_of_block(
         residual = residual_diagonal(inducing.kernel.diag(X), V)
     allowed = residual + 2.0 * gamma(M + 4) * roots * roots + known.row
     diagonal = 1.001 * (xp.sqrt(allowed / noise) @ magnitude)
-    whole = xp.sqrt(xp.maximum(uKu - xp.maximum(explained, 0.0) / noise, 0.0) + 1.02 * rounded)
+    whole = xp.sqrt(xp.maximum(uKu - xp.maximum(explained, 0.0), 0.0) + 1.02 * rounded)
     return xp.fmin(whole * (1.0 + 8.0 * U), diagonal)
 
 
