@@ -121,7 +121,7 @@ def test_a_plain_inverse_that_is_wrong_is_refused_not_walked_to(monkeypatch, sid
         ((0.1, np.nan), r"divergence: expected a number >= 0 \(infinity allowed\), got nan"),
         ((0.1, "much"), r"divergence: expected numbers >= 0 \(infinity allowed\), got 'much'"),
         ((0.1, [[1.0], [2.0, 3.0]]), "divergence: expected numbers >= 0"),
-        ((0.1, 1j), "divergence: expected numbers >= 0"),
+        ((0.1, 1j), "divergence: expected real numbers, got complex128 1j"),
         (("low", 0.1), "q: expected numbers"),
         ((0.1, 0.1, "both"), "side: expected one of 'upper', 'lower', got 'both'"),
         ((np.zeros(3), np.zeros(4)), "broadcast"),
