@@ -167,7 +167,10 @@ WRONG = [
     (lambda: kdpp.sample_eigen([1.0, 1.0], np.eye(3), 1, 0), "expected shapes"),
     (lambda: kdpp.sample_eigen([], np.ones((2, 0)), 0, 0), "expected shapes"),
     (lambda: kdpp.sample_eigen([1.0, 1.0], np.ones((2, 2)), 2, 0), "orthonormal columns"),
-    (lambda: kdpp.sample_eigen([1.0, 1.0], np.full((2, 2), np.nan), 2, 0), "eigenvectors: expected a finite number, got nan"),
+    (
+        lambda: kdpp.sample_eigen([1.0, 1.0], np.full((2, 2), np.nan), 2, 0),
+        "eigenvectors: expected a finite number, got nan",
+    ),
     (lambda: kdpp.sample_eigen([1.0, np.nan], np.eye(2), 1, 0), "eigenvalues: expected"),
     (lambda: kdpp.sample(np.eye(2), -1, 0), "M: expected a whole number >= 0"),
     (lambda: kdpp.sample_factor(np.ones(3), 1, 0), r"shape \(3,\)"),

@@ -107,7 +107,7 @@ def test_a_certificate_does_not_depend_on_how_rows_are_read(tmp_path, posterior)
     for rows in (files, parts):
         result = Certificate.issue(*rows, forms[posterior], on_grid(), **options)
         assert result.data == expected.data
-        assert result.risk == pytest.approx(expected.risk, rel=1e-12)
+        assert result.risk == pytest.approx(expected.risk, rel=1e-9)  # with its proved error, which chunks change
         assert result.kl == pytest.approx(expected.kl, rel=1e-10)
         for data in ((X, y), files, parts):
             assert result.check(*data).confirmed
