@@ -270,8 +270,8 @@ def test_evidence_and_gap_of_files_are_those_of_their_rows(tmp_path, P) -> None:
     trace = renyi.gap_from_trace(KERNEL, X, targets, Z, 0.5, noise=0.1)
     assert gaps[0].terms["n"] == 995
     for rows in elsewhere:
-        found = values(renyi.evidence(KERNEL, *rows, Z, **options))
-        np.testing.assert_allclose(found, values(expected), rtol=1e-10, atol=1e-12)  # allowances are near 1e-8
+        of_files = values(renyi.evidence(KERNEL, *rows, Z, **options))
+        np.testing.assert_allclose(of_files, values(expected), rtol=1e-10, atol=1e-12)  # allowances are near 1e-8
         low, high = renyi.gap(KERNEL, *rows, Z, 0.5, noise=0.1, method="streamed")
         assert low.terms["n"] == 995
         assert float(low) == pytest.approx(float(gaps[0]), rel=1e-10)

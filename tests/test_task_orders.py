@@ -187,8 +187,8 @@ def test_tasks_that_state_what_they_touch_leave_what_they_leave_one_by_one(seed:
         values: dict[int, int] = {}
 
         def work(task: int, reads: set[int], writes: set[int]) -> None:
-            found = hash((task, *(values[name] for name in sorted(reads))))
-            values.update({name: hash((name, found)) for name in writes})
+            mixed = hash((task, *(values[name] for name in sorted(reads))))
+            values.update({name: hash((name, mixed)) for name in writes})
 
         tasks = Tasks()
         for task, reads, writes in program:

@@ -69,7 +69,7 @@ def to_issue(certificate: Statement, rows: Raw) -> Enclosed:
     ValueError, NotPositiveDefinite
         as `in_doubles`.
     """
-    found: list[Enclosed] = []
+    coarse_ones: list[Enclosed] = []
     refused: NotPositiveDefinite | None = None
     jitters = [certificate.posterior.with_jitter(jitter) for jitter in _jitters(certificate)]
     for compute in (in_doubles, in_thirty_digits):
@@ -85,9 +85,9 @@ def to_issue(certificate: Statement, rows: Raw) -> Enclosed:
             else:
                 if not coarse(computed):
                     return computed
-                found.append(computed)
-    if found:
-        return min(found, key=lambda each: (each.kl + each.kl_error, each.risk + each.risk_error))
+                coarse_ones.append(computed)
+    if coarse_ones:
+        return min(coarse_ones, key=lambda each: (each.kl + each.kl_error, each.risk + each.risk_error))
     assert refused is not None
     raise refused
 
