@@ -442,7 +442,7 @@ def test_models_trained_by_their_bound(cupy, name, run) -> None:
     near, far = fitted(CERTIFIED[name], cupy, **RUNS[run])
     np.testing.assert_allclose(far.history_, near.history_, rtol=1e-9 if run == "none" else 1e-6)
     assert far.certificate_.check(X, Y).confirmed
-    assert far.bound_ == pytest.approx(near.bound_, rel=1e-6)
+    assert far.bound_ == pytest.approx(near.bound_, rel=5e-5)  # a bound includes errors of R_S up to `COARSE_RISK`
     same_predictions(far, near, cupy, 1e-7 if run == "none" else 1e-4)
 
 

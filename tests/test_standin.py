@@ -302,13 +302,14 @@ def test_how_failures_are_treated_belongs_to_a_thread(cupy) -> None:
 
 def test_the_formula_that_a_device_would_run_is_run(cupy) -> None:
     rng = np.random.default_rng(2)
-    X, Z = rng.standard_normal((7, 3)), rng.standard_normal((4, 3))
+    X, Z, lengths = rng.standard_normal((7, 3)), rng.standard_normal((4, 3)), np.array([0.5, 1.0, 3.0])
+    weights = 1.0 / lengths**2
     for kernel in (SquaredExponential(1.7), Matern(1.5, 1.7)):
         for order in ("C", "F"):
-            computed = distances.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), 1.7)
-            np.testing.assert_allclose(computed.get(), kernel(X, Z), rtol=1e-13)
-    wrong = distances.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), 1.7).get()
-    np.testing.assert_allclose(wrong, 1.7 * ((X[:, None] - Z) ** 2).sum(axis=2), rtol=1e-13)
+            computed = distances.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), weights, 1.7)
+            np.testing.assert_allclose(computed.get(), kernel(X / lengths, Z / lengths), rtol=1e-12)
+    wrong = distances.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), weights, 1.7).get()
+    np.testing.assert_allclose(wrong, 1.7 * ((X[:, None] - Z) ** 2 * weights).sum(axis=2), rtol=1e-13)
 
 
 def test_kernels_broadcast_and_index(cupy) -> None:
