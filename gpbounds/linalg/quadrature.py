@@ -50,8 +50,8 @@ def radau(T: Tridiagonal, node: float) -> Nodes:
     T_{k+1} has the last diagonal entry node + δ_k, (T_k − node·I)δ = β_k²e_k (Golub 1973).
 
     >>> T = Tridiagonal(np.array([1.0]), np.array([[2.0, 2.0]]), np.array([[1.0, 0.5]]))
-    >>> radau(T, 0.25).points.min().round(12)
-    np.float64(0.25)
+    >>> round(float(radau(T, 0.25).points.min()), 12)
+    0.25
     """
     m, k = T.diagonal.shape
     shifted = T.matrices() - node * np.eye(k)
