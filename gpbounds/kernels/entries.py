@@ -24,10 +24,9 @@ def entry_bound(kernel: Kernel, X: Array, Z: Array) -> float | None:
     X, Z and the hyperparameters are exact doubles, K = ``kernel(X, Z)``.  Every kernel of gpbounds but Matérn of other
     than half-integer ν.
 
-    Claim N-entries.  Proof.  As `entry_errors`, with |dk/dr| ≤ v·slope: a distance is off by δ ≤ u(|x/ℓ| + |z/ℓ|) from
-    the scaled coordinates, which moves k by at most v·slope·δ: slope = e^-½ for the squared exponential, √(2ν) for
-    Matérn, min(1, √(a/2)) for the rational quadratic of shape a.  The other roundings are relative errors of k that
-    grow with r; times k they are bounded by sup s·e^(−s/2) = 2/e, sup z·ρ(z) ≤ ∫ρ = √π Γ(ν + ½)/Γ(ν) ≤ √(πν) for a
+    Claim N-entries.  Proof.  As `entry_errors`: r² has the relative error (D + 7)u, however large the coordinates are,
+    as they are subtracted before anything is rounded.  So all roundings are relative errors of k, some of which grow
+    with r; times k they are bounded by sup s·e^(−s/2) = 2/e, sup z·ρ(z) ≤ ∫ρ = √π Γ(ν + ½)/Γ(ν) ≤ √(πν) for a
     correlation ρ that decreases, and sup a·log(1 + t)(1 + t)^−a = 1/e, sup a·t(1 + t)^(−a−1) ≤ 1.  Sums add errors and
     the rounding of the sum; the errors a, b of the factors of a product add up to a·v₂ + b·v₁ + ab and its rounding.
 
@@ -69,24 +68,21 @@ def _entries(kernel: Kernel, X: Float, Z: Float) -> tuple[float, float] | None:
 def _stationary(kernel: Stationary, X: Float, Z: Float) -> float | None:
     """Error of ρ."""
     D = X.shape[1]
-    lengths = kernel.lengthscales(D)
-    apart = 1.01 * U * (_longest(X / lengths) + _longest(Z / lengths))
     if isinstance(kernel, SquaredExponential):
-        slope, rounded = math.exp(-0.5), (D + 4.0) / math.e + 2 * EXP_ULPS + 8.0
+        rounded = (D + 9.0) / math.e + 2 * EXP_ULPS + 8.0
     elif isinstance(kernel, RationalQuadratic):
-        slope = min(1.0, math.sqrt(0.5 * kernel.shape))
-        if not apart < U * math.sqrt(FARTHEST):  # squared distances are cut there
+        lengths = kernel.lengthscales(D)
+        if not 1.01 * (_longest(X / lengths) + _longest(Z / lengths)) < math.sqrt(FARTHEST):  # r² is cut there
             return math.inf
-        rounded = D + 8.0 + (2 * EXP_ULPS + 2.0) / math.e + 2 * EXP_ULPS + 8.0
+        rounded = D + 14.0 + (2 * EXP_ULPS + 2.0) / math.e + 2 * EXP_ULPS + 8.0
     elif isinstance(kernel, Matern) and kernel.is_half_integer:
         steps = kernel.nu - 0.5
-        slope = math.sqrt(2.0 * kernel.nu)
         rounded = (
-            math.sqrt(math.pi * kernel.nu) * (0.5 * D + 5.0) + 2 * EXP_ULPS * max(steps, 1.0) + 12.0 * steps + 12.0
+            math.sqrt(math.pi * kernel.nu) * (0.5 * D + 8.0) + 2 * EXP_ULPS * max(steps, 1.0) + 12.0 * steps + 12.0
         )
     else:
         return None
-    return 1.02 * (slope * apart + U * rounded)
+    return 1.02 * U * rounded
 
 
 def _periodic(kernel: Periodic, X: Float, Z: Float) -> float:
