@@ -336,5 +336,7 @@ def test_on_a_gpu_the_bracket_is_the_same(cupy) -> None:
     on_host = evidence(kernel, X, y, Z, noise=noise)
     on_device = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise=noise)
     for a, b in zip(on_host, on_device, strict=True):
+        assert (a.certified, b.certified) == (True, False)  # nothing is proved of the solves of a GPU's libraries
+        assert any("GPU" in assumption for assumption in b.assumptions)
         for name, value in values(a).items():
             assert b.terms[name] == pytest.approx(value, rel=1e-7)

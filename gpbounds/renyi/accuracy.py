@@ -16,7 +16,10 @@ from gpbounds.whitening import Inducing, Whitened
 U = 0.5 * EPS
 MEASURED = 16.0
 """Errors of entries of a kernel without a proof, in units of u·variance: what the proved ones have."""
-UNPROVED = "Entries of the kernel have errors of at most 16 units of rounding of its variance, which is not proved."
+UNPROVED = (
+    "Entries of the kernel have errors of at most 16 units of rounding of its variance, and the solves of a GPU's "
+    "libraries those of substitution, which is not proved."
+)
 
 
 def gamma(n: float) -> float:
@@ -123,10 +126,14 @@ def factor_of(inducing: Inducing, entry: float) -> float:
 
 
 def errors_of_entries(kernel: Kernel, X: Array, Z: Array) -> tuple[float, bool]:
-    """κ of `entry_bound`, and whether it is proved; else what the proved ones usually are."""
+    """κ of `entry_bound`, and whether it and the solves that follow are proved; else what the proved ones usually are.
+
+    On a GPU nothing is: its libraries may solve triangular systems by inverses of blocks, to which (3) of `accuracy`
+    does not apply.
+    """
     bound = entry_bound(kernel, X, Z)
     if bound is not None:
-        return bound, True
+        return bound, namespace(X) is np
     return MEASURED * U * max(float(kernel.largest_variance(Z)), float(namespace(X).abs(kernel.diag(X)).max())), False
 
 
