@@ -20,5 +20,8 @@ class RoundingWarning(UserWarning):
     """Numbers are lost in the rounding of double precision; the message says how many and what was returned instead."""
 
 
-class ImpossibleInterval(ArithmeticError):
-    """Two bounds contradict each other: an error of the library, which asks for a report instead of giving numbers."""
+class ImpossibleInterval(RuntimeError):
+    """Two bounds contradict each other: an error of the library, which asks for a report instead of giving numbers.
+
+    It is no `ArithmeticError`, which callers answer by another way of computing.
+    """

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from gpbounds.cli.options import Parser
 from gpbounds.cli.signals import TERMINATED, Terminated, sigterm_raises
 from gpbounds.cli.steps import INTERRUPTED
+from gpbounds.errors import ImpossibleInterval
 from gpbounds.linalg.parallel import one_blas_thread
 
 EPILOG = """\
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Terminated:
         print("gpbounds: terminated", file=sys.stderr)
         return TERMINATED
-    except (ValueError, OSError, ArithmeticError, MemoryError) as error:
+    except (ValueError, OSError, ArithmeticError, MemoryError, ImpossibleInterval) as error:
         print(f"gpbounds: {_sentence(error)}", file=sys.stderr)
         return 2
     return 0
