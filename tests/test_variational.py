@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from dataclasses import replace
 
@@ -371,7 +372,9 @@ def test_the_start_of_q_leaves_no_memory_behind():
     first.complete(start)  # imports
     tracemalloc.start()
     try:
-        held = J.complete(start)
-        assert tracemalloc.get_traced_memory()[0] < 3 * 8 * held.q.M**2
+        held, ends = J.complete(start), time.monotonic() + 10.0
+        while (left := tracemalloc.get_traced_memory()[0]) >= 3 * 8 * held.q.M**2 and time.monotonic() < ends:
+            time.sleep(0.01)  # a lane's thread that has found no more work may end after its caller goes on
+        assert left < 3 * 8 * held.q.M**2
     finally:
         tracemalloc.stop()
