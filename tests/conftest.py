@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+import fitting.pilot
 from gpbounds.linalg import parallel
 
 
@@ -28,6 +29,12 @@ def shared_however_small():
     patch.setattr(parallel, "BUSY", 1.0)
     yield
     patch.undo()
+
+
+@pytest.fixture
+def short_pilots(monkeypatch):
+    """Pilot fits of two iterations, for tests of what does not depend on where training starts."""
+    monkeypatch.setattr(fitting.pilot, "ROUNDS", ((2, 2),))
 
 
 @pytest.fixture

@@ -21,10 +21,11 @@ from fitting.family import FamilyObjective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 from gpbounds.devices import cuda_fault
 
-quick = {"max_iter": 12, "random_state": 0}
+quick = {"max_iter": 4, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.usefixtures("short_pilots")
 @parametrize_with_checks([ExactGP(**quick), RenyiGP(0.5, n_inducing=6, **quick), SparseGP(n_inducing=6, **quick)])
 def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)

@@ -26,6 +26,7 @@ quick = {"max_iter": 3, "random_state": 0}
 
 
 @unconverged
+@pytest.mark.usefixtures("short_pilots")
 @parametrize_with_checks([PACGP(**quick), SparsePACGP(4, "free", **quick)])
 def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)

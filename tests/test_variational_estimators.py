@@ -35,10 +35,11 @@ def data():
     return X, f + 0.1 * rng.standard_normal(60), rng.poisson(np.exp(1.0 + f)).astype(float), f
 
 
+@pytest.mark.usefixtures("short_pilots")
 @parametrize_with_checks(
     [
-        VariationalGP(6, max_iter=8, random_state=0),
-        VariationalGPClassifier(6, max_iter=8, random_state=0),
+        VariationalGP(6, max_iter=3, random_state=0),
+        VariationalGPClassifier(6, max_iter=3, random_state=0),
     ]
 )
 def test_scikit_learn_s_own_checks(estimator, check):

@@ -28,9 +28,14 @@ def spread(name: str, value: ArrayLike, dim: int) -> Float:
     >>> spread("lengthscale", 2.0, 3)
     array([2., 2., 2.])
     """
-    if count(value) not in (None, dim):
-        raise ValueError(f"expected inputs with {count(value)} dimension(s), one per {name}, got {dim}")
-    return np.broadcast_to(np.asarray(value, dtype=np.float64), (dim,))
+    numbers = np.asarray(value, dtype=np.float64)
+    if numbers.ndim == 0:
+        return np.full(dim, numbers)
+    if numbers.size != dim:
+        raise ValueError(f"expected inputs with {numbers.size} dimension(s), one per {name}, got {dim}")
+    own = numbers.view()
+    own.flags.writeable = False  # it may be the kernel's own array
+    return own
 
 
 def names(name: str, value: ArrayLike) -> tuple[str, ...]:

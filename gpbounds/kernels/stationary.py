@@ -140,16 +140,18 @@ class Stationary(Kernel):
         x/lengthscale would be rounded before the difference is taken, with an error that grows with |x|.
         """
         points = as_points(X, name)
-        powers = np.ldexp(1.0, -self._exponents(points.shape[1]))
+        powers = per_dimension.spread("lengthscale", self._powers[0], points.shape[1])
         return points * namespace(points).asarray(powers, dtype=points.dtype)
 
     def _weights(self, dim: int) -> Float:
         """2^e/lengthscale (D,), in (1, 2]: r² = Σ_d (weight_d·(difference of `_in_powers`))²."""
-        return np.ldexp(1.0, self._exponents(dim)) / self.lengthscales(dim)
+        return per_dimension.spread("lengthscale", self._powers[1], dim)
 
-    def _exponents(self, dim: int) -> Any:
-        """e, which double precision can hold as 2^±e."""
-        return np.clip(np.frexp(self.lengthscales(dim))[1], -1000, 1000)
+    @cached_property
+    def _powers(self) -> tuple[Any, Any]:
+        """2^−e and 2^e/lengthscale, one or one per dimension; e is cut off where doubles cannot hold 2^±e."""
+        exponents = np.clip(np.frexp(self.lengthscale)[1], -1000, 1000)
+        return np.ldexp(1.0, -exponents), np.ldexp(1.0, exponents) / np.asarray(self.lengthscale)
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
         if is_cupy(X1) and (K := on_device(self, X1, X2)) is not None:
