@@ -99,7 +99,9 @@ class Reference:
         return float((up - down) / (2 * STEP))
 
 
-@pytest.mark.parametrize("noise", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize(
+    "noise", [1e-6, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (1e-3, 1e3)), 1.0, 1e6]
+)
 def test_values_and_derivatives_are_those_of_50_digits(noise: float) -> None:
     """Relative errors: a few ulp if K ≪ σ², eps·λ_max/σ² if K ≫ σ²; ε scales with the posterior standard deviation."""
     X, Y = problem(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from thinning import one_in
 
@@ -80,6 +80,7 @@ def free_law(rng, M: int, P: int) -> FactorLaw:
 
 @each_member
 @pytest.mark.parametrize("own", one_in(2, [True, False]), ids=["with a parameter", "odd"])
+@settings(max_examples=6)
 @given(seed=SEEDS)
 def test_derivatives_of_any_function_of_a_collapsed_posterior(approximation: Diagonal, own: bool, seed: int) -> None:
     X, Y, Z = problem(seed)

@@ -8,7 +8,7 @@ import tracemalloc
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpbounds.kernels import (
@@ -59,6 +59,7 @@ def slopes(function, point, step=1e-6):
 
 
 @every_kernel
+@settings(max_examples=8)
 @given(seed=SEEDS)
 def test_pull_backs_are_the_derivatives(kernel: Kernel, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -79,7 +79,7 @@ def test_fixed_nodes_agree_with_those_that_are_searched(link, monkeypatch):
 
 
 @every
-@pytest.mark.parametrize(("a", "seed"), [(0.35, 1), (0.8, 2)])
+@pytest.mark.parametrize(("a", "seed"), [(0.35, 1), pytest.param(0.8, 2, marks=pytest.mark.slow)])
 def test_means_of_powers_are_those_of_mpmath(model, a, seed):
     """log E p^a, whose reference has p^a for p."""
     rng = np.random.default_rng(seed)

@@ -233,9 +233,9 @@ def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
 )
 def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, m, v, monkeypatch):
     """Values and gradients, also where all of the bias comes from values of p that are rarely drawn."""
-    biases = bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True)
+    biases = bias(likelihood, y, m, v, [2, 1e6], gradient=True)
     monkeypatch.setattr(integral, "NEGLIGIBLE", 1e-25)
-    for part, more in zip(biases, bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True), strict=True):
+    for part, more in zip(biases, bias(likelihood, y, m, v, [2, 1e6], gradient=True), strict=True):
         assert part == pytest.approx(more, rel=1e-13)
 
 

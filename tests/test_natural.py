@@ -101,9 +101,9 @@ def test_the_plain_form_fails_where_a_loss_is_not_convex():
     ("likelihood", "loss"),
     [
         (Bernoulli("probit"), "elbo"),
-        (Poisson("exp"), "elbo"),
+        pytest.param(Poisson("exp"), "elbo", marks=pytest.mark.slow),
         (Bernoulli("logit"), "log-loss"),
-        (Gaussian(0.3), "log-loss"),
+        pytest.param(Gaussian(0.3), "log-loss", marks=pytest.mark.slow),
         (StudentT(4.0, 0.5), "elbo"),
     ],
     ids=str,

@@ -160,7 +160,10 @@ def test_reading_partitions_changes_no_argument() -> None:
     assert SparsePACGP().get_params().keys() - own == PACGP().get_params().keys()
 
 
-@pytest.mark.parametrize(("posterior", "power"), [("fitc", None), ("interpolated", "trained"), ("free", None)])
+@pytest.mark.parametrize(
+    ("posterior", "power"),
+    [("fitc", None), pytest.param("interpolated", "trained", marks=pytest.mark.slow), ("free", None)],
+)
 def test_a_model_trained_by_its_bound_over_partitions(tmp_path, posterior, power) -> None:
     X, y, _ = problem(300)
     np.save(tmp_path / "X.npy", X)

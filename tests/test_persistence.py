@@ -40,7 +40,7 @@ MODELS = [
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
 def test_predictions_are_the_same_bit_for_bit(model, outputs, tmp_path):
-    model.set_params(max_iter=15).fit(X, Y[:, 0] if outputs == 1 else Y)
+    model.set_params(max_iter=4).fit(X, Y[:, 0] if outputs == 1 else Y)
     model.save(tmp_path / "model")
     again = fitting.load(tmp_path / "model")
     assert type(again) is type(model)

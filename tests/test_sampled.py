@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
 
@@ -95,6 +95,7 @@ def test_parameters_of_a_likelihood_by_differences(likelihood):
 
 
 @every_model
+@settings(max_examples=6)
 @given(seed=SEEDS)
 def test_gradient_of_a_free_posterior(likelihood, seed):
     """Through the features, in w, C, kernel, Z and the parameters of the likelihood."""

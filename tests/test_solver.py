@@ -62,7 +62,7 @@ def test_scikit_learn_s_own_checks(estimator, check):
 
 
 @pytest.mark.parametrize("P", one_in(2, [2, 1]))
-@pytest.mark.parametrize("alpha", [None, 0.0, 0.4])
+@pytest.mark.parametrize("alpha", [None, pytest.param(0.0, marks=pytest.mark.slow), 0.4])
 def test_fits_and_predictions_are_those_of_cholesky_factors(alpha, P):
     """Same optimum within standard errors, same predictions; the interval holds log p(y) at the trained parameters."""
     X, y = data(P=P)
@@ -382,7 +382,7 @@ def test_device_equals_host(cupy):
 def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
     """Value and derivatives at 1 and 2 threads, with K stored and computed for each product."""
     monkeypatch.setattr(evidence, "layout", lambda k, X, s: layout(k, X, s, block=150, neighbours=60))
-    X, y = data(2100)
+    X, y = data(900)
     F = objective(X, y, "exact")
     point = at_point(Matern(0.5), 0.5)
     runs = []
@@ -400,7 +400,7 @@ def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
 
 def test_training_by_iterations_ends_by_the_tail_of_its_curve_where_errors_are_negligible(monkeypatch):
     """Standard errors near 0 never let a derivative count as 0; what further iterations can gain still ends the run."""
-    X, y = data()
+    X, y = data(160)
     exactly = Gradient(np.full(KERNEL.log_parameters.size, 1e-12), np.full(1, 1e-12), np.full((15, 2), 1e-12))
     monkeypatch.setattr(IterativeRenyi, "standard_errors", lambda self, point: exactly)
     with warnings.catch_warnings():

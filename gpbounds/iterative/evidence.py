@@ -40,6 +40,8 @@ REACH = 0.05
 """Part of the least Ritz value that the pilot's bound on the least eigenvalue is to reach."""
 INDUCING = 300
 """Greedy inducing points of the Q that ends the quadratic form."""
+DRAWS = 64
+"""Most draws of all probes, if the bounds of each contradict each other."""
 SOLVED = 0.01
 """Nats to which the quadratic form is solved before it is bounded."""
 
@@ -172,13 +174,21 @@ def _enclosed(
     wanted: float | None,
     first: int,
 ) -> Interval:
-    """`evidence`, for checked arguments and a problem."""
+    """`evidence`, for checked arguments and a problem.
+
+    Two ends that contradict each other show that these probes are among the share δ that may fail: others are drawn.
+    If a share a ≤ δ contradicts itself, the share of failures among the rest is at most (δ − a)/(1 − a) ≤ δ.
+    """
     certificate = _certificate(kernel, problem, variance)
-    pilot, V = _pilot(problem, generator, share)
-    quadratic = _quadratic(certificate, problem, V)
-    determinant = _Determinant(problem, pilot, generator, share, first)
-    trace = determinant.until(None if wanted is None else wanted - (quadratic[1] - quadratic[0]))
-    return _bounds(problem, certificate, trace, determinant, quadratic, share, wanted)
+    for _ in range(DRAWS):
+        pilot, V = _pilot(problem, generator, share)
+        quadratic = _quadratic(certificate, problem, V)
+        determinant = _Determinant(problem, pilot, generator, share, first)
+        trace = determinant.until(None if wanted is None else wanted - (quadratic[1] - quadratic[0]))
+        lower, upper = _bounds(problem, certificate, trace, determinant, quadratic, share, wanted)
+        if float(lower) <= float(upper):
+            break
+    return possible((lower, upper))
 
 
 def _neighbours(N: int) -> int:
@@ -346,7 +356,7 @@ def _bounds(
     quadratic: tuple[float, float],
     delta: float,
     width: float | None,
-) -> Interval:
+) -> tuple[Bound, Bound]:
     N, P = problem.N, int(problem.Y.shape[1])
     upper = problem.U.log_det + trace.high
     known, variance = certificate.accuracy, float(problem.K.kernel.largest_variance(problem.K.X))
@@ -382,9 +392,7 @@ def _bounds(
     def bound(value: float, side: Literal["lower", "upper"]) -> Bound:
         return Bound(value, side, 1.0 - delta, "N-slq", terms, tuple(assumptions), quantity=QUANTITY)
 
-    return possible(
-        (
-            bound(-0.5 * (constant + P * upper + quadratic[1]) - rounding, "lower"),
-            bound(-0.5 * (constant + P * lower + quadratic[0]) + rounding, "upper"),
-        )
+    return (
+        bound(-0.5 * (constant + P * upper + quadratic[1]) - rounding, "lower"),
+        bound(-0.5 * (constant + P * lower + quadratic[0]) + rounding, "upper"),
     )
