@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath as mp
@@ -354,3 +355,30 @@ def test_mean_trace_of_given_eigenvalues(observe: Observer, N: int, sizes: list[
     for value, truth, c in zip(computed, proved, given_eigenvalues(np.asarray(float(N)), M), strict=True):
         observe.upper("N-rate-rounding", mp.mpf(float(truth)) * (1 - mp.mpf(float(c)) * UNIT), mp.mpf(float(value)))
         observe.upper("N-rate-rounding", mp.mpf(float(value)) * (1 - mp.mpf(float(c)) * UNIT), mp.mpf(float(truth)))
+
+
+@pytest.mark.claim("N-rate-rounding")
+@given(
+    order=st.one_of(powers(-300, 0), st.sampled_from([5e-324, 1.0])),
+    noise=st.one_of(powers(-307, 300), st.just(5e-324)),
+    delta=powers(-300, -0.01),
+    y_norm2=st.one_of(st.none(), powers(-300, 300)),
+    variance=powers(-100, 100),
+    ratio=powers(-2, 2),
+    M=st.integers(1, 60),
+    form=st.sampled_from(["sharpest", "printed"]),
+)
+@example(order=1e-300, noise=1e-300, delta=0.05, y_norm2=None, variance=1.0, ratio=1.0, M=20, form="sharpest")
+@example(order=1.0449e-13, noise=3.9e-7, delta=3.6e-9, y_norm2=5.8e9, variance=0.26, ratio=92.5, M=79, form="printed")
+@example(order=0.5, noise=5e-324, delta=0.05, y_norm2=None, variance=1.0, ratio=1.0, M=20, form="sharpest")
+def test_at_the_ends_of_the_doubles_the_bound_is_on_its_side(
+    order: float, noise: float, delta: float, y_norm2: float | None, variance: float, ratio: float, M: int, form: str
+) -> None:
+    """`rate` in doubles is not below the bound in balls, of which each is within a unit of its theorem; never NaN."""
+    kernel, options = SquaredExponential(variance, ratio), {"noise": noise, "delta": delta, "y_norm2": y_norm2}
+    doubles = gpbounds.rate(kernel, 10_000, M, order, form=form, **options)
+    balls = gpbounds.rate(kernel, 10_000, M, order, form=form, rigor="arb", **options)
+    assert doubles.certified
+    assert float(doubles) >= float(balls) * (1.0 - 2.0**-51)
+    if math.isfinite(float(doubles)) and doubles.terms["expected_trace"] > 1e-280 and float(balls) > 1e-300:
+        assert float(doubles) <= float(balls) * (1.0 + 1e-9)

@@ -16,14 +16,18 @@ from gpbounds.enclosures.eigenvalues import Eigenvalues
 from gpbounds.enclosures.known import laws
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.rates.expected_trace import GivenData, best_truncation
+from gpbounds.rates.expected_trace import GivenData, TraceLaw, best_truncation
 from gpbounds.rigor import end_above, exact, rounded
 from gpbounds.spectra import Spectrum
+from gpbounds.statements import enlargement
 
 REFUSED = (
     "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'arb' encloses the bound of one "
     "draw without y, which with delta/R holds for each of R draws, and for inputs=Empirical(X) those of several draws"
 )
+
+TINY = 1e-300
+"""A positive t* is raised to it: what underflows in t* is less than 1e-320, and so is less than 2⁻⁵³ of it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Cell:
     delta: float
     y_norm2: float | None
     tv: float
+
+
+def _broadcast(numbers: dict[str, Float | None]) -> dict[str, Any]:
+    present = {name: np.asarray(value) for name, value in numbers.items() if value is not None}
+    return dict(zip(present, np.broadcast_arrays(*present.values()), strict=True))
 
 
 @dataclass(frozen=True)
@@ -56,12 +65,25 @@ class EnclosedRate(ABC):
 
     def evaluate(self, **numbers: Float | None) -> tuple[Any, dict[str, Any]]:
         """(value, terms), each number rounded upwards; the arguments are the fields of `Cell`, and broadcast."""
-        present = {name: np.asarray(value) for name, value in numbers.items() if value is not None}
-        wide = dict(zip(present, np.broadcast_arrays(*present.values()), strict=True))
+        wide = _broadcast(numbers)
         shape = next(iter(wide.values())).shape
         results = [self.cell(self._cell(wide, at)) for at in np.ndindex(shape)]
         values = np.array([value for value, _ in results]).reshape(shape)
         terms = {name: np.array([parts[name] for _, parts in results]).reshape(shape) for name in results[0][1]}
+        return values, terms
+
+    def in_cells(
+        self, where: Any, others: tuple[Any, dict[str, Any]], **numbers: Float | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """(value, terms) of the cells ``where``; those of ``others`` in the rest."""
+        wide = _broadcast(numbers)
+        shape = next(iter(wide.values())).shape
+        values = np.array(np.broadcast_to(others[0], shape))
+        terms = {name: np.array(np.broadcast_to(term, shape)) for name, term in others[1].items()}
+        for at in zip(*np.nonzero(np.broadcast_to(where, shape)), strict=True) if shape else [()]:
+            values[at], parts = self.cell(self._cell(wide, at))
+            for name, part in parts.items():
+                terms[name][at] = part
         return values, terms
 
     def _cell(self, wide: dict[str, Any], at: tuple[int, ...]) -> Cell:
@@ -99,6 +121,27 @@ class EnclosedRate(ABC):
             return term() * odds.max(1 / odds)
 
         return rounded(turned, upwards=True)
+
+
+@dataclass(frozen=True)
+class FromDoubles(EnclosedRate):
+    """The theorems in balls, for t* in doubles: nothing under- or overflows between t* and the bound.
+
+    t* is enlarged by c·2⁻⁵³ with the c of N-rate-rounding, which counts its roundings and those after it.
+    """
+
+    law: TraceLaw
+
+    def trace(self, c: Cell) -> Any:
+        N, M = np.asarray(float(c.N)), np.asarray(float(c.M))
+        printed = self.form == "printed"
+        if printed:
+            t = self.law.printed(N, M) + 2.0 * self.law.largest(N) * c.tv
+        else:
+            t = self.law.sharpest(N, M) + self.law.largest(N, M) * c.tv
+        if t == 0.0:
+            return exact(0.0)
+        return exact(max(float(t * enlargement(self.law.roundings(N, M, printed=printed))), TINY))
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,16 @@ from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
 from gpbounds.rates.draws.sentences import KNOWN
-from gpbounds.rates.enclosed import BeforeData, EnclosedRate, GivenRows
+from gpbounds.rates.enclosed import BeforeData, EnclosedRate, FromDoubles, GivenRows
 from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
 from gpbounds.rigor import RIGOR
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")
+LEAST_ORDER = 1e-9
+MIDDLE = (1e-100, 1e100)
+"""From such orders and numbers on, products of a few of them neither underflow nor overflow."""
 
 
 @dataclass(frozen=True)
@@ -142,14 +145,28 @@ class Setting:
         scaled = {name: term * scale for name, term in terms.items()}
         return normal_or_zero(value * scale, t > 0.0), {"expected_trace": t, **scaled}
 
+    def _at_the_ends(self, value: Any, terms: dict[str, Any]) -> Any:
+        """Where a bound that is not infinite, or a number that it was computed from, is near an end of the doubles."""
+        squares = np.asarray(1.0) if self.y_norm2 is None else self.y_norm2
+        safe = (self.alpha >= LEAST_ORDER) & _in_the_middle(self.noise) & (self.delta > MIDDLE[0])
+        safe = safe & _in_the_middle(squares) & _in_the_middle(value) & _in_the_middle(terms["expected_trace"])
+        return ~(safe | np.isinf(value) | np.isinf(terms["expected_trace"]))
+
     def _roundings(self, N: Float, M: Float) -> Float:
         return self.law.roundings(N, M, printed=self.form == "printed")
 
     def bound(self, N: Float, M: Float) -> Bound:
         """The :class:`Bound` for checked N and M."""
-        value, terms = (
-            self.evaluate(N, M) if self.enclosed is None else self.enclosed.evaluate(N=N, M=M, **vars(self.numbers))
-        )
+        if self.enclosed is None:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # judged below
+                value, terms = self.evaluate(N, M)
+            if (ends := self._at_the_ends(value, terms)).any():
+                value, terms = FromDoubles(self.form, self.direction, self.law).in_cells(
+                    ends, (value, terms), N=N, M=M, **vars(self.numbers)
+                )
+                value = normal_or_zero(value, value > 0.0)
+        else:
+            value, terms = self.enclosed.evaluate(N=N, M=M, **vars(self.numbers))
         prior, approximate = self.y_norm2 is None, bool((self.tv > 0).any())
         claims = [
             f"{'R-thm1' if prior else 'R-thm2'} ({'as printed' if self.form == 'printed' else 'sharper form'})",
@@ -178,6 +195,11 @@ class Setting:
             certified=measured is None,
             quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
         )
+
+
+def _in_the_middle(numbers: Any) -> Any:
+    """Entry by entry; 0 is exact."""
+    return (numbers == 0.0) | ((numbers > MIDDLE[0]) & (numbers < MIDDLE[1]))
 
 
 def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
