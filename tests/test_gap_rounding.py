@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from gpbounds import SquaredExponential, kdpp, renyi
+from gpbounds import NotPositiveDefinite, SquaredExponential, kdpp, renyi
 from gpbounds.reference import renyi as reference
 
 
@@ -52,3 +52,44 @@ def test_noise_below_the_rounding_error_of_the_kernel_is_refused() -> None:
     X, y = np.linspace(0.0, 1.0, 36)[:, None], np.sin(np.arange(36.0))
     with pytest.raises(ValueError, match="above the rounding error of K"):
         renyi.evidence(SquaredExponential(), X, y, X[::10], noise=1e-14, rigor="float")
+
+
+def small_problem() -> tuple[SquaredExponential, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 3.0, (8, 1))
+    return SquaredExponential(1.0, 0.7), X, 100.0 * rng.standard_normal(8), X[:3] + 0.01
+
+
+@pytest.mark.parametrize("noise", [1e9, 1e20, 1e150, 1e300])
+@pytest.mark.parametrize("rigor", ["auto", "float"])
+def test_huge_noise_leaves_the_truth_inside(noise: float, rigor: str) -> None:
+    """log p(y) and log p(y) − ELBO, of which the latter is 1e-600 for the largest."""
+    kernel, X, y, Z = small_problem()
+    with mp.workdps(700):
+        points, centres = ([mp.mpf(float(x)) for x in A[:, 0]] for A in (X, Z))
+
+        def covariances(A: list[mp.mpf], B: list[mp.mpf]) -> mp.matrix:
+            return mp.matrix([[mp.exp(-(((a - b) / mp.mpf(0.7)) ** 2) / 2) for b in B] for a in A])
+
+        def log_density(K: mp.matrix) -> mp.mpf:
+            t = mp.matrix(y.tolist())
+            return -(8 * mp.log(2 * mp.pi) + mp.log(mp.det(K)) + (t.T * mp.lu_solve(K, t))[0]) / 2
+
+        K, across = covariances(points, points), covariances(centres, points)
+        Q = across.T * (covariances(centres, centres) ** -1 * across)
+        evidence = log_density(K + mp.mpf(noise) * mp.eye(8))
+        elbo = log_density(Q + mp.mpf(noise) * mp.eye(8)) - sum((K - Q)[i, i] for i in range(8)) / (2 * mp.mpf(noise))
+        for (low, high), truth in (
+            (renyi.evidence(kernel, X, y, Z, noise=noise, rigor=rigor), evidence),
+            (renyi.gap(kernel, X, y, Z, 1.0, noise=noise, rigor=rigor, jitter=0.0), evidence - elbo),
+        ):
+            assert float(low) <= truth <= float(high)
+
+
+@pytest.mark.parametrize("noise", [1e-30, 1e-150, 1e-300, 5e-324])
+def test_noise_that_rounding_exceeds_is_refused(noise: float) -> None:
+    kernel, X, y, Z = small_problem()
+    with pytest.raises(ValueError, match="noise: expected σ² above the rounding error of K"):
+        renyi.evidence(kernel, X, y, Z, noise=noise)
+    with pytest.raises((ValueError, NotPositiveDefinite), match=r"noise|Cholesky"):
+        renyi.gap(kernel, X, y, Z, 1.0, noise=noise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from gpbounds.linalg.residuals import factor_residual, inverse_norms
 from gpbounds.whitening import Inducing, Whitened
 
 U = 0.5 * EPS
+WITHOUT_WARNINGS: dict[str, Any] = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
+"""For `numpy.errstate`: a member without a finite end drops out, so that its warning would say nothing."""
 MEASURED = 16.0
 """Errors of entries of a kernel without a proof, in units of u·variance: what the proved ones have."""
 UNPROVED = (

@@ -172,7 +172,7 @@ class Moved:
         in_s = self.inverse * (trace + self.nuclear) + self.nuclear
         in_s += self.rounded * (trace + 2.0 * self.M * math.sqrt(size))
         in_q = self.inverse * (2.0 + self.inverse) * size + 10.0 * self.rounded * (self.M + 1.0) * size
-        in_q += 2.0 * math.sqrt(max(q, 0.0) + in_q) * self.frobenius + self.frobenius**2
+        in_q += 2.0 * math.sqrt(max(q, 0.0) + in_q) * self.frobenius + self.frobenius * self.frobenius
         return 1.01 * in_s, 1.01 * in_q
 
 

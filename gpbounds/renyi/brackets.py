@@ -16,7 +16,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
-from gpbounds.renyi.accuracy import U, unproved
+from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, unproved
 from gpbounds.renyi.blocks import Moments, moments, products
 from gpbounds.renyi.enclosed import enclosed_evidence
 from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
@@ -418,10 +418,11 @@ def evidence(
 
     with tqdm(desc=QUANTITY, total=len(names), unit="member", leave=False, disable=not progress) as bar:
         made = bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams)
-        try:
-            pair = assemble(made, names, bar.update)
-        except NotPositiveDefinite:  # σ² is below the rounding error of a matrix that is σ²I or more
-            pair = assemble(made, ("trace",))
+        with np.errstate(**WITHOUT_WARNINGS):
+            try:
+                pair = assemble(made, names, bar.update)
+            except NotPositiveDefinite:  # σ² is below the rounding error of a matrix that is σ²I or more
+                pair = assemble(made, ("trace",))
     if rigor == "auto" and members == "auto" and spoilt(pair):
         exact = thirty_digits(kernel, X, y, noise)
         if exact is not None:

@@ -18,7 +18,7 @@ from gpbounds.linalg import Jitter, cholesky
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.numerics.roots import halved
 from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
-from gpbounds.renyi.accuracy import Accuracy, U, gamma, unproved
+from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import Bracket, bracket
 from gpbounds.renyi.enclosed import enclosed_gap
@@ -155,7 +155,8 @@ def gap(
         small = N <= DENSE and not is_cupy(X)
         method = "dense" if small or form == "printed" else "blocks" if N <= LARGE else "streamed"
     if method == "dense":
-        pair = _dense(kernel, X, y, Z, noise, a, jitter, form)
+        with np.errstate(**WITHOUT_WARNINGS):
+            pair = _dense(kernel, X, y, Z, noise, a, jitter, form)
         return (
             pair
             if rigor == "float" or form == "printed" or not spoilt(pair)
@@ -168,7 +169,8 @@ def gap(
     total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
     with tqdm(desc=GAP, total=total, unit="member", leave=False, disable=not progress) as bar:
         members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed")
-        pair = streamed_gap(members, a, method, bar.update)
+        with np.errstate(**WITHOUT_WARNINGS):
+            pair = streamed_gap(members, a, method, bar.update)
     return pair if rigor == "float" or not spoilt(pair) else _by_evidence(pair, members, a, y)
 
 

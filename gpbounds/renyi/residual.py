@@ -164,10 +164,10 @@ class Nystrom:
             return ((y - self.V.T @ a) ** 2).sum(axis=0) / noise + (a**2).sum(axis=0)
 
     def order(self, alpha: Any, *, noise: float) -> float:
-        """``alpha`` as a float, checked to be finite and < 1 + σ²/λ."""
+        """``alpha`` as a float, checked to be finite and < 1 + σ²/λ, which exceeds 1 also where its double does not."""
         value = scalar(finite, "alpha", alpha)
         end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
-        if not value < end:
+        if not (value <= 1.0 or value < end):
             raise ValueError(f"alpha: expected a number < 1 + noise/λ_max(K - Q) = {end:.6g}, got {value:.6g}")
         return value
 
