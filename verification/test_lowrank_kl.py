@@ -275,13 +275,13 @@ def test_prop_1_as_printed_is_false(observe: Observer) -> None:
     printed = reference.kl_from_traces(2, 2, 1, 1, 1, 0, "printed")
     observe.fails("L-08", printed >= 0, "N = 1, K₁ = K₂ = 2, σ² = 1, γ = 1: -½; the proof has 1 - γ")
     failures = 0
-    for seed in range(200):
+    for seed in range(60):
         S1, S2, N, gamma = laws(seed)
         if gamma > 0:
             excess = trace(S2**-1 * S1) - N
             truth = reference.kl_of_ratios(reference.ratios(S1, S2))
             failures += truth > reference.kl_from_excess(excess, N, gamma, "printed")
-    observe.holds("L-06", failures > 100, cases=200)
+    observe.holds("L-06", failures > 30, cases=60)
 
 
 @pytest.mark.claim("L-07")
@@ -502,7 +502,7 @@ def test_spectral_approximation_beyond_one_half(observe: Observer) -> None:
 
 
 @pytest.mark.claim("L-25")
-@pytest.mark.parametrize("power", one_in(2, [-300, -150, -60, -30, -16, -8, -3, -2, -1, 0, 1, 4, 8, 12]))
+@pytest.mark.parametrize("power", one_in(4, [-300, -150, -60, -30, -16, -8, -3, -2, -1, 0, 1, 4, 8, 12]))
 def test_kappa_and_its_inverse_in_double_precision(observe: Observer, power: int) -> None:
     for factor in (1.0, 2.7):
         eps = factor * 10.0**power
