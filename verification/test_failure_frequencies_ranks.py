@@ -19,7 +19,7 @@ from gpbounds.lowrank import MercerFeatures, deviations, fourier_kl, fourier_ran
 from gpbounds.rates.corollaries import Corollary, matern_corollary, smooth_corollary
 from gpbounds.sandwich import predictive
 
-DRAWS = 1500
+DRAWS = 4000
 
 
 def seen(observe: Observer, claims: tuple[str, ...], failed: Any, delta: float, least: float = 0.0) -> None:

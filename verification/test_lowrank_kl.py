@@ -275,13 +275,13 @@ def test_prop_1_as_printed_is_false(observe: Observer) -> None:
     printed = reference.kl_from_traces(2, 2, 1, 1, 1, 0, "printed")
     observe.fails("L-08", printed >= 0, "N = 1, K₁ = K₂ = 2, σ² = 1, γ = 1: -½; the proof has 1 - γ")
     failures = 0
-    for seed in range(60):
+    for seed in range(200):
         S1, S2, N, gamma = laws(seed)
         if gamma > 0:
             excess = trace(S2**-1 * S1) - N
             truth = reference.kl_of_ratios(reference.ratios(S1, S2))
             failures += truth > reference.kl_from_excess(excess, N, gamma, "printed")
-    observe.holds("L-06", failures > 30, cases=60)
+    observe.holds("L-06", failures > 100, cases=200)
 
 
 @pytest.mark.claim("L-07")
