@@ -88,7 +88,7 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
 
 
 @pytest.mark.claim("D-15", "D-16", "D-17", "D-18")
-@pytest.mark.parametrize("family", one_in(2, FAMILIES))
+@pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_exact_gradients(observe: Observer, family: str) -> None:
     """−E φ'/E φ, −E[φ'ε]/(2√v E φ) and −E φ''/(2E φ) by quadrature: the last two are equal (Stein)."""
     rng = np.random.default_rng(7)
@@ -279,7 +279,7 @@ def test_the_second_derivative_form(observe: Observer) -> None:
 
 
 @pytest.mark.claim("D-24")
-@pytest.mark.parametrize("family", one_in(2, FAMILIES))
+@pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_gradients_of_the_sampled_objective(observe: Observer, family: str) -> None:
     """Means of minus (7) and of the reparametrised ratio are the derivatives of E[−log X̄_L], by differences."""
     case = moderate(family, np.random.default_rng(5))
