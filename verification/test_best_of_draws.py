@@ -21,7 +21,7 @@ from gpbounds.kdpp.best.problem import Problem, Source
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.attained import evidence_attained
 
-TIMES = 1000
+TIMES = 300
 
 
 def instance(name: str) -> tuple[Kernel, np.ndarray, np.ndarray, int, float]:

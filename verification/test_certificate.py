@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from observer import Observer
 from scipy.optimize import minimize
 from scipy.stats import binom
+from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import full_posterior, gaussian_kl
@@ -257,7 +258,7 @@ def failures(world: World, N: int, delta: float, seed: int, draws: int = DRAWS) 
 
 
 @pytest.mark.claim("P-44", "P-47", "P-49")
-@pytest.mark.parametrize(("N", "signal", "noise"), [(4, 0.0, 1.0), (12, 1.0, 0.4), (16, 0.0, 1.0)])
+@pytest.mark.parametrize(("N", "signal", "noise"), one_in(2, [(16, 0.0, 1.0), (4, 0.0, 1.0), (12, 1.0, 0.4)]))
 def test_certificates_fail_at_most_as_often_as_promised(observe: Observer, N: int, signal: float, noise: float) -> None:
     """θ, noise and ε chosen after the data, in the worst way; without the penalty the same test fails."""
     delta = 0.1
@@ -305,7 +306,7 @@ def test_the_vectorised_experiment_is_what_certificates_say(observe: Observer) -
 @pytest.mark.claim("P-49")
 def test_inducing_inputs_their_number_alpha_and_noise_are_free(observe: Observer) -> None:
     """Chosen on the data for the least bound, without a penalty: the failures stay below δ."""
-    world, N, delta, draws = noisy(16, 1.0, 0.0), 10, 0.2, 120
+    world, N, delta, draws = noisy(16, 1.0, 0.0), 10, 0.2, 50
     kernel, loss = kernels()[4], Band(0.6)
     at, y = world.draws(np.random.default_rng(8), draws, N)
     wrong = 0

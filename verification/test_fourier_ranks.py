@@ -46,7 +46,7 @@ def divergence(e: np.ndarray) -> float:
 
 
 @pytest.mark.claim("L-23", "N-shell")
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     seed=SEEDS,
     dim=st.integers(1, 3),
@@ -87,7 +87,7 @@ def test_leverage_is_below_its_bounds(
 @pytest.mark.claim("L-23", "N-shell")
 def test_leverage_of_many_data(observe: Observer) -> None:
     rng = np.random.default_rng(3)
-    for dim, lam, W in itertools.product((1, 2), (1e-3, 0.1, 1.0), (0.1, 1.0, 4.0)):
+    for dim, lam, W in itertools.product((1, 2), (1e-3, 1.0), (0.1, 4.0)):
         X = rng.random((120, dim)) * W
         n = len(X) / lam
         density = leverage_density([W] * dim, n)
@@ -328,7 +328,7 @@ def test_spectral_approximation_fails_seldom(observe: Observer) -> None:
         s = float((values / (values + noise)).sum())
         density = leverage_density([1.0], 25 / noise)
         m = math.ceil(8.0 / 3.0 / gap**2 * density.total * math.log((16.0 * s + 8.0) / rho))
-        failures, draws = 0, 150
+        failures, draws = 0, 60
         for _ in range(draws):
             eta = density.sample(m, rng)
             failures += int(np.abs(error_eigenvalues(K, noise, features(X, eta, density.weights(eta)))).max() > gap)
@@ -360,7 +360,7 @@ def test_the_lower_tail_by_enumeration(observe: Observer, seed: int, points: int
 
 
 @pytest.mark.claim("N-rff")
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(x=st.floats(0.2, 1e4), total=st.floats(0.5, 1e6), share=st.floats(0.01, 1.0), rho=st.floats(1e-12, 0.9))
 def test_the_bound_against_the_reference(observe: Observer, x: float, total: float, share: float, rho: float) -> None:
     dimension, m = share * total, 2.0 * total * x
@@ -423,7 +423,7 @@ def test_explicit_numbers_of_frequencies(
 
 
 @pytest.mark.claim("N-rff")
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     log_total=st.floats(0.0, 5.0),
     share=st.floats(0.01, 1.0),
@@ -574,15 +574,15 @@ def test_failures_of_leverage_weighted_features(observe: Observer) -> None:
         for claim, rule in (("N-rff", "sharpest"), ("L-28", "frobenius"), ("L-27", "spectral")):
             plan = fourier_rank(CYCLES, N, eps * N, noise=noise, width=width, delta=delta, rule=rule)
             m = round(float(plan.notes[0].split()[0]))
-            draws = 100 if m < 1000 else 10
+            draws = 40 if m < 1000 else 4
             kls = simulate(CYCLES, X, noise, m, draws, False, 5)
             observe.frequency(claim, int((kls > eps * N).sum()), draws, delta)
             observe.frequency("L-26", int((kls > eps * N).sum()), draws, delta)
         # How much larger the bound is than what happens: between 2 and 200 times at the median.
         m = 300
         bound = float(fourier_kl(CYCLES, N, m, noise=noise, width=width, delta=delta))
-        kls = simulate(CYCLES, X, noise, m, 100, False, 6)
-        observe.frequency("N-rff", int((kls > bound).sum()), 100, delta)
+        kls = simulate(CYCLES, X, noise, m, 40, False, 6)
+        observe.frequency("N-rff", int((kls > bound).sum()), 40, delta)
         if bound < np.inf:
             observe.holds("N-rff", 1.0 < bound / float(np.median(kls)) < 1000.0)
 

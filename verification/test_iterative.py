@@ -191,7 +191,7 @@ def probe_batches(values: Any, runs: int, probes: int, steps: int, rng: np.rando
 @pytest.mark.parametrize("name", ["flat", "outlier", "power law", "spread"])
 def test_edges_hold_as_often_as_promised(observe: Observer, name: str) -> None:
     rng = np.random.default_rng(5)
-    values, runs, delta = spectrum(rng, 150, name), 200, 0.3
+    values, runs, delta = spectrum(rng, 150, name), 80, 0.3
     T = probe_batches(values, runs, 5, 6, rng)
     found = np.array([edges(T.columns(slice(5 * i, 5 * i + 5)), delta=delta) for i in range(runs)])
     slack = 1e-9
@@ -270,7 +270,7 @@ def coverage(observe: Observer, name: str, probes: int, delta: float, runs: int)
     ("name", "probes", "delta"), [("spread", 64, 0.05), ("power law", 8, 0.5), ("outlier", 16, 0.5)]
 )
 def test_the_interval_contains_the_truth(observe: Observer, name: str, probes: int, delta: float) -> None:
-    coverage(observe, name, probes, delta, 150)
+    coverage(observe, name, probes, delta, 50)
 
 
 @pytest.mark.slow

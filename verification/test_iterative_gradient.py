@@ -94,7 +94,7 @@ def scores(observe: Observer, monkeypatch: pytest.MonkeyPatch, runs: int, slack:
 
 @pytest.mark.claim("N-slqgrad")
 def test_scores_of_the_derivatives(observe: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores(observe, monkeypatch, 30, 0.5)
+    scores(observe, monkeypatch, 15, 0.5)
 
 
 @pytest.mark.slow

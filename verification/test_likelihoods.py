@@ -46,8 +46,7 @@ def check(observe: Observer, case: Case) -> None:
 @pytest.mark.claim("D-02", "D-05", "D-06", "D-07")
 @pytest.mark.parametrize("family", one_in(2, FAMILIES))
 def test_means_against_thirty_digits(observe: Observer, family: str) -> None:
-    for seed in range(2):
-        check(observe, draw(family, seed))
+    check(observe, draw(family, 0))
 
 
 @pytest.mark.slow
@@ -81,7 +80,7 @@ HARD = [
 
 
 @pytest.mark.claim("D-02", "D-05", "D-06", "D-07")
-@pytest.mark.parametrize("hard", one_in(3, [pytest.param(case) for case in HARD]), ids=str)
+@pytest.mark.parametrize("hard", one_in(6, [pytest.param(case) for case in HARD]), ids=str)
 def test_means_where_quadrature_is_hard(observe: Observer, hard: tuple[Any, ...]) -> None:
     check(observe, make(*hard))
 

@@ -88,40 +88,39 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
 
 
 @pytest.mark.claim("D-15", "D-16", "D-17", "D-18")
-@pytest.mark.parametrize("family", one_in(2, FAMILIES))
+@pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_exact_gradients(observe: Observer, family: str) -> None:
     """−E φ'/E φ, −E[φ'ε]/(2√v E φ) and −E φ''/(2E φ) by quadrature: the last two are equal (Stein)."""
     rng = np.random.default_rng(7)
     with mp.workdps(18):
-        for _ in range(2):
-            case = moderate(family, rng)
-            s, m = sqrt(mpf(case.v)), mpf(case.m)
+        case = moderate(family, rng)
+        s, m = sqrt(mpf(case.v)), mpf(case.m)
 
-            def phi(f: Any, order: int, case: Case = case) -> Any:
-                return (
-                    diff(lambda t: exp(case.log_density(case.y, t)), f, order)
-                    if order
-                    else exp(case.log_density(case.y, f))
-                )
+        def phi(f: Any, order: int, case: Case = case) -> Any:
+            return (
+                diff(lambda t: exp(case.log_density(case.y, t)), f, order)
+                if order
+                else exp(case.log_density(case.y, f))
+            )
 
-            def mean(order: int, power: int, m: Any = m, s: Any = s, phi: Any = phi) -> Any:
-                def integrand(x: Any) -> Any:
-                    return phi(m + s * x, order) * x**power * exp(-x * x / 2) / sqrt(2 * pi)
+        def mean(order: int, power: int, m: Any = m, s: Any = s, phi: Any = phi) -> Any:
+            def integrand(x: Any) -> Any:
+                return phi(m + s * x, order) * x**power * exp(-x * x / 2) / sqrt(2 * pi)
 
-                return quad(integrand, [-9, -4, -2, 0, 2, 4, 9], maxdegree=5)
+            return quad(integrand, [-9, -4, -2, 0, 2, 4, 9], maxdegree=5)
 
-            E = mean(0, 0)
-            by_mean, by_variance = exact_gradient(case.likelihood, float(case.y), case.m, case.v)
-            # D-15 with ∇g = (1, ε/(2√v)) is D-16 and the first form of D-17
-            size = abs(by_mean) + abs(by_variance)
-            observe.equal("D-15", by_mean, -mean(1, 0) / E, rtol=1e-8, atol=1e-9 * size)
-            observe.equal("D-16", by_mean, -mean(1, 0) / E, rtol=1e-8, atol=1e-9 * size)
-            observe.equal("D-17", by_variance, -mean(1, 1) / E / (2 * s), rtol=1e-7, atol=1e-8 * size)
-            observe.equal("D-17", by_variance, -mean(2, 0) / E / 2, rtol=1e-7, atol=1e-8 * size)
+        E = mean(0, 0)
+        by_mean, by_variance = exact_gradient(case.likelihood, float(case.y), case.m, case.v)
+        # D-15 with ∇g = (1, ε/(2√v)) is D-16 and the first form of D-17
+        size = abs(by_mean) + abs(by_variance)
+        observe.equal("D-15", by_mean, -mean(1, 0) / E, rtol=1e-8, atol=1e-9 * size)
+        observe.equal("D-16", by_mean, -mean(1, 0) / E, rtol=1e-8, atol=1e-9 * size)
+        observe.equal("D-17", by_variance, -mean(1, 1) / E / (2 * s), rtol=1e-7, atol=1e-8 * size)
+        observe.equal("D-17", by_variance, -mean(2, 0) / E / 2, rtol=1e-7, atol=1e-8 * size)
 
 
 @pytest.mark.claim("D-18", "D-24")
-@pytest.mark.parametrize("L", [1, 2, 5])
+@pytest.mark.parametrize("L", one_in(2, [2, 1, 5]))
 def test_sampled_gradients_mean_what_they_should(observe: Observer, L: int) -> None:
     """400 000 draws against the exact mean, to 4.5 standard errors; (7) as printed has the opposite sign."""
     rng = np.random.default_rng(L)
@@ -156,7 +155,7 @@ def test_ledgers_table(observe: Observer) -> None:
 
 @pytest.mark.claim("D-20", "D-21", "D-23")
 @given(seed=SEEDS)
-@settings(max_examples=8)
+@settings(max_examples=3)
 def test_integrals_by_enumeration(observe: Observer, seed: int) -> None:
     """X of two or three values, all draws of L <= 4 enumerated; the expansions at L = 24 and 48.
 
@@ -209,7 +208,7 @@ def test_two_point_variable(observe: Observer) -> None:
 
 
 @pytest.mark.claim("D-21")
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_two_samples(observe: Observer, family: str) -> None:
     """Moderate cases at L = 2 against double sums; steps that resolve the bends of p."""
     case = moderate(family, np.random.default_rng(3))
@@ -226,26 +225,26 @@ def test_two_samples(observe: Observer, family: str) -> None:
 
 
 @pytest.mark.claim("D-22")
+@pytest.mark.parametrize("family", one_in(2, FAMILIES))
 @given(seed=SEEDS)
-@settings(max_examples=3)
-def test_from_elbo_to_dlm(observe: Observer, seed: int) -> None:
+@settings(max_examples=2)
+def test_from_elbo_to_dlm(observe: Observer, family: str, seed: int) -> None:
     """Falls with L from the ELBO's term, to the DLM term; its bias is that of L = 1 at most."""
     rng = np.random.default_rng(seed)
-    for family in FAMILIES:
-        case = moderate(family, rng) if rng.random() < 0.7 else draw(family, seed % 1000)
-        case = case if case.v < 30.0 and abs(case.m) < 10.0 else moderate(family, rng)
-        y = float(case.y)
-        sizes = np.array([1.0, 2.0, 3.0, 30.0, 1000.0, 1e6, np.inf])
-        objective = expected_objective(case.likelihood, y, case.m, case.v, sizes)
-        elbo = -float(case.likelihood.expected_log_density(y, case.m, case.v))
-        dlm = -float(case.likelihood.log_expected_density(y, case.m, case.v))
-        tol = 1e-10 * (1.0 + abs(elbo))
-        observe.equal("D-22", objective[0], elbo, atol=tol)
-        observe.equal("D-22", objective[-1], dlm, atol=tol)
-        observe.upper("D-22", objective[1:], objective[:-1], tol=tol)
-        biases = bias(case.likelihood, y, case.m, case.v, sizes)
-        observe.lower("D-22", biases, 0.0)
-        observe.upper("D-22", biases[1:], biases[:-1], tol=1e-12 * biases[0])
+    case = moderate(family, rng) if rng.random() < 0.7 else draw(family, seed % 1000)
+    case = case if case.v < 30.0 and abs(case.m) < 10.0 else moderate(family, rng)
+    y = float(case.y)
+    sizes = np.array([1.0, 2.0, 30.0, 1e6, np.inf])
+    objective = expected_objective(case.likelihood, y, case.m, case.v, sizes)
+    elbo = -float(case.likelihood.expected_log_density(y, case.m, case.v))
+    dlm = -float(case.likelihood.log_expected_density(y, case.m, case.v))
+    tol = 1e-10 * (1.0 + abs(elbo))
+    observe.equal("D-22", objective[0], elbo, atol=tol)
+    observe.equal("D-22", objective[-1], dlm, atol=tol)
+    observe.upper("D-22", objective[1:], objective[:-1], tol=tol)
+    biases = bias(case.likelihood, y, case.m, case.v, sizes)
+    observe.lower("D-22", biases, 0.0)
+    observe.upper("D-22", biases[1:], biases[:-1], tol=1e-12 * biases[0])
 
 
 @pytest.mark.claim("D-20", "D-23")
@@ -280,12 +279,12 @@ def test_the_second_derivative_form(observe: Observer) -> None:
 
 
 @pytest.mark.claim("D-24")
-@pytest.mark.parametrize("family", one_in(2, FAMILIES))
+@pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_gradients_of_the_sampled_objective(observe: Observer, family: str) -> None:
     """Means of minus (7) and of the reparametrised ratio are the derivatives of E[−log X̄_L], by differences."""
     case = moderate(family, np.random.default_rng(5))
     y, m, v = float(case.y), case.m, case.v
-    L = np.array([1.0, 2.0, 7.0, 100.0])
+    L = np.array([1.0, 2.0, 100.0])
     gradients = expected_gradients(case.likelihood, y, m, v, L)
     for name, h, at in (("mean", 1e-3, (1.0, 0.0)), ("variance", 1e-3 * v, (0.0, 1.0))):
         steps = np.array([-2.0, -1.0, 1.0, 2.0])

@@ -46,7 +46,7 @@ def test_exact_probability_for_discrete_values(
 @pytest.mark.claim("N-sim")
 def test_attained_without_ties(observe: Observer) -> None:
     """Many equally likely values: the probability tends to k/(m+1)."""
-    n = 4000
+    n = 1000
     with mp.workdps(20):
         chance = order_statistic_failure(range(n), [mp.mpf(1) / n] * n, 19, 2)
     observe.upper("N-sim", chance, mp.mpf(2) / 20)
@@ -85,7 +85,7 @@ def test_the_least_number_of_sets_is_not_lost_to_rounding(observe: Observer, who
 def test_failure_frequency_of_a_function_of_the_inputs(observe: Observer, order: int) -> None:
     """The trace of K − Q at its mean over the k-DPP, for inputs to come: fails as often as promised, not less."""
     rng = np.random.default_rng(5)
-    kernel, N, M, sets, runs = SquaredExponential(), 12, 3, 19, 1500
+    kernel, N, M, sets, runs = SquaredExponential(), 12, 3, 19, 600
 
     def traces(X: np.ndarray) -> np.ndarray:
         """(M + 1) e_{M+1}/e_M of the eigenvalues of each K, which are sums of positive terms."""

@@ -24,7 +24,7 @@ from gpbounds.rates.draws.given import REDRAW
 from gpbounds.reference import renyi as reference
 from gpbounds.renyi.attained import evidence_attained
 
-TIMES = 2000
+TIMES = 500
 
 
 def claim_of(law: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from observer import Observer
+from thinning import one_in
 
 from gpbounds import Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate, spectrum
 from gpbounds.kernels import Constant, Kernel
@@ -46,7 +47,7 @@ def discretised(kernel: Kernel, inputs: Uniform, nodes: int) -> np.ndarray:
 
 
 @pytest.mark.claim("N-tensor")
-@pytest.mark.parametrize("orders", [(0, 0), (0, 1), (1, 2)])
+@pytest.mark.parametrize("orders", one_in(2, [pytest.param((0, 1)), pytest.param((1, 2)), pytest.param((0, 0))]))
 def test_tails_of_matern_products_against_thirty_digits(observe: Observer, orders: tuple[int, int]) -> None:
     """From 41 eigenvalues of each part, among which the 40 largest products are."""
     ells, widths, M = (0.8, 0.3), (1.0, 2.0), [0, 1, 2, 5, 10, 20, 40]

@@ -219,7 +219,7 @@ def test_the_certificate_is_attained_at_rank_one(observe: Observer) -> None:
 
 
 @pytest.mark.claim("L-42", "L-43", "N-mercer")
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     ell=st.floats(0.2, 5.0),
     N=st.integers(1, 10**6),
