@@ -574,7 +574,7 @@ def test_failures_of_leverage_weighted_features(observe: Observer) -> None:
         for claim, rule in (("N-rff", "sharpest"), ("L-28", "frobenius"), ("L-27", "spectral")):
             plan = fourier_rank(CYCLES, N, eps * N, noise=noise, width=width, delta=delta, rule=rule)
             m = round(float(plan.notes[0].split()[0]))
-            draws = 40 if m < 1000 else 4
+            draws = 40 if m < 1000 else 10
             kls = simulate(CYCLES, X, noise, m, draws, False, 5)
             observe.frequency(claim, int((kls > eps * N).sum()), draws, delta)
             observe.frequency("L-26", int((kls > eps * N).sum()), draws, delta)
