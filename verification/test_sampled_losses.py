@@ -93,7 +93,7 @@ def test_the_curvature_form_fails(observe: Observer) -> None:
     """Probit, y = 1, m = ½, v = 2, L = 2: (8) is 25 standard errors from ∂_v, with the other sign; (7) has it, too."""
     case = CASES["probit"]
     expected = expected_gradients(case.likelihood, 1, case.m, case.v, 2)
-    drawn = sampled(case, "bmc", 2, estimator="curvature")
+    drawn = sampled(case, "bmc", 2, 20_000, estimator="curvature")
     error = standard_error(drawn.in_variance)
     observe.equal("D-24", drawn.in_variance.mean(), expected.curvature, atol=4.0 * error)
     for truth, which in ((expected.sampled_by_variance, "the 2-sample objective"), (expected.by_variance, "−log E p")):
