@@ -151,7 +151,7 @@ def test_another_machine_may_round_otherwise(monkeypatch, honest):
             assert honest.check(X, Y).confirmed
 
 
-@pytest.mark.parametrize("processor", ["Prescott", "Haswell"])
+@pytest.mark.parametrize("processor", [pytest.param("Prescott", marks=pytest.mark.slow), "Haswell"])
 def test_other_linear_algebra_confirms(tmp_path, processor):
     """Where NumPy uses OpenBLAS: with the kernels of another processor and two threads."""
     X, y = problem(150, 2, seed=4)

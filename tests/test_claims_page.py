@@ -98,7 +98,7 @@ def browse(page: str, tmp_path: Path, size: str) -> tuple[dict, str]:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser: chromium, chromium-browser or google-chrome")
-@pytest.mark.parametrize("size", ["1200,900", "500,800"])
+@pytest.mark.parametrize("size", [pytest.param("1200,900", marks=pytest.mark.slow), "500,800"])
 def test_a_browser_filters_searches_and_follows_links(page: str, tmp_path: Path, size: str) -> None:
     result, console = browse(page, tmp_path, size)
     everything = [claim.id for claim in ledger()]

@@ -216,7 +216,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
     out = tmp_path / "c.png"
     data = load(table)
     exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
-    answer = ask_json(capsys, "curve", "--data", table, *FIXED, "--out", out)
+    answer = ask_json(capsys, "curve", "--data", table, *FIXED, "--best", 0, "--out", out)
     evidence = answer["evidence"]
     assert out.read_bytes().startswith(b"\x89PNG")
     assert evidence["exact"] == exact
@@ -235,7 +235,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
         Z = chooser.points(M)
         assert value == pytest.approx(float(renyi.elbo(KERNEL, data.X, data.y, Z, 1.0, noise=NOISE)), rel=1e-9)
         assert gap_at(data, Z) <= most + slack
-    text = ask(capsys, "curve", "--data", table, *FIXED, "--out", out)
+    text = ask(capsys, "curve", "--data", table, *FIXED, "--best", 0, "--out", out)
     assert f"in nats; exactly {exact:.8g}:" in text
     assert f"{elbo[3]:.6g}" in text
 
@@ -272,7 +272,7 @@ def test_the_evidence_is_left_out_where_no_set_is_of_a_size_asked_for(capsys, tm
 
 
 def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
-    words = ("curve", "--data", table, *FIXED, "--out", tmp_path / "c.svg")
+    words = ("curve", "--data", table, *FIXED, "--best", 0, "--out", tmp_path / "c.svg")
     assert ask_json(capsys, *words, "-M", "3,20:40:10")["evidence"]["M"] == [3, 20, 30, 40]
     assert ask_json(capsys, *words, "--most", 9)["evidence"]["M"][-1] == 9
     assert ask_json(capsys, *words, "--select", "none")["evidence"] is None
@@ -288,6 +288,8 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
         1,
         "--variance",
         1,
+        "--best",
+        0,
         "--out",
         tmp_path / "c.svg",
     )

@@ -69,7 +69,14 @@ def test_a_certificate_from_parquet_is_that_of_the_table(capsys, folder, tmp_pat
     assert made.bound == expected.bound
 
 
-@pytest.mark.parametrize("words", [(), ("--target", "a"), ("--scaling", "split")], ids=["", "target", "split"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param((), id=""),
+        pytest.param(("--target", "a"), marks=pytest.mark.slow, id="target"),
+        pytest.param(("--scaling", "split"), id="split"),
+    ],
+)
 def test_large_parquet_files_are_certified_in_passes(capsys, folder, tmp_path, monkeypatch, words):
     """The statement, the rows and their fingerprint are those of the table; no command holds all rows."""
     data = in_parquet(folder, tmp_path / "parts", 3, 20)

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from thinning import one_in
 
 import fitting
 from fitting import metrics
@@ -82,18 +83,18 @@ def undrawn(monkeypatch):
     ("model", "words"),
     [
         ("exact", QUICK),
-        ("exact", (*QUICK, "--solver", "iterative")),
+        pytest.param("exact", (*QUICK, "--solver", "iterative"), marks=pytest.mark.slow),
         ("sparse", (*SPARSE, "--method", "fitc", "--kernel", "matern32")),
         ("renyi", (*SPARSE, "--alpha", 0.5)),
-        ("lowrank", (*QUICK, "--rank", 20)),
-        ("lowrank", (*QUICK, "--rank", 20, "--features", "leverage")),
+        pytest.param("lowrank", (*QUICK, "--rank", 20), marks=pytest.mark.slow),
+        pytest.param("lowrank", (*QUICK, "--rank", 20, "--features", "leverage"), marks=pytest.mark.slow),
         ("lowrank", (*QUICK, "--rank", 15, "--features", "mercer", "--order", "best")),
         ("lowrank", (*QUICK, "--rank", 20, "--kernel", "matern32", "--dim", 1)),
         ("exact", (*QUICK, "--kernel", "linear+rq")),
-        ("sparse-pac", (*SPARSE, "--kernel", "linear+matern32")),
+        pytest.param("sparse-pac", (*SPARSE, "--kernel", "linear+matern32"), marks=pytest.mark.slow),
         ("variational", (*SPARSE, "--likelihood", "student-t")),
         ("variational", (*SPARSE, "--objective", "square-loss", "--beta", 0.1)),
-        ("variational", (*SPARSE, "--optimizer", "natgrad", "--batch-size", 40)),
+        pytest.param("variational", (*SPARSE, "--optimizer", "natgrad", "--batch-size", 40), marks=pytest.mark.slow),
         ("pac", (*QUICK, "--epsilon", 0.8, "--objective", "pinsker")),
         ("sparse-pac", (*SPARSE, "--method", "vfe")),
     ],
@@ -101,7 +102,7 @@ def undrawn(monkeypatch):
 )
 def test_real_targets(capsys, folder, tmp_path, monkeypatch, model, words):
     """The scores are those of the loaded model on the rows held out, in the units of the file."""
-    if model not in ("exact", "sparse-pac"):
+    if words != QUICK:  # one picture is drawn
         monkeypatch.setattr(held_out, "picture", lambda result: Blank())
     record = answer(capsys, folder / "real.csv", "--model", model, *words, "--seed", 4, "--out", tmp_path / "new")
     loaded = fitting.load(tmp_path / "new" / "model.npz")
@@ -156,7 +157,10 @@ def test_counts(capsys, folder, tmp_path, likelihood):
     assert record["target"] == {"shift": 0.0, "scale": 1.0}
 
 
-@pytest.mark.parametrize(("file", "target"), [("words.csv", "way"), ("words.csv", "2"), ("numbers.csv", None)])
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("file", "target"), one_in(2, [("words.csv", "way"), ("words.csv", "2"), ("numbers.csv", None)])
+)
 def test_labels(capsys, folder, tmp_path, file, target):
     """Words and numbers are the same labels: "up" and 7 are the second ones."""
     column = () if target is None else ("--target", target)
@@ -373,7 +377,7 @@ def boxes_of(page):
     return [(t.get_text(), t.get_window_extent(renderer)) for t in texts if t.get_text()]
 
 
-@pytest.mark.parametrize("n", [1, 3, 90, 3000])
+@pytest.mark.parametrize("n", one_in(2, [1, 3, 3000, 90]))
 @pytest.mark.parametrize("kind", ["real", "counts", "labels"])
 def test_nothing_on_the_page_overlaps_or_is_cut_off(kind, n):
     rng = np.random.default_rng(n)

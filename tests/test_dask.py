@@ -86,7 +86,7 @@ def evaluated(X, y, sizes, here, method="vfe", kernel=KERNEL, Z=None):
 UNEVEN = (1, 499, 700, 100, 200)
 
 
-@pytest.mark.parametrize("method", ["vfe", "fitc"])
+@pytest.mark.parametrize("method", [pytest.param("vfe", marks=pytest.mark.slow), "fitc"])
 def test_two_processes_compute_the_bits_of_one(client, method) -> None:
     X, y, Z = problem()
     expected = reference(X, y, UNEVEN, method, Z=Z)
@@ -263,12 +263,12 @@ def test_bounds_are_those_of_one_process(client) -> None:
 
 
 def test_a_certificate_of_lazy_rows_is_that_of_arrays(client) -> None:
-    X, y, Z = problem(600)
-    lazy = da.from_array(X, chunks=(200, 2)), da.from_array(y, chunks=200)
+    X, y, Z = problem(150, 6)
+    lazy = da.from_array(X, chunks=(50, 2)), da.from_array(y, chunks=50)
     options = {"inducing": Z, "max_iter": 3, "delta": 0.05, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        here = SparsePACGP(**options).fit(Source.of(Local(array_parts(X, y, 200)), single=True))
+        here = SparsePACGP(**options).fit(Source.of(Local(array_parts(X, y, 50)), single=True))
         there = SparsePACGP(**options).fit(*lazy, client=client)
     assert there.bound_ == pytest.approx(here.bound_, rel=1e-12)
     assert there.certificate_.data == here.certificate_.data
@@ -310,8 +310,8 @@ def test_fit_finds_what_it_finds_in_arrays(client) -> None:
 
 def test_the_start_is_that_of_arrays(client, tmp_path) -> None:
     """Kernel, noise and inducing points depend on the rows and their numbers, not on how they are read."""
-    X, y, _ = problem(600)
-    options = {"n_inducing": 10, "random_state": 3, "optimizer": None, "start": "evidence"}
+    X, y, _ = problem(300)
+    options = {"n_inducing": 5, "random_state": 3, "optimizer": None, "start": "evidence"}
     local = SparseGP(**options).fit(X, y)
     result = SparseGP(**options).fit(da.from_array(X, chunks=(77, 2)), da.from_array(y, chunks=77), client=client)
     np.testing.assert_allclose(result.kernel_.log_parameters, local.kernel_.log_parameters, rtol=1e-6)

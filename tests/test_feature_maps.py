@@ -87,7 +87,7 @@ def maps(seed: int, D: int = 3):
 
 
 @pytest.mark.parametrize("name", maps(0)[1])
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(seed=SEEDS)
 def test_pull_backs_are_derivatives(name: str, seed: int) -> None:
     X, found = maps(seed)
@@ -271,7 +271,7 @@ def test_values_are_dense_log_densities(kind: str, noise: float) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(seed=SEEDS)
 def test_gradients_are_derivatives(kind: str, seed: int) -> None:
     X, found = maps(seed)

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -152,6 +153,7 @@ def undocumented_members(cls):
             yield title
 
 
+@cache
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -161,13 +163,18 @@ def is_type_checking(node):
 
 
 def statements(node, inside_functions):
-    """The nodes below ``node``, without blocks for type checkers and, unless asked for, without functions' bodies."""
-    for child in ast.iter_child_nodes(node):
-        if is_type_checking(child):
-            yield from (n for orelse in child.orelse for n in [orelse, *statements(orelse, inside_functions)])
-        elif inside_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield child
-            yield from statements(child, inside_functions)
+    """The statements below ``node``, without blocks for type checkers and, unless asked for, functions' bodies."""
+    left = [node]
+    while left:
+        top = left.pop()
+        below = top.orelse if is_type_checking(top) else ast.iter_child_nodes(top)
+        for child in below:
+            if isinstance(child, ast.expr):  # holds no import
+                continue
+            if inside_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                left.append(child)
+                if not is_type_checking(child):
+                    yield child
 
 
 def dotted(label):

@@ -50,12 +50,12 @@ def test_plan_is_the_least_M_by_brute_force(
     ("kernel", "inputs", "target"),
     [
         (SE, Gaussian(), 1.0),
-        (SquaredExponential(1.0, [3.0, 8.0, 20.0]), Gaussian(1.0, 3), 1.0),
-        (SquaredExponential(1.0, 0.5), Uniform(), 1.0),
+        pytest.param(SquaredExponential(1.0, [3.0, 8.0, 20.0]), Gaussian(1.0, 3), 1.0, marks=pytest.mark.slow),
+        pytest.param(SquaredExponential(1.0, 0.5), Uniform(), 1.0, marks=pytest.mark.slow),
         (SquaredExponential(1.0, [0.5, 2.0]), Uniform([0, 0], [1, 1]), 1.0),
         (Matern(0.5), Uniform(), 1000.0),
         (Matern(1.5), Uniform(), 1.0),
-        (Matern(2.5, 2.0, 0.3), Uniform(-1, 1), 1.0),
+        pytest.param(Matern(2.5, 2.0, 0.3), Uniform(-1, 1), 1.0, marks=pytest.mark.slow),
     ],
 )
 def test_a_billion_points(kernel: Kernel, inputs: InputLaw, target: float) -> None:
@@ -210,7 +210,7 @@ def test_progress_counts_sets_or_numbers_tried_and_changes_no_plan(monkeypatch: 
             self.done += 1
 
     monkeypatch.setattr("tqdm.tqdm", Bar)
-    X = np.linspace(0.0, 9.0, 40)
+    X = np.linspace(0.0, 9.0, 20)
     calls = [
         ({"inputs": Empirical(X), "y": np.sin(X), "draws": 10}, None),
         ({"inputs": Uniform(), "simulate": 39, "rng": 0, "draws": 10}, 39),
@@ -218,7 +218,7 @@ def test_progress_counts_sets_or_numbers_tried_and_changes_no_plan(monkeypatch: 
     ]
     for arguments, total in calls:
         plans = [
-            inducing_points(SE, 40, 1.0, target=1.0, noise=0.1, progress=progress, **arguments)
+            inducing_points(SE, 20, 1.0, target=1.0, noise=0.1, progress=progress, **arguments)
             for progress in (False, True)
         ]
         assert plans[0].to_dict() == plans[1].to_dict()

@@ -151,7 +151,7 @@ def test_printed_as_a_sentence_and_as_json() -> None:
 
 
 def test_estimated_spectra_are_not_certified_and_say_so() -> None:
-    estimate = rate(Matern(0.7), 1000, 12, 0.5)
+    estimate = rate(Matern(1.5), 1000, 12, 0.5)
     assert not estimate.certified
     assert "estimate" in " ".join(estimate.assumptions)
     assert rate(Matern(0.5), 1000, 12, 0.5, inputs=Uniform()).certified

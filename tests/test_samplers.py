@@ -72,10 +72,10 @@ def test_mixtures_of_two_columns_keep_their_covariance():
 def test_plans_by_simulation_take_a_law_by_example():
     """The k-th greatest of the M's of the sets that the law draws, one by one."""
     law, kernel, settings = Sampler.of(mixture()), SquaredExponential(1.0, 0.5), {"noise": 0.1, "draws": 10}
-    plan = inducing_points(kernel, 80, 1.0, inputs=law, target=0.5, simulate=39, rng=3, **settings)
-    sets = simulation(law, 80, sets=39, delta=0.05, rng=3)
+    plan = inducing_points(kernel, 40, 1.0, inputs=law, target=0.5, simulate=39, rng=3, **settings)
+    sets = simulation(law, 40, sets=39, delta=0.05, rng=3)
     given = {"target": 0.5, "delta": sets.rest, "law": "tilted", **settings}
-    sizes = [inducing_points(kernel, 80, 1.0, inputs=Empirical(X), **given).M for X in sets.samples()]
+    sizes = [inducing_points(kernel, 40, 1.0, inputs=Empirical(X), **given).M for X in sets.samples()]
     assert plan.M == max(sizes)
     assert any("drawn independently from Sampler(GaussianMixture)" in text for text in plan.bound.assumptions)
 
@@ -85,7 +85,7 @@ def test_the_bound_fails_no_more_often_than_stated():
     law, kernel = Sampler.of(mixture()), SquaredExponential(1.0, 0.5)
 
     def fails(rng):
-        sets = law.sample(40 * 25, rng).reshape(40, 25, 1)
+        sets = law.sample(40 * 10, rng).reshape(40, 10, 1)
         traces = np.linalg.eigvalsh([kernel(X) for X in sets])[:, :-4].sum(axis=1)
         return traces[0] > traces[1:].max()
 

@@ -156,7 +156,7 @@ def test_variational_models_have_the_bits_of_arrays(tmp_path, batch) -> None:
     folder = written(tmp_path / "folder", X, y, 3, 50)
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
-    options = {"n_inducing": 8, "random_state": 0, "optimizer": "natgrad", "max_iter": 20, "batch_size": batch}
+    options = {"n_inducing": 8, "random_state": 0, "optimizer": "natgrad", "max_iter": 4, "batch_size": batch}
     models = []
     for rows in ((X, y), (folder, "y"), (tmp_path / "X.npy", tmp_path / "y.npy"), (tmp_path / "X.npy", y)):
         with warnings.catch_warnings():

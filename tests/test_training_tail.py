@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from thinning import one_in
 
 from fitting import ExactGP, SparseGP, SparsePACGP
 from fitting.training import Ending, Session, tail_of, train_adam, train_lbfgs
@@ -86,7 +87,7 @@ def slow(seed):
     return loss, np.zeros(p), [(-np.inf, np.inf)] * p
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", one_in(2, range(12)))
 def test_where_training_settles_no_more_than_tol_is_left(seed):
     loss, start, bounds = slow(seed)
     tol = loss(start)[0] * 10.0 ** -(2.0 + seed % 3)

@@ -233,8 +233,10 @@ def identifiers(source: str) -> Iterator[str]:
 
 @cache
 def frequencies() -> dict[str, Counter[str]]:
-    """How often each name stands in each source, by path."""
-    return {path: Counter(identifiers(text)) for path, text in texts().items() if path.endswith(".py")}
+    """How often each name stands in each source that has a word of ``FREQUENCY``, by path."""
+    word = re.compile(rf"\b({'|'.join(FREQUENCY)})\b")
+    sources = {path: text for path, text in texts().items() if path.endswith(".py") and word.search(text)}
+    return {path: Counter(identifiers(text)) for path, text in sources.items()}
 
 
 def running(text: str) -> str:
