@@ -15,16 +15,18 @@ from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
 from gpbounds.rates.draws.sentences import KNOWN
-from gpbounds.rates.enclosed import BeforeData, EnclosedRate, FromDoubles, GivenRows
+from gpbounds.rates.enclosed import TINY, BeforeData, EnclosedRate, FromDoubles, GivenRows
 from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
 from gpbounds.rigor import RIGOR
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")
-LEAST_ORDER = 1e-9
-MIDDLE = (1e-100, 1e100)
-"""From such orders and numbers on, products of a few of them neither underflow nor overflow."""
+LEAST_ORDER, LEAST_SHARE = 1e-9, 1e-15
+MIDDLE = (1e-30, 1e30)
+"""For such α, δ and numbers, what underflows between t* ≥ `TINY` and the bound is below 1e-245."""
+FLOOR = 1e-230
+"""A positive bound is raised to it, so that 1e-245 is less than 2⁻⁵³ of it."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,13 @@ class Setting:
         n, shared = N - M, (self.noise, self.alpha, self.delta)
         terms: dict[str, Any]
         if self.form == "printed":
-            t = self.law.printed(N, M, tail_at) + 2.0 * self.law.largest(N) * self.tv
+            t = _raised(self.law.printed(N, M, tail_at) + 2.0 * self.law.largest(N) * self.tv)
             if self.y_norm2 is None:
                 terms = forms.prior_printed(t, N, *shared)
             else:
                 terms = forms.any_printed(t, N, *shared, self.y_norm2)
         else:
-            t = self.law.sharpest(N, M) + self.law.largest(N, M) * self.tv
+            t = _raised(self.law.sharpest(N, M) + self.law.largest(N, M) * self.tv)
             if self.y_norm2 is None:
                 terms = forms.prior_sharpest(t, n, *shared)
             else:
@@ -143,14 +145,14 @@ class Setting:
             odds = self.alpha / (1.0 - self.alpha)
             scale = scale * np.maximum(odds, 1.0 / odds)
         scaled = {name: term * scale for name, term in terms.items()}
-        return normal_or_zero(value * scale, t > 0.0), {"expected_trace": t, **scaled}
+        return np.where(t > 0.0, np.maximum(value, FLOOR) * scale, 0.0), {"expected_trace": t, **scaled}
 
-    def _at_the_ends(self, value: Any, terms: dict[str, Any]) -> Any:
-        """Where a bound that is not infinite, or a number that it was computed from, is near an end of the doubles."""
-        squares = np.asarray(1.0) if self.y_norm2 is None else self.y_norm2
-        safe = (self.alpha >= LEAST_ORDER) & _in_the_middle(self.noise) & (self.delta > MIDDLE[0])
-        safe = safe & _in_the_middle(squares) & _in_the_middle(value) & _in_the_middle(terms["expected_trace"])
-        return ~(safe | np.isinf(value) | np.isinf(terms["expected_trace"]))
+    def _at_the_ends(self, value: Any, t: Any) -> Any:
+        """Where a bound that is not infinite was computed from a number near an end of the doubles."""
+        squares = np.asarray(0.0) if self.y_norm2 is None else self.y_norm2
+        safe = (self.alpha >= LEAST_ORDER) & (self.delta >= LEAST_SHARE) & _in_the_middle(self.noise)
+        safe = safe & _in_the_middle(squares) & (t < MIDDLE[1])
+        return ~(safe | np.isinf(value) | np.isinf(t))
 
     def _roundings(self, N: Float, M: Float) -> Float:
         return self.law.roundings(N, M, printed=self.form == "printed")
@@ -160,7 +162,7 @@ class Setting:
         if self.enclosed is None:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # judged below
                 value, terms = self.evaluate(N, M)
-            if (ends := self._at_the_ends(value, terms)).any():
+            if (ends := self._at_the_ends(value, terms["expected_trace"])).any():
                 value, terms = FromDoubles(self.form, self.direction, self.law).in_cells(
                     ends, (value, terms), N=N, M=M, **vars(self.numbers)
                 )
@@ -195,6 +197,10 @@ class Setting:
             certified=measured is None,
             quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
         )
+
+
+def _raised(t: Any) -> Any:
+    return np.where(t > 0.0, np.maximum(t, TINY), 0.0)
 
 
 def _in_the_middle(numbers: Any) -> Any:
