@@ -120,6 +120,7 @@ def is_the_command(words):
 
 def test_the_module_is_the_command(capsys, monkeypatch):
     """``runpy`` does what ``python -m`` does."""
+    monkeypatch.delitem(sys.modules, "gpbounds.__main__", raising=False)
     for words, status in ((["claims", "R-thm33"], 2), (["--help"], 0)):
         monkeypatch.setattr(sys, "argv", [gpbounds.__path__[0] + "/__main__.py", *words])
         with pytest.raises(SystemExit) as ended:
@@ -723,7 +724,7 @@ def test_the_report_and_its_record_agree_with_the_library(small):
     answer = record(small)
     assert expected.M in [p["M"] for p in answer["plans"] if (p["case"], p["y_norm2"]) == ("data-aware", None)]
     assert answer["rows"] == 60
-    assert len(answer["bounds"]) == 3 + 3 + 5
+    assert len(answer["bounds"]) == 3 + 2 + 5  # M, N-low and N-lowprior; two of the best of ten; five of one draw
 
 
 def test_ctrl_c_leaves_the_bounds_and_the_subsets_that_were_evaluated(capsys, tmp_path, monkeypatch):
@@ -756,6 +757,7 @@ def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
     show(data, 0.5, 1.0, 2, 0, out, counts=np.array([2.0, 10.0]), as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert answer["subsets"]["M"] == [2, 10]
+    assert sum(line.startswith("a priori, simulated") for line in answer["bounds"]) == 1
     assert np.shape(answer["subsets"]["k-DPP"]) == (2, 2)
     assert answer["out"] == str(out)
     assert out.exists()

@@ -319,7 +319,7 @@ def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):
 
 
 def test_where_training_stops_is_told_with_the_name_of_the_option(capsys, folder, tmp_path):
-    words = (*QUICK[:-1], 150, "--method", "fitc", "--inducing", 5, "--out", tmp_path)
+    words = (*QUICK[:-1], 1000, "--method", "fitc", "--inducing", 12, "--out", tmp_path)
     early = ask(capsys, "train", folder / "data.csv", *words, "--tol", 0.02)
     late = ask(capsys, "train", folder / "data.csv", *words, "--tol", 0)
     assert early[0] == late[0] == 0
