@@ -43,7 +43,7 @@ def prior_tail(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, share: float)
     mean = n * F_hat(tau / (n * noise), alpha)
     if np.max(alpha) > 0.5:  # otherwise F̂ = F and n F(x) is smaller: n[w - log(1 + w)] <= nw - log(1 + nw)
         mean = np.minimum(mean, trace_term(tau, n, alpha, noise=noise) + 0.5 * log1p_residual(W))
-    return mean + np.sqrt(x * w * W) + x * w
+    return mean + np.sqrt(w) * np.sqrt(x * W) + x * w  # w·W may underflow
 
 
 def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> dict[str, Any]:
