@@ -1,0 +1,5 @@
+"""Hard instances for every bound given rows, and truths of 360 digits and more.
+
+`instances` draws them, `truths` computes what is bounded, `bounds` calls the functions, and
+``python verification/adversarial/run.py --cases 1000000`` counts the intervals that exclude their truth.
+"""
