@@ -400,7 +400,7 @@ def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
 
 def test_training_by_iterations_ends_by_the_tail_of_its_curve_where_errors_are_negligible(monkeypatch):
     """Standard errors near 0 never let a derivative count as 0; what further iterations can gain still ends the run."""
-    X, y = data(160)
+    X, y = data()
     exactly = Gradient(np.full(KERNEL.log_parameters.size, 1e-12), np.full(1, 1e-12), np.full((15, 2), 1e-12))
     monkeypatch.setattr(IterativeRenyi, "standard_errors", lambda self, point: exactly)
     with warnings.catch_warnings():
