@@ -26,8 +26,8 @@ REFUSED = (
     "draw without y, which with delta/R holds for each of R draws, and for inputs=Empirical(X) those of several draws"
 )
 
-TINY = 1e-300
-"""A positive t* is raised to it: what underflows in t* is less than 1e-320, and so is less than 2⁻⁵³ of it."""
+TINY = 1e-290
+"""A positive t* is raised to it: what underflows in t*, and in αt* for α ≥ 1e-9, is less than 2⁻⁵³ of it."""
 
 
 @dataclass(frozen=True)

@@ -129,8 +129,9 @@ def rate(
         exact matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at
         which its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
         eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
-        where M falls by as much.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is
-        more.  For one draw c is a proved count of the roundings (N-rate-rounding, N-tail-rounding), but for Ritz values
+        where M falls by as much.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is more, and raises it to
+        1e-230; for α < 1e-9, δ < 1e-15, and noise or ‖y‖² beyond 1e±30 it evaluates the theorem of one draw in balls.
+        For one draw c is a proved count of the roundings (N-rate-rounding, N-tail-rounding), but for Ritz values
         (squared exponential kernels on boxes of more than 6 lengthscales to a side, Matérn-3/2, 5/2, ... on intervals,
         products and sums with such parts), whose bounds are not certified: 1e-11 exceeds the errors as measured.  For
         ``Empirical(X)`` "float" is not certified either: that N·eps·λ_max exceeds the errors of the eigenvalues is

@@ -1,4 +1,4 @@
-"""Hard instances for every bound given rows, and truths of 360 digits and more.
+"""Hard instances for every bound given rows, and truths in balls of 256 bits and more.
 
 `instances` draws them, `truths` computes what is bounded, `bounds` calls the functions, and
 ``python verification/adversarial/run.py --cases 1000000`` counts the intervals that exclude their truth.

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from adversarial import truths
-from adversarial.instances import Instance
+from adversarial.instances import Instance, instance
 from gpbounds import NotPositiveDefinite, renyi
 from gpbounds.renyi.computed import computed_evidence
 from gpbounds.whitening import whiten
 
 Statement = tuple[float | None, Any, float | None]
-Attack = Callable[[Instance, np.random.Generator], Statement | None]
+Attack = Callable[[Instance, np.random.Generator], Statement]
 
 REFUSALS = (ValueError, NotPositiveDefinite)
 """A refusal is no bound; `renyi.evidence` refuses noise below the rounding error of K."""
 
 
-def evidence(case: Instance, rng: np.random.Generator) -> Statement | None:
+def evidence(case: Instance, rng: np.random.Generator) -> Statement:
     options: list[dict[str, Any]] = [
         {},
         {"rigor": "float"},
@@ -31,26 +31,26 @@ def evidence(case: Instance, rng: np.random.Generator) -> Statement | None:
     return float(lower), truths.evidence(case), float(upper)
 
 
-def gap(case: Instance, rng: np.random.Generator) -> Statement | None:
+def gap(case: Instance, rng: np.random.Generator) -> Statement:
     jitter = _jitter(case, rng)
     method = ("auto", "dense", "blocks", "streamed")[int(rng.integers(4))]
     lower, upper = renyi.gap(*case.arguments, 1.0, noise=case.noise, jitter=jitter, method=method)
     return float(lower), truths.divergence(case, jitter), float(upper)
 
 
-def gap_from_trace(case: Instance, rng: np.random.Generator) -> Statement | None:
+def gap_from_trace(case: Instance, rng: np.random.Generator) -> Statement:
     jitter = _jitter(case, rng)
     upper = renyi.gap_from_trace(*case.arguments, 1.0, noise=case.noise, jitter=jitter)
     return None, truths.divergence(case, jitter), float(upper)
 
 
-def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Statement | None:
+def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Statement:
     jitter = _jitter(case, rng)
     lower, upper = renyi.expected_gap_bounds(case.kernel, case.X, case.Z, 1.0, noise=case.noise, jitter=jitter)
     return float(lower), truths.mean_divergence(case, jitter), float(upper)
 
 
-def computed(case: Instance, rng: np.random.Generator) -> Statement | None:
+def computed(case: Instance, rng: np.random.Generator) -> Statement:
     lower, upper = computed_evidence(case.kernel, case.X, case.y[:, None], noise=case.noise)
     return float(lower), truths.evidence(case), float(upper)
 
@@ -72,8 +72,6 @@ ATTACKS: dict[str, Attack] = {
 
 def violated(name: str, seed: int) -> tuple[str, bool]:
     """("stated", "refused" or "undecided", whether the bound of this instance excludes the truth)."""
-    from adversarial.instances import instance
-
     case = instance(seed)
     try:
         statement = ATTACKS[name](case, np.random.default_rng([seed, 1]))
@@ -81,5 +79,4 @@ def violated(name: str, seed: int) -> tuple[str, bool]:
         return "undecided", False
     except REFUSALS:
         return "refused", False
-    assert statement is not None
     return "stated", not truths.contains(*statement)

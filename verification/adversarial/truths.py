@@ -41,12 +41,12 @@ def narrow(formula: Callable[[], Any]) -> Any:
 
 def contains(low: float | None, truth: Any, high: float | None) -> bool:
     """Whether low ≤ truth ≤ high, as far as the ball of the truth decides it."""
-    ctx_before = ctx.prec
+    before = ctx.prec
     ctx.prec = BITS[-1]
     try:
         return not (low is not None and arb(low) > truth) and not (high is not None and arb(high) < truth)
     finally:
-        ctx.prec = ctx_before
+        ctx.prec = before
 
 
 def covariances(kernel: Any, A: np.ndarray, B: np.ndarray) -> arb_mat:
