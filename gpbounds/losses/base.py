@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -16,7 +17,7 @@ from gpbounds.records import Named
 ROUNDING = 16.0 * EPS
 """Bound on the rounding error of an expectation; the largest error measured against 90 digits is 2.1 eps."""
 
-SPREAD = float(np.sqrt(2.0 / (np.pi * np.e)))
+SPREAD = math.sqrt(2.0 / (math.pi * math.e))
 """|d TV / d log s| of N(m, s²), TV the total variation: ½E|z² − 1| = 2ϕ(1)."""
 
 

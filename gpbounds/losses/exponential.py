@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.losses import cuda
 from gpbounds.losses.base import Loss
 
-STEEPEST = float(np.sqrt(2.0 / np.e))
+STEEPEST = math.sqrt(2.0 / math.e)
 """max |d/dt (1 − e^(−t²))|, at t = 1/√2."""
 
 
