@@ -1,23 +1,21 @@
-"""The functions under attack: each returns a lower bound, an upper bound, and a truth between them."""
+"""Bounds on log p(y) and on the divergence of the best sparse posterior under attack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-
 from adversarial import truths
-from adversarial.instances import Instance, instance
-from gpbounds import NotPositiveDefinite, renyi
+from adversarial.instances import Instance, Statement, one_of
+
+from fitting import SparseGP
+from gpbounds import audit, iterative, kdpp, renyi
 from gpbounds.renyi.computed import computed_evidence
 from gpbounds.whitening import whiten
 
-Statement = tuple[float | None, Any, float | None]
-Attack = Callable[[Instance, np.random.Generator], Statement]
-
-REFUSALS = (ValueError, NotPositiveDefinite)
-"""A refusal is no bound; `renyi.evidence` refuses noise below the rounding error of K."""
+IMPROBABLE = 1e-9
+"""δ of bounds that may fail: among a million cases one failure is an error of the bound."""
 
 
 def evidence(case: Instance, rng: np.random.Generator) -> Statement:
@@ -26,28 +24,10 @@ def evidence(case: Instance, rng: np.random.Generator) -> Statement:
         {"rigor": "float"},
         {"members": "cheap"},
         {"members": "all", "alphas": (0.3, 1.0)},
+        {"rigor": "sharp"},
     ]
-    lower, upper = renyi.evidence(*case.arguments, noise=case.noise, **options[int(rng.integers(4))])
+    lower, upper = renyi.evidence(*case.arguments, noise=case.noise, **one_of(options, rng))
     return float(lower), truths.evidence(case), float(upper)
-
-
-def gap(case: Instance, rng: np.random.Generator) -> Statement:
-    jitter = _jitter(case, rng)
-    method = ("auto", "dense", "blocks", "streamed")[int(rng.integers(4))]
-    lower, upper = renyi.gap(*case.arguments, 1.0, noise=case.noise, jitter=jitter, method=method)
-    return float(lower), truths.divergence(case, jitter), float(upper)
-
-
-def gap_from_trace(case: Instance, rng: np.random.Generator) -> Statement:
-    jitter = _jitter(case, rng)
-    upper = renyi.gap_from_trace(*case.arguments, 1.0, noise=case.noise, jitter=jitter)
-    return None, truths.divergence(case, jitter), float(upper)
-
-
-def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Statement:
-    jitter = _jitter(case, rng)
-    lower, upper = renyi.expected_gap_bounds(case.kernel, case.X, case.Z, 1.0, noise=case.noise, jitter=jitter)
-    return float(lower), truths.mean_divergence(case, jitter), float(upper)
 
 
 def computed(case: Instance, rng: np.random.Generator) -> Statement:
@@ -55,28 +35,96 @@ def computed(case: Instance, rng: np.random.Generator) -> Statement:
     return float(lower), truths.evidence(case), float(upper)
 
 
+def by_iterations(case: Instance, rng: np.random.Generator) -> Statement:
+    sizes = {"block": int(rng.integers(1, 5)), "neighbours": int(rng.integers(0, 5)), "probes": int(rng.integers(2, 9))}
+    lower, upper = iterative.evidence(
+        case.kernel, case.X, case.y, noise=case.noise, delta=IMPROBABLE, rng=rng, memory=float(rng.choice([1.0, 1e6])), **sizes
+    )
+    return float(lower), truths.evidence(case), float(upper)
+
+
+def of_model(case: Instance, rng: np.random.Generator) -> Statement:
+    """`log_evidence_bounds` of a model after one step of training, at its own kernel and targets."""
+    start = {"kernel": case.kernel, "noise": case.noise, "max_iter": 1, "n_inducing": len(np.unique(case.X, axis=0)) // 2 + 1}
+    model = SparseGP(str(rng.choice(["vfe", "fitc"])), **start).fit(case.X, case.y)
+    lower, upper = model.log_evidence_bounds()
+    own = replace(case, kernel=model.kernel_, X=model.X_train_, y=model.y_train_, noise=float(model.noise_))
+    return float(lower), truths.evidence(own), float(upper)
+
+
+def gap(case: Instance, rng: np.random.Generator) -> Statement:
+    jitter, alpha = _jitter(case, rng), _order(rng)
+    options: list[dict[str, Any]] = [{"method": each} for each in ("auto", "dense", "blocks", "streamed")]
+    chosen = one_of([*options, {"rigor": "sharp"}], rng)
+    lower, upper = renyi.gap(*case.arguments, alpha, noise=case.noise, jitter=jitter, **chosen)
+    return float(lower), truths.divergence(case, jitter, alpha), float(upper)
+
+
+def gap_from_trace(case: Instance, rng: np.random.Generator) -> Statement:
+    jitter, alpha = _jitter(case, rng), _order(rng)
+    upper = renyi.gap_from_trace(*case.arguments, alpha, noise=case.noise, jitter=jitter)
+    return None, truths.divergence(case, jitter, alpha), float(upper)
+
+
+def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Statement:
+    jitter, alpha = _jitter(case, rng), _order(rng)
+    lower, upper = renyi.expected_gap_bounds(case.kernel, case.X, case.Z, alpha, noise=case.noise, jitter=jitter)
+    return float(lower), truths.mean_divergence(case, jitter, alpha), float(upper)
+
+
+def enough(case: Instance, rng: np.random.Generator) -> Statement:
+    """One of the statements of an audit: log p(y), ELBO and KL of the model, numbers of points that do or cannot do."""
+    about, target = audit.subject(*case.arguments, noise=case.noise), float(10.0 ** rng.uniform(-3.0, 3.0))
+    found = audit.enough(about, target=target)
+    assert found.model is not None
+    assert found.divergence is not None
+    assert found.floor is not None
+    kind = one_of(["evidence", "elbo", "divergence", "chosen", "floor", "needed"], rng)
+    if kind == "evidence":
+        return float(found.evidence[0]), truths.evidence(case), float(found.evidence[1])
+    if kind in ("elbo", "divergence"):
+        truth = {"elbo": truths.objective, "divergence": truths.divergence}[kind]
+        low, high = found.model.ends if kind == "elbo" else found.divergence
+        return float(low), truth(case, _least_jitter(case)), float(high)
+    number, low, high = {
+        "chosen": (found.counts[0], None, target),
+        "needed": (found.needed - 1, target, None),
+        "floor": (int(found.floor[0][0]), float(found.floor[1][0]), None),
+    }[kind]
+    if not number:
+        raise ValueError("no such number of points")
+    rows = kdpp.select(case.kernel, case.X, number, trace=0.0).Z
+    if len(rows) < number:
+        raise ValueError("K has fewer independent rows")
+    of_rows = replace(case, Z=rows)
+    return low, truths.divergence(of_rows, _least_jitter(of_rows)), high
+
+
+def selected(case: Instance, rng: np.random.Generator) -> Statement:
+    """The bound of the best draws, on the divergence, or without y on the trace."""
+    M = int(rng.integers(1, len(np.unique(case.X, axis=0))))
+    settings: dict[str, Any] = {"draws": one_of(["certain", 1, 3], rng), "jitter": one_of(["auto", 0.0], rng)}
+    alpha = _order(rng)
+    if settings["draws"] == "certain" or rng.random() < 0.7:
+        settings |= {"y": case.y, "noise": case.noise, "alpha": alpha}
+    chosen = kdpp.select(case.kernel, case.X, M, "best", rng, delta=IMPROBABLE, candidates=[case.Z[:M]], **settings)
+    if chosen.bound is None:
+        raise ValueError("no bound is proved")
+    own = replace(case, Z=chosen.Z)
+    if "y" in settings:
+        return None, truths.divergence(own, chosen.jitter, alpha), float(chosen.bound)
+    return None, truths.residual_trace(own, chosen.jitter), float(chosen.bound)
+
+
+def _order(rng: np.random.Generator) -> float:
+    return one_of([1.0, 1.0, 0.5, float(10.0 ** rng.uniform(-6.0, 0.0)), 1.0 - float(10.0 ** rng.uniform(-9.0, -1.0))], rng)
+
+
 def _jitter(case: Instance, rng: np.random.Generator) -> float:
     """The least sound jitter as it was computed, 0, or one that an imported model states."""
-    wanted: Any = ("auto", 0.0, 1e-10 * case.kernel.max_variance)[int(rng.integers(3))]
+    wanted: Any = one_of(["auto", 0.0, 1e-10 * case.kernel.max_variance], rng)
     return float(whiten(case.kernel, case.X, case.Z, jitter=wanted).jitter)
 
 
-ATTACKS: dict[str, Attack] = {
-    "evidence": evidence,
-    "gap": gap,
-    "gap_from_trace": gap_from_trace,
-    "expected_gap_bounds": expected_gap_bounds,
-    "computed_evidence": computed,
-}
-
-
-def violated(name: str, seed: int) -> tuple[str, bool]:
-    """("stated", "refused" or "undecided", whether the bound of this instance excludes the truth)."""
-    case = instance(seed)
-    try:
-        statement = ATTACKS[name](case, np.random.default_rng([seed, 1]))
-    except truths.Undecided:
-        return "undecided", False
-    except REFUSALS:
-        return "refused", False
-    return "stated", not truths.contains(*statement)
+def _least_jitter(case: Instance) -> float:
+    return float(whiten(case.kernel, case.X, case.Z, jitter="auto").jitter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,15 @@ class Instance:
     @property
     def arguments(self) -> tuple[Any, ...]:
         return self.kernel, self.X, self.y, self.Z
+
+
+Statement = tuple[float | None, Any, float | None]
+"""A lower bound, a truth and an upper bound."""
+Attack = Callable[[Instance, np.random.Generator], Statement]
+
+
+def one_of(choices: Sequence[Any], rng: np.random.Generator) -> Any:
+    return choices[int(rng.integers(len(choices)))]
 
 
 def instance(seed: int) -> Instance:

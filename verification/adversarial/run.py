@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from adversarial.bounds import ATTACKS, violated
+from adversarial.attacks import ATTACKS, violated
 
 BATCH = 200
 

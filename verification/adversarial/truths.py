@@ -34,6 +34,8 @@ def narrow(formula: Callable[[], Any]) -> Any:
                 return ball
             if ball.is_finite() and float(ball.rad()) < 1e-300:  # 0, or next to it
                 return ball
+            if ball > arb("1e1000000"):  # infinity
+                return ball
     finally:
         ctx.prec = before
     raise Undecided
@@ -84,31 +86,38 @@ def log_normal(C: arb_mat, y: np.ndarray) -> Any:
 
 
 class Dense:
-    """K, K + σ²I, Q = Kfu(Kuu + jI)⁻¹Kuf and Q + σ²I of an instance."""
+    """K, K + σ²I, Q = Kfu(Kuu + jI)⁻¹Kuf and Ξ = Q + β(K − Q) + σ²I, β = 1 − α, of an instance."""
 
-    def __init__(self, case: Instance, jitter: float = 0.0) -> None:
-        self.N, self.y, self.noise = len(case.X), case.y, case.noise
+    def __init__(self, case: Instance, jitter: float = 0.0, alpha: float = 1.0) -> None:
+        self.N, self.y, self.noise, self.alpha = len(case.X), case.y, arb(case.noise), arb(alpha)
         points = case.Z if jitter else np.unique(case.Z, axis=0)
         self.K = covariances(case.kernel, case.X, case.X)
         self.A = self.K + identity(self.N, case.noise)
         Kuf = covariances(case.kernel, points, case.X)
         Kuu = covariances(case.kernel, points, points) + identity(len(points), jitter)
-        self.Q = Kuf.transpose() * Kuu.solve(Kuf)
-        self.B = self.Q + identity(self.N, case.noise)
+        self.left = self.K - Kuf.transpose() * Kuu.solve(Kuf)
+        self.Xi = self.A - self.alpha * self.left
 
     @property
-    def left(self) -> Any:
-        """Tr(K − Q)/(2σ²)."""
-        return trace(self.K - self.Q) / (2 * arb(self.noise))
+    def penalty(self) -> Any:
+        """(α/(2β)) log|I + β(K − Q)/σ²|, which is Tr(K − Q)/(2σ²) at β = 0."""
+        beta = 1 - self.alpha
+        if beta == 0:
+            return trace(self.left) / (2 * self.noise)
+        return self.alpha / (2 * beta) * (identity(self.N, 1.0) + (beta / self.noise) * self.left).det().log()
+
+    def objective(self) -> Any:
+        """L_α = log N(y; 0, Ξ) − the penalty: the greatest of its values at all q(u)."""
+        return log_normal(self.Xi, self.y) - self.penalty
 
     def divergence(self) -> Any:
-        """log p(y) − ELBO, which is KL[q*‖p]."""
-        return log_normal(self.A, self.y) - log_normal(self.B, self.y) + self.left
+        """log p(y) − L_α, which is D_α[q*‖p]."""
+        return log_normal(self.A, self.y) - self.objective()
 
     def mean_divergence(self) -> Any:
         """The same averaged over y from the prior."""
-        logs = self.B.det().log() - self.A.det().log()
-        return (logs + trace(self.B.solve(self.A)) - self.N) / 2 + self.left
+        logs = self.Xi.det().log() - self.A.det().log()
+        return (logs + trace(self.Xi.solve(self.A)) - self.N) / 2 + self.penalty
 
 
 def evidence(case: Instance) -> Any:
@@ -118,11 +127,26 @@ def evidence(case: Instance) -> Any:
     )
 
 
-def divergence(case: Instance, jitter: float) -> Any:
-    """KL[q*‖p] of the model with this jitter."""
-    return narrow(lambda: Dense(case, jitter).divergence())
+def dense(formula: Callable[[Dense], Any], case: Instance, jitter: float, alpha: float = 1.0) -> Any:
+    """A number of the model with this jitter."""
+    return narrow(lambda: formula(Dense(case, jitter, alpha)))
 
 
-def mean_divergence(case: Instance, jitter: float) -> Any:
-    """E_y KL[q*‖p] of the model with this jitter."""
-    return narrow(lambda: Dense(case, jitter).mean_divergence())
+def residual_trace(case: Instance, jitter: float) -> Any:
+    """Tr(K − Q)."""
+    return dense(lambda each: trace(each.left), case, jitter)
+
+
+def objective(case: Instance, jitter: float, alpha: float = 1.0) -> Any:
+    """L_α."""
+    return dense(Dense.objective, case, jitter, alpha)
+
+
+def divergence(case: Instance, jitter: float, alpha: float = 1.0) -> Any:
+    """D_α[q*‖p]; KL at α = 1."""
+    return dense(Dense.divergence, case, jitter, alpha)
+
+
+def mean_divergence(case: Instance, jitter: float, alpha: float = 1.0) -> Any:
+    """E_y D_α[q*‖p]."""
+    return dense(Dense.mean_divergence, case, jitter, alpha)

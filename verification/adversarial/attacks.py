@@ -1,0 +1,42 @@
+"""The functions under attack: each attack returns a lower bound, an upper bound, and a truth between them."""
+
+from __future__ import annotations
+
+import numpy as np
+from adversarial import bounds, certificates, factors, truths
+from adversarial.instances import Attack, instance
+
+from gpbounds import NotConverged, NotPositiveDefinite
+
+REFUSALS = (ValueError, NotPositiveDefinite, NotConverged)
+"""A refusal is no bound; `renyi.evidence` refuses noise below the rounding error of K."""
+
+ATTACKS: dict[str, Attack] = {
+    "evidence": bounds.evidence,
+    "computed_evidence": bounds.computed,
+    "iterative.evidence": bounds.by_iterations,
+    "log_evidence_bounds": bounds.of_model,
+    "gap": bounds.gap,
+    "gap_from_trace": bounds.gap_from_trace,
+    "expected_gap_bounds": bounds.expected_gap_bounds,
+    "enough": bounds.enough,
+    "select": bounds.selected,
+    "posterior": certificates.posterior,
+    "issue": certificates.issued,
+    "check": certificates.confirmed,
+    "rigorous check": certificates.proved,
+    "log_det_error": factors.block_factor,
+    "residual_certificate": factors.residual_certificate,
+}
+
+
+def violated(name: str, seed: int) -> tuple[str, bool]:
+    """("stated", "refused" or "undecided", whether the bound of this instance excludes the truth)."""
+    case = instance(seed)
+    try:
+        statement = ATTACKS[name](case, np.random.default_rng([seed, 1]))
+    except truths.Undecided:
+        return "undecided", False
+    except REFUSALS:
+        return "refused", False
+    return "stated", not truths.contains(*statement)
