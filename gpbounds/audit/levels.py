@@ -13,15 +13,13 @@ from gpbounds.arrays import Float
 from gpbounds.audit.model import Subject
 from gpbounds.audit.own import excess
 from gpbounds.bound import Bound
-from gpbounds.errors import NotPositiveDefinite
 from gpbounds.interval import possible
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.brackets import assemble, bracket
-from gpbounds.renyi.computed import computed_evidence
-from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
+from gpbounds.renyi.escalation import whole_evidence
 from gpbounds.renyi.floors import eigenvalues_off
 from gpbounds.renyi.gap_bounds import BEST, streamed_gap
 from gpbounds.renyi.members import CHEAP, LARGE
@@ -230,7 +228,8 @@ class _Search:
             if own is not None:
                 self.excess = excess(own, about.X, about.y, noise=about.noise)
         if about.N <= rows:
-            self.extra.append(_computed(about))
+            data = about.kernel, about.X, about.y[:, None]
+            self.extra.append(whole_evidence(*data, noise=about.noise, model=lambda: about.exact))
         chosen = _greedy(about, most)
         for M in _sizes(len(chosen)):
             self.add(chosen[:M], "chosen")
@@ -355,20 +354,6 @@ def enough(
         search.interrupted,
         search.excess,
     )
-
-
-def _computed(about: Subject) -> Pair:
-    """log p(y) with all its rounding, from both sides; to 30 digits where doubles do not decide it."""
-    try:
-        pair = computed_evidence(about.kernel, about.X, about.y[:, None], noise=about.noise, model=about.exact)
-    except NotPositiveDefinite:
-        pair = None
-    if pair is None or spoilt(pair):
-        exact = thirty_digits(about.kernel, about.X, about.y, about.noise)
-        pair = sharper(pair, exact) if pair is not None and exact is not None else (pair or exact)
-    if pair is None:
-        return computed_evidence(about.kernel, about.X, about.y[:, None], noise=about.noise)  # raises, and says why
-    return pair
 
 
 def _greedy(about: Subject, most: int) -> Float:

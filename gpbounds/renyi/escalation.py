@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import is_cupy
+from gpbounds.arrays import Array, is_cupy
 from gpbounds.bound import Bound
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.exact import Exact
 from gpbounds.interval import Interval, possible
 from gpbounds.kernels import Kernel
+from gpbounds.renyi.computed import computed_evidence
 from gpbounds.renyi.enclosed import enclosed_evidence
 from gpbounds.sources import is_elsewhere
 
@@ -34,6 +38,25 @@ def thirty_digits(kernel: Kernel, X: Any, y: Any, noise: float) -> Interval | No
         return possible(enclosed_evidence(kernel, X, y, None, noise=noise, members="exact"))
     except (ValueError, ArithmeticError, ImportError):  # a kernel without 30 digits, or noise below them
         return None
+
+
+def whole_evidence(
+    kernel: Kernel, X: Array, Y: Array, *, noise: float, model: Callable[[], Exact] | None = None
+) -> Interval:
+    """log p(y) of Y (N, P) with all its rounding, from both sides; to 30 digits where doubles do not decide it.
+
+    An end is infinite where neither decides it.  Arguments and errors as `computed_evidence`; ``model`` returns the
+    exact GP of these data, if others need it, too.
+    """
+    try:
+        pair = computed_evidence(kernel, X, Y, noise=noise, model=None if model is None else model())
+    except NotPositiveDefinite:
+        exact = thirty_digits(kernel, X, Y, noise)
+        if exact is None:
+            raise
+        return exact
+    exact = thirty_digits(kernel, X, Y, noise) if spoilt(pair) else None
+    return pair if exact is None else sharper(pair, exact)
 
 
 def sharper(pair: Interval, other: Interval) -> Interval:

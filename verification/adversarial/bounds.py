@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from adversarial import truths
-from adversarial.instances import Instance, Statement, one_of
 
+from adversarial import truths
+from adversarial.instances import Instance, Refused, Statement, one_of
 from fitting import SparseGP
 from gpbounds import audit, iterative, kdpp, renyi
 from gpbounds.renyi.computed import computed_evidence
@@ -38,14 +38,26 @@ def computed(case: Instance, rng: np.random.Generator) -> Statement:
 def by_iterations(case: Instance, rng: np.random.Generator) -> Statement:
     sizes = {"block": int(rng.integers(1, 5)), "neighbours": int(rng.integers(0, 5)), "probes": int(rng.integers(2, 9))}
     lower, upper = iterative.evidence(
-        case.kernel, case.X, case.y, noise=case.noise, delta=IMPROBABLE, rng=rng, memory=float(rng.choice([1.0, 1e6])), **sizes
+        case.kernel,
+        case.X,
+        case.y,
+        noise=case.noise,
+        delta=IMPROBABLE,
+        rng=rng,
+        memory=float(rng.choice([1.0, 1e6])),
+        **sizes,
     )
     return float(lower), truths.evidence(case), float(upper)
 
 
 def of_model(case: Instance, rng: np.random.Generator) -> Statement:
     """`log_evidence_bounds` of a model after one step of training, at its own kernel and targets."""
-    start = {"kernel": case.kernel, "noise": case.noise, "max_iter": 1, "n_inducing": len(np.unique(case.X, axis=0)) // 2 + 1}
+    start = {
+        "kernel": case.kernel,
+        "noise": case.noise,
+        "max_iter": 1,
+        "n_inducing": len(np.unique(case.X, axis=0)) // 2 + 1,
+    }
     model = SparseGP(str(rng.choice(["vfe", "fitc"])), **start).fit(case.X, case.y)
     lower, upper = model.log_evidence_bounds()
     own = replace(case, kernel=model.kernel_, X=model.X_train_, y=model.y_train_, noise=float(model.noise_))
@@ -92,24 +104,24 @@ def enough(case: Instance, rng: np.random.Generator) -> Statement:
         "floor": (int(found.floor[0][0]), float(found.floor[1][0]), None),
     }[kind]
     if not number:
-        raise ValueError("no such number of points")
+        raise Refused("no such number of points")
     rows = kdpp.select(case.kernel, case.X, number, trace=0.0).Z
     if len(rows) < number:
-        raise ValueError("K has fewer independent rows")
+        raise Refused("K has fewer independent rows")
     of_rows = replace(case, Z=rows)
     return low, truths.divergence(of_rows, _least_jitter(of_rows)), high
 
 
 def selected(case: Instance, rng: np.random.Generator) -> Statement:
     """The bound of the best draws, on the divergence, or without y on the trace."""
-    M = int(rng.integers(1, len(np.unique(case.X, axis=0))))
+    M = int(rng.integers(1, max(2, len(np.unique(case.X, axis=0)))))
     settings: dict[str, Any] = {"draws": one_of(["certain", 1, 3], rng), "jitter": one_of(["auto", 0.0], rng)}
     alpha = _order(rng)
     if settings["draws"] == "certain" or rng.random() < 0.7:
         settings |= {"y": case.y, "noise": case.noise, "alpha": alpha}
     chosen = kdpp.select(case.kernel, case.X, M, "best", rng, delta=IMPROBABLE, candidates=[case.Z[:M]], **settings)
     if chosen.bound is None:
-        raise ValueError("no bound is proved")
+        raise Refused("no bound is proved")
     own = replace(case, Z=chosen.Z)
     if "y" in settings:
         return None, truths.divergence(own, chosen.jitter, alpha), float(chosen.bound)
@@ -117,7 +129,9 @@ def selected(case: Instance, rng: np.random.Generator) -> Statement:
 
 
 def _order(rng: np.random.Generator) -> float:
-    return one_of([1.0, 1.0, 0.5, float(10.0 ** rng.uniform(-6.0, 0.0)), 1.0 - float(10.0 ** rng.uniform(-9.0, -1.0))], rng)
+    return one_of(
+        [1.0, 1.0, 0.5, float(10.0 ** rng.uniform(-6.0, 0.0)), 1.0 - float(10.0 ** rng.uniform(-9.0, -1.0))], rng
+    )
 
 
 def _jitter(case: Instance, rng: np.random.Generator) -> float:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from adversarial import laws, truths
-from adversarial.instances import Instance, Statement, one_of
 
+from adversarial import laws, truths
+from adversarial.instances import Instance, Refused, Statement, one_of
 from gpbounds import divergences
 from gpbounds.losses import Band, Exponential, Squared
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Sparse, Whitened
@@ -35,7 +35,7 @@ def confirmed(case: Instance, rng: np.random.Generator) -> Statement:
     bound = formula.risk_bound(changed.risk, changed.kl, changed.count, len(case.X), changed.delta)
     changed = replace(changed, bound=bound).sealed()
     if not changed.check(case.X, case.y).confirmed:
-        raise ValueError("the check refuses it")
+        raise Refused("the check refuses it")
     return None, truth, float(getattr(changed, quantity))
 
 
@@ -44,7 +44,7 @@ def proved(case: Instance, rng: np.random.Generator) -> Statement:
     certificate, quantity = _certificate(case, rng), one_of(QUANTITIES, rng)
     numbers = certificate.check(case.X, case.y, rigorous=True).proved
     if numbers is None:
-        raise ValueError("nothing is proved")
+        raise Refused("nothing is proved")
     low, high = getattr(numbers, f"{quantity}_below"), getattr(numbers, quantity)
     return float(low), _truth(certificate, quantity, case), float(high)
 
@@ -64,7 +64,7 @@ def posterior(case: Instance, rng: np.random.Generator) -> Statement:
         columns = (laws_at.mean, laws_at.mean_error) if which == 1 else (laws_at.variance, laws_at.variance_error)
         value, off = (float(column[0]) for column in columns)
     if not math.isfinite(off):
-        raise ValueError("no error is known")
+        raise Refused("no error is known")
 
     def truth() -> Any:
         law = laws.law(case.kernel, record, case.X, case.y, at)

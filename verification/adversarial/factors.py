@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from adversarial import truths
-from adversarial.instances import Instance, Statement, one_of
 from flint import arb, arb_mat
 
+from adversarial import truths
+from adversarial.instances import Instance, Refused, Statement
 from gpbounds import lowrank, vecchia
 from gpbounds.kernels.rounding import entry_errors
 
 
 def block_factor(case: Instance, rng: np.random.Generator) -> Statement:
     """log|P| of a Vecchia factor within its error, or with it above log|K + σ²I|."""
-    blocks = vecchia.near(case.kernel, case.X, block=int(rng.integers(1, 5)), neighbours=int(rng.integers(0, 6)), rng=rng)
+    blocks = vecchia.near(
+        case.kernel, case.X, block=int(rng.integers(1, 5)), neighbours=int(rng.integers(0, 6)), rng=rng
+    )
     X = case.X[blocks.order]
     U = vecchia.factor(case.kernel, X, noise=case.noise, blocks=blocks)
-    entry = float(entry_errors(case.kernel, X, X).max())
+    entry = float(entry_errors(case.kernel, X).max())
     off = vecchia.log_det_error(U, float(case.kernel.largest_variance(X)), entry, noise=case.noise)
     if not np.isfinite(off):
-        raise ValueError("no error is known")
+        raise Refused("no error is known")
 
     def log_det(rows: np.ndarray) -> Any:
         if not rows.size:
@@ -36,14 +38,13 @@ def block_factor(case: Instance, rng: np.random.Generator) -> Statement:
 
 
 def residual_certificate(case: Instance, rng: np.random.Generator) -> Statement:
-    """From the diagonal of K − Σ = yyᵀ, Σ = 0, for which the bound is an equality."""
-    residual, N = case.y * case.y, range(len(case.y))
-    settings = {"rounding": float(np.spacing(residual.max())), "rigor": str(rng.choice(["float", "arb"]))}
-    upper = lowrank.residual_certificate(residual, noise=case.noise, **settings)
+    """From the diagonal of K = vvᵀ and Σ = 0, for which the bound is an equality."""
+    diagonal, N = case.y * case.y, len(case.y)
+    upper = lowrank.residual_certificate(diagonal, noise=case.noise, rigor=str(rng.choice(["float", "arb"])))
 
     def truth() -> Any:
-        y, noise = [arb(value) for value in case.y.tolist()], arb(case.noise)
-        E = arb_mat(len(y), len(y), [y[i] * y[j] / noise for i in N for j in N])
-        return (truths.trace(E) - (truths.identity(len(y), 1.0) + E).det().log()) / 2
+        v, noise = [arb(value).sqrt() for value in diagonal.tolist()], arb(case.noise)
+        E = arb_mat(N, N, [a * b / noise for a in v for b in v])
+        return (truths.trace(E) - (truths.identity(N, 1.0) + E).det().log()) / 2
 
     return None, truths.narrow(truth), float(upper)

@@ -47,6 +47,10 @@ Statement = tuple[float | None, Any, float | None]
 Attack = Callable[[Instance, np.random.Generator], Statement]
 
 
+class Refused(ValueError):
+    """No bound is stated, without an exception of the library."""
+
+
 def one_of(choices: Sequence[Any], rng: np.random.Generator) -> Any:
     return choices[int(rng.integers(len(choices)))]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from adversarial.truths import covariances, identity, log_normal, trace
 from flint import arb, arb_mat
 
+from adversarial.truths import covariances, identity, log_normal, trace
 from gpbounds.losses import Band, Exponential, Loss, Squared
 from gpbounds.pacbayes.certificate import Exact, Free, Posterior, Sparse
 
@@ -35,8 +35,9 @@ def law(kernel: Any, posterior: Posterior, X: np.ndarray, y: np.ndarray, at: np.
         return Regression(K, noises, y).law(k, priors)
     Z, jitter = posterior.Z, float(posterior.jitter)  # type: ignore[attr-defined]
     if jitter == 0.0 and len(distinct := np.unique(Z, axis=0)) < len(Z):
-        if not isinstance(posterior, Sparse):  # f does not determine u
-            return Law(arb("inf"), [arb("nan")] * len(at), [arb("nan")] * len(at))
+        if not isinstance(posterior, Sparse):  # f(Z) has no density, and L is not unique
+            infinite = arb("inf" if isinstance(posterior, Free) else "nan")
+            return Law(infinite, [arb("nan")] * len(at), [arb("nan")] * len(at))
         Z = distinct
     Kuu, k = covariances(kernel, Z, Z) + identity(len(Z), jitter), covariances(kernel, Z, at)
     if isinstance(posterior, Sparse):
