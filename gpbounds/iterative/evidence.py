@@ -180,12 +180,13 @@ def _enclosed(
     If a share a ≤ δ contradicts itself, the share of failures among the rest is at most (δ − a)/(1 − a) ≤ δ.
     """
     certificate = _certificate(kernel, problem, variance)
+    allowed = _allowance(certificate, problem)
     for _ in range(DRAWS):
         pilot, V = _pilot(problem, generator, share)
         quadratic = _quadratic(certificate, problem, V)
         determinant = _Determinant(problem, pilot, generator, share, first)
         trace = determinant.until(None if wanted is None else wanted - (quadratic[1] - quadratic[0]))
-        lower, upper = _bounds(problem, certificate, trace, determinant, quadratic, share, wanted)
+        lower, upper = _bounds(problem, certificate, allowed, trace, determinant, quadratic, share, wanted)
         if float(lower) <= float(upper):
             break
     return possible((lower, upper))
@@ -222,7 +223,7 @@ def _problem(
 
 
 def _certificate(kernel: Kernel, problem: Problem, noise: float) -> Streamed:
-    """Q of greedy inducing points, and the refusal of a noise below the rounding error of K."""
+    """Q of greedy inducing points."""
     X = problem.K.X
     distinct = int(np.unique(host(X), axis=0).shape[0])
     chosen = select(kernel, host(X), min(INDUCING, distinct), trace=1e-3 * noise).Z
@@ -268,7 +269,7 @@ def _quadratic(certificate: Streamed, problem: Problem, V: Array) -> tuple[float
 
 
 def _allowance(certificate: Streamed, problem: Problem) -> float:
-    """Allowance for the rounding of log|K + σ²I|, which is not proved for the probes' part of it.
+    """Allowance for the rounding of log|K + σ²I|, proved for log|P|, not for the probes' part.
 
     Rounding changes K + σ²I by about √N·eps·λ_max in norm, r times its least eigenvalue; between (1 − r) and (1 + r)
     times K + σ²I, log|·| moves by at most −N log(1 − r).
@@ -286,7 +287,9 @@ def _allowance(certificate: Streamed, problem: Problem) -> float:
             f"noise: expected σ² above twice the rounding error of K, {unit * largest:.3g}, got {noise:.3g}: rounding "
             "may make K + σ²I indefinite. Use a larger noise variance."
         )
-    return -N * math.log1p(-relative)
+    variance = float(problem.K.kernel.largest_variance(problem.K.X))
+    of_factor = log_det_error(problem.U, variance, certificate.accuracy.entry, noise=noise)
+    return of_factor - N * math.log1p(-relative)
 
 
 class _Determinant:
@@ -351,6 +354,7 @@ def _joined(parts: list[Tridiagonal]) -> Tridiagonal:
 def _bounds(
     problem: Problem,
     certificate: Streamed,
+    allowed: float,
     trace: TraceLog,
     determinant: _Determinant,
     quadratic: tuple[float, float],
@@ -358,14 +362,9 @@ def _bounds(
     width: float | None,
 ) -> tuple[Bound, Bound]:
     N, P = problem.N, int(problem.Y.shape[1])
-    upper = problem.U.log_det + trace.high
-    known, variance = certificate.accuracy, float(problem.K.kernel.largest_variance(problem.K.X))
-    allowed = _allowance(certificate, problem) + log_det_error(
-        problem.U, variance, known.entry, noise=certificate.noise
-    )
+    upper = problem.U.log_det + trace.high + allowed
     own = certificate.log_det - N * math.log(2.0 * math.pi) - certificate.log_det_error
-    lower = max(problem.U.log_det + trace.low, own + allowed)
-    rounding = 0.5 * P * allowed
+    lower = max(own, problem.U.log_det + trace.low - allowed)
     terms: dict[str, Any] = {
         "log|K|": np.array([lower, upper]),
         "log|P|": problem.U.log_det,
@@ -375,7 +374,7 @@ def _bounds(
         "eigenvalues of B": np.array([trace.least, trace.greatest]),
         "probes": trace.probes,
         "steps": determinant.steps,
-        "rounding": rounding,
+        "rounding": 0.5 * P * allowed,
     }
     constant = N * P * math.log(2.0 * math.pi)
     assumptions = [
@@ -389,10 +388,10 @@ def _bounds(
     if not determinant.enough:
         assumptions.append(f"{trace.probes} probes do not reach width = {width:g}: take more neighbours.")
 
-    def bound(value: float, side: Literal["lower", "upper"]) -> Bound:
+    def bound(end: float, form: float, side: Literal["lower", "upper"]) -> Bound:
+        parts, outwards = (constant, P * end, form), 1.0 if side == "lower" else -1.0
+        off = 4.0 * EPS * sum(map(abs, parts))  # three roundings of this sum
+        value = -0.5 * (sum(parts) + outwards * off)
         return Bound(value, side, 1.0 - delta, "N-slq", terms, tuple(assumptions), quantity=QUANTITY)
 
-    return (
-        bound(-0.5 * (constant + P * upper + quadratic[1]) - rounding, "lower"),
-        bound(-0.5 * (constant + P * lower + quadratic[0]) + rounding, "upper"),
-    )
+    return bound(upper, quadratic[1], "lower"), bound(lower, quadratic[0], "upper")

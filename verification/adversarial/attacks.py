@@ -27,6 +27,26 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
+EACH = {
+    "evidence": 12,
+    "computed_evidence": 32,
+    "iterative.evidence": 5,
+    "log_evidence_bounds": 1,
+    "gap": 10,
+    "gap_from_trace": 10,
+    "expected_gap_bounds": 10,
+    "enough": 3,
+    "select": 6,
+    "posterior": 40,
+    "issue": 12,
+    "check": 6,
+    "rigorous check": 6,
+    "log_det_error": 25,
+    "residual_certificate": 10,
+}
+"""Instances of each among 188: fewer of those that take longer."""
+
+
 def violated(name: str, seed: int) -> tuple[str, bool]:
     """("stated", "refused" or "undecided", whether the bound of this instance excludes the truth).
 

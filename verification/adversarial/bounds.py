@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from adversarial import truths
 from adversarial.instances import Instance, Refused, Statement, one_of
@@ -52,13 +54,10 @@ def by_iterations(case: Instance, rng: np.random.Generator) -> Statement:
 
 def of_model(case: Instance, rng: np.random.Generator) -> Statement:
     """`log_evidence_bounds` of a model after one step of training, at its own kernel and targets."""
-    start = {
-        "kernel": case.kernel,
-        "noise": case.noise,
-        "max_iter": 1,
-        "n_inducing": len(np.unique(case.X, axis=0)) // 2 + 1,
-    }
-    model = SparseGP(str(rng.choice(["vfe", "fitc"])), **start).fit(case.X, case.y)
+    M, kind = len(np.unique(case.X, axis=0)) // 2 + 1, str(rng.choice(["vfe", "fitc"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SparseGP(kind, kernel=case.kernel, noise=case.noise, max_iter=1, n_inducing=M).fit(case.X, case.y)
     lower, upper = model.log_evidence_bounds()
     own = replace(case, kernel=model.kernel_, X=model.X_train_, y=model.y_train_, noise=float(model.noise_))
     return float(lower), truths.evidence(own), float(upper)
