@@ -340,9 +340,12 @@ class _Determinant:
 
 def _narrow(T: Tridiagonal, pilot: Tridiagonal) -> bool:
     """Whether the two quadratures of log differ by less than a tenth of the standard error over the probes."""
-    node = 0.9 * float(gauss(pilot).points.min())
-    above, below = gauss(T).of(np.log), radau(T, node).of(np.log)
-    linear = gauss(T).of(lambda x: x - 1.0)
+    nodes = gauss(T)
+    node = 0.9 * float(min(gauss(pilot).points.min(), nodes.points.min()))
+    if node <= 0.0:  # by rounding
+        return False
+    above, below = nodes.of(np.log), radau(T, node).of(np.log)
+    linear = nodes.of(lambda x: x - 1.0)
     return float((above - below).mean()) <= 0.1 * float((above - linear).std() / math.sqrt(T.squares.size))
 
 

@@ -74,9 +74,10 @@ def trace_log(main: Tridiagonal, pilot: Tridiagonal, N: int, *, delta: float) ->
     a, b = edges(pilot, delta=EDGE * delta)
     a, b = min(a, (1.0 - 1e-6) * float(nodes.points.min())), max(b, float(nodes.points.max()))
     some = gauss(pilot)
-    c0 = float((some.of(np.log) - some.of(lambda x: x - 1.0)).sum() / pilot.squares.sum())
-    linear = nodes.of(lambda x: x - 1.0 + c0)
-    above = nodes.of(np.log) - linear
+    with np.errstate(invalid="ignore", divide="ignore"):  # of nodes ≤ 0 by rounding, where a ≤ 0, too
+        c0 = float((some.of(np.log) - some.of(lambda x: x - 1.0)).sum() / pilot.squares.sum())
+        linear = nodes.of(lambda x: x - 1.0 + c0)
+        above = nodes.of(np.log) - linear
     if a <= 0.0:
         estimate = N * c0 + float(above.mean())
         return TraceLog(-math.inf, 0.0, estimate, _error(above), math.inf, a, b, norm=math.inf, probes=m)

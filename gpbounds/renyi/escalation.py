@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,7 @@ SPOILT = 0.01
 def spoilt(pair: Interval) -> bool:
     """Whether the errors of evaluation in doubles, and not the theorems, make an interval wide."""
     rounding = max(float(end.terms["rounding"]) for end in pair)
-    return not rounding <= max(SPOILT, 0.05 * pair.width)
+    return not (rounding < math.inf and rounding <= max(SPOILT, 0.05 * pair.width))
 
 
 def thirty_digits(kernel: Kernel, X: Any, y: Any, noise: float) -> Interval | None:

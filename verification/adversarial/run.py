@@ -2,9 +2,9 @@
 
     python verification/adversarial/run.py --cases 1000000 --seed 7
 
-attacks each function of `adversarial.bounds` with equally many new instances on all cores, prints what came of them,
-and ends with status 1 if an interval excludes its truth; the seed of each is printed, and `instances.instance` makes
-it again.
+attacks the functions of `adversarial.attacks` with new instances on all cores, each with its share `EACH`, fewer where
+one takes longer, prints what came of them, and ends with status 1 if an interval excludes its truth; the seed of each
+is printed, and `instances.instance` makes it again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from adversarial.attacks import ATTACKS, violated
+from adversarial.attacks import ATTACKS, EACH, violated
 
-BATCH = 200
+BATCH = 100
 
 
 def batch(name: str, first: int) -> tuple[str, Counter[str], list[int]]:
@@ -43,8 +43,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bounds", nargs="+", choices=ATTACKS, default=list(ATTACKS))
     asked = parser.parse_args()
-    per_bound = -(-asked.cases // len(asked.bounds) // BATCH)
-    jobs = [(name, asked.seed * 1_000_000_000 + i * BATCH) for i in range(max(1, per_bound)) for name in asked.bounds]
+    every = sum(EACH[name] for name in asked.bounds)
+    batches = {name: -(-asked.cases * EACH[name] // (every * BATCH)) for name in asked.bounds}
+    jobs = [(name, asked.seed * 1_000_000_000 + i * BATCH) for name in asked.bounds for i in range(batches[name])]
     total, wrong = {name: Counter[str]() for name in asked.bounds}, []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for name, counts, seeds in pool.map(batch, *zip(*jobs, strict=True)):
