@@ -258,6 +258,17 @@ def test_bad_input() -> None:
         evidence(SquaredExponential(1e6, 10.0), X, y, noise=1e-10)
 
 
+def test_noise_below_the_rounding_of_the_kernel_is_refused_before_any_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.linspace(0.0, 3.0, 300)[:, None]
+
+    def never(*args: Any) -> Any:
+        raise AssertionError("a product with K")
+
+    monkeypatch.setattr(Products, "times", never)
+    with pytest.raises(ValueError, match="expected σ² above twice the rounding error of K"):
+        evidence(SquaredExponential(), X, np.sin(X[:, 0]), noise=6e-13, rng=0, block=10, neighbours=10)
+
+
 def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its CSV file: the interval contains the value of the Cholesky factor, and others' values are drawn."""
     X, y = data(130)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate, renyi
+from gpbounds.audit import enough, subject
 from gpbounds.errors import NotConverged
 from gpbounds.kdpp.best import keeping, laws, redrawing
 from gpbounds.kdpp.best.problem import Problem
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Constant, Kernel
 from gpbounds.renyi.attained import attained, negative_trace
 
 SMOOTH, NOISE = SquaredExponential(1.0, 1.0), 0.05
@@ -328,6 +329,20 @@ def test_large_data_are_drawn_until_a_bound_on_the_evidence_decides(
     assert first.bound.terms["level"] == np.inf
     assert "the first draw was accepted. Nothing is proved here" in first.bound.assumptions[0]
     assert gap(X, y, first, 1.0, rough) <= float(first.bound) < np.inf
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-8, 1e-12])
+def test_where_doubles_do_not_decide_the_evidence_the_bound_is_no_contradiction(noise: float) -> None:
+    """A constant of 1e6 variances: log p(y) takes 30 digits, the objective has no error below 1e-8."""
+    X = np.random.default_rng(0).standard_normal((6, 1))
+    y, kernel = np.sin(X[:, 0]), SquaredExponential() + Constant(1e6)
+    chosen = kdpp.select(kernel, X, 3, "best", 0, y=y, noise=noise, draws=1)
+    assert chosen.bound is not None
+    lower = renyi.gap(kernel, X, y, chosen.Z, 1.0, noise=noise, jitter=chosen.jitter, rigor="sharp")[0]
+    assert float(lower) <= float(chosen.bound)
+    about = subject(kernel, X, y, X[:2], noise=noise)
+    low, high = enough(about).evidence
+    assert float(high) - float(low) < 1e-3
 
 
 def test_a_refusal_states_the_confidence_asked_for() -> None:
