@@ -20,6 +20,7 @@ from test_proved_rounding import exact_kernel
 from gpbounds.interval import Interval, Member
 from gpbounds.pacbayes.certificate import settled
 from gpbounds.reference import losses, renyi
+from gpbounds.sandwich import sandwich
 
 CLAIMS = {
     "evidence": "N-member-rounding",
@@ -30,6 +31,7 @@ CLAIMS = {
     "gap_from_trace": "N-member-rounding",
     "expected_gap_bounds": "N-dense",
     "enough": "N-member-rounding",
+    "consequences": "L-30",
     "select": "N-given",
     "posterior": "N-rounded-kl",
     "issue": "N-rounded-kl",
@@ -102,6 +104,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "gap_from_trace": (_members, 108),
     "expected_gap_bounds": (_members, 2),
     "enough": (_members, 4),
+    "consequences": (_constant("gpbounds.audit.predictions.sandwich", lambda kl: sandwich(0.5 * float(kl))), 62),
     "select": (_objective, 11),
     "posterior": (_posteriors, 2),
     "issue": (_in_doubles, 2),

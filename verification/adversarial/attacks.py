@@ -17,6 +17,7 @@ ATTACKS: dict[str, Attack] = {
     "gap_from_trace": bounds.gap_from_trace,
     "expected_gap_bounds": bounds.expected_gap_bounds,
     "enough": bounds.enough,
+    "consequences": bounds.consequences,
     "select": bounds.selected,
     "posterior": certificates.posterior,
     "issue": certificates.issued,
@@ -36,13 +37,14 @@ EACH = {
     "gap_from_trace": 10,
     "expected_gap_bounds": 10,
     "enough": 3,
+    "consequences": 2,
     "select": 6,
     "posterior": 40,
     "issue": 12,
     "check": 6,
     "rigorous check": 6,
     "log_det_error": 25,
-    "residual_certificate": 10,
+    "residual_certificate": 8,
 }
 """Instances of each among 188: fewer of those that take longer."""
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from adversarial import truths
+from adversarial import laws, truths
 from adversarial.instances import Instance, Refused, Statement, one_of
 from fitting import SparseGP
 from gpbounds import audit, iterative, kdpp, renyi
+from gpbounds.pacbayes import Exact, Sparse
 from gpbounds.renyi.computed import computed_evidence
 from gpbounds.whitening import whiten
 
@@ -86,7 +87,7 @@ def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Statement:
 def enough(case: Instance, rng: np.random.Generator) -> Statement:
     """One of the statements of an audit: log p(y), ELBO and KL of the model, numbers of points that do or cannot do."""
     about, target = audit.subject(*case.arguments, noise=case.noise), float(10.0 ** rng.uniform(-3.0, 3.0))
-    found = audit.enough(about, target=target)
+    found = audit.enough(about, target=target, most=one_of([2, 1000], rng))
     assert found.model is not None
     assert found.divergence is not None
     assert found.floor is not None
@@ -109,6 +110,24 @@ def enough(case: Instance, rng: np.random.Generator) -> Statement:
         raise Refused("K has fewer independent rows")
     of_rows = replace(case, Z=rows)
     return low, truths.divergence(of_rows, _least_jitter(of_rows)), high
+
+
+def consequences(case: Instance, rng: np.random.Generator) -> Statement:
+    """What the bound on the divergence means for the mean and the variance of f at one input (Prop. 4)."""
+    about = audit.subject(*case.arguments, noise=case.noise)
+    stated = audit.consequences(about, audit.enough(about, most=1), case.X[:0]).model
+    assert stated is not None
+    at = one_of([case.X, case.Z, case.X + case.Z[0] - case.X[0]], rng)[:1]
+    records = Sparse(case.Z, case.noise, 0.0, _least_jitter(case)), Exact(case.noise)
+    of_mean = bool(rng.integers(2))
+
+    def truth() -> Any:
+        q, p = (laws.law(case.kernel, record, case.X, case.y, at) for record in records)
+        return abs(q.means[0] - p.means[0]) / p.variances[0].sqrt() if of_mean else q.variances[0] / p.variances[0]
+
+    if of_mean:
+        return None, truths.narrow(truth), float(stated.mean)
+    return float(stated.low), truths.narrow(truth), float(stated.high)
 
 
 def selected(case: Instance, rng: np.random.Generator) -> Statement:
