@@ -78,7 +78,7 @@ WRONG = [
     (lambda: kdpp.log_esp([1.0], 1.5), "k_max: expected a whole number"),
     (lambda: kdpp.log_esp([1.0], -1), "k_max: expected a whole number"),
     (lambda: kdpp.expected_trace([1.0, 2.0], 0.5), "M: expected a whole number"),
-    (lambda: kdpp.expected_trace([1.0, 2.0], [0, 3]), "size 3 is undefined: only 2"),
+    (lambda: kdpp.expected_trace([1.0, 2.0], [0, 3]), "expected at most 2, the number of nonzero eigenvalues, got 3"),
     (lambda: kdpp.expected_esp([1.0], 0, -1), "j: expected"),
     (lambda: kdpp.log_expected_determinant([1.0], 0, -1.0), "c: expected"),
     (lambda: kdpp.expected_logdet_bound([1.0], 0, 0.5, noise=0.0), "noise: expected a positive"),

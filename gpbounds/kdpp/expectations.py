@@ -202,7 +202,10 @@ def defined_sizes(values: Float, M: ArrayLike) -> Any:
     rank = int((values > 0).sum())
     largest = int(sizes.max(initial=0))
     if largest > rank:
-        raise ValueError(f"M: the k-DPP of size {largest} is undefined: only {rank} nonzero eigenvalues")
+        raise ValueError(
+            f"M: expected at most {rank}, the number of nonzero eigenvalues, got {largest}: the k-DPP of that size is "
+            "undefined"
+        )
     return sizes
 
 

@@ -84,7 +84,10 @@ def expected_residual(
         raise ValueError(f"rank: expected only with rounding > 0, where zeros are not exact, got {rank!r}")
     most = int(some.sum())
     if size > most:
-        raise ValueError(f"M: the k-DPP of size {size} is undefined: only {most} nonzero eigenvalues")
+        raise ValueError(
+            f"M: expected at most {most}, the number of nonzero eigenvalues, got {size}: the k-DPP of that size is "
+            "undefined"
+        )
     if choice("rigor", rigor, RIGOR) == "arb":
         return enclosed_residual(values.tolist(), float(error), some, size, variance)
     upper = np.where(some, values + error, 0.0)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from flint import arb
 from sklearn.exceptions import ConvergenceWarning
 
 from adversarial import laws, truths
 from adversarial.instances import Instance, Refused, Statement, one_of
 from fitting import SparseGP
-from gpbounds import audit, iterative, kdpp, renyi
+from gpbounds import Empirical, audit, iterative, kdpp, rate, renyi
 from gpbounds.pacbayes import Exact, Sparse
 from gpbounds.renyi.computed import computed_evidence
 from gpbounds.whitening import whiten
@@ -144,6 +145,25 @@ def selected(case: Instance, rng: np.random.Generator) -> Statement:
     if "y" in settings:
         return None, truths.divergence(own, chosen.jitter, alpha), float(chosen.bound)
     return None, truths.residual_trace(own, chosen.jitter), float(chosen.bound)
+
+
+def rate_of_rows(case: Instance, rng: np.random.Generator) -> Statement:
+    """E Tr(K − Q) of one draw for given rows, and what follows by Markov's inequality at α ≤ ½ (R-lem3, R-thm1)."""
+    N, delta, alpha = len(case.X), float(10.0 ** rng.uniform(-6.0, -0.1)), float(10.0 ** rng.uniform(-6.0, -0.31))
+    M = int(rng.integers(1, N))
+    settings: dict[str, Any] = {"inputs": Empirical(case.X), "noise": case.noise, "delta": delta, "rigor": "arb"}
+    stated, term = rate(case.kernel, N, M, alpha, **settings), one_of(["expected_trace", "markov"], rng)
+
+    def truth() -> Any:
+        symmetric = [abs(each) for each in truths.covariances(case.kernel, case.X, case.X).charpoly()][::-1]
+        trace, beta = (M + 1) * symmetric[M + 1] / symmetric[M], 1 - arb(alpha)
+        if term == "expected_trace":
+            return trace
+        d = trace / ((N - M) * arb(case.noise))
+        w = alpha * d / (1 + beta * d)
+        return (N - M) / arb(delta) * (alpha / beta * (1 + beta * d).log() + w - (1 + w).log()) / 2
+
+    return None, truths.narrow(truth), float(stated.terms[term])
 
 
 def _order(rng: np.random.Generator) -> float:
