@@ -33,6 +33,7 @@ CLAIMS = {
     "enough": "N-member-rounding",
     "consequences": "L-30",
     "select": "N-given",
+    "rate": "N-graded",
     "posterior": "N-rounded-kl",
     "issue": "N-rounded-kl",
     "check": "N-rounded-kl",
@@ -95,6 +96,7 @@ def _constant(path: str, value: Any) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(path, value)
 
 
+SPECTRUM = "gpbounds.spectra.enclosed.EnclosedSpectrum"
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "evidence": (_members, 15),
     "computed_evidence": (_members, 0),
@@ -106,6 +108,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "enough": (_members, 4),
     "consequences": (_constant("gpbounds.audit.predictions.sandwich", lambda kl: sandwich(0.5 * float(kl))), 62),
     "select": (_objective, 11),
+    "rate": (_constant(f"{SPECTRUM}.upper_eigenvalues", lambda self: self.lower_eigenvalues()), 0),
     "posterior": (_posteriors, 2),
     "issue": (_in_doubles, 2),
     "check": (_in_doubles, 34),

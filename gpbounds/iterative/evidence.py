@@ -131,7 +131,7 @@ def evidence(
     (Bound, Bound)
         Lower, upper.  ``terms``: "log|K|" (the interval's two ends), "log|P|", "estimate" of log|K| and its "standard
         error", "quadratic" (two ends), "eigenvalues of B" (a, b), "probes", "steps", "rounding" (an allowance for
-        that of log|K|, included in the bounds; that of the quadratic form is proved and part of its ends).
+        that of log|K|, included in its ends; that of the quadratic form is proved and part of its own).
 
     Raises
     ------

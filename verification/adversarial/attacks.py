@@ -30,14 +30,14 @@ ATTACKS: dict[str, Attack] = {
 
 
 EACH = {
-    "evidence": 12,
-    "computed_evidence": 32,
-    "iterative.evidence": 5,
+    "evidence": 10,
+    "computed_evidence": 38,
+    "iterative.evidence": 4,
     "log_evidence_bounds": 1,
-    "gap": 10,
+    "gap": 8,
     "gap_from_trace": 10,
     "expected_gap_bounds": 10,
-    "enough": 3,
+    "enough": 2,
     "consequences": 2,
     "select": 6,
     "rate": 8,
