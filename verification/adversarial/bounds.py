@@ -88,21 +88,21 @@ def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Statement:
 def enough(case: Instance, rng: np.random.Generator) -> Statement:
     """One of the statements of an audit: log p(y), ELBO and KL of the model, numbers of points that do or cannot do."""
     about, target = audit.subject(*case.arguments, noise=case.noise), float(10.0 ** rng.uniform(-3.0, 3.0))
-    found = audit.enough(about, target=target, most=one_of([2, 1000], rng))
-    assert found.model is not None
-    assert found.divergence is not None
-    assert found.floor is not None
+    stated = audit.enough(about, target=target, most=one_of([2, 1000], rng))
+    assert stated.model is not None
+    assert stated.divergence is not None
+    assert stated.floor is not None
     kind = one_of(["evidence", "elbo", "divergence", "chosen", "floor", "needed"], rng)
     if kind == "evidence":
-        return float(found.evidence[0]), truths.evidence(case), float(found.evidence[1])
+        return float(stated.evidence[0]), truths.evidence(case), float(stated.evidence[1])
     if kind in ("elbo", "divergence"):
         truth = {"elbo": truths.objective, "divergence": truths.divergence}[kind]
-        low, high = found.model.ends if kind == "elbo" else found.divergence
+        low, high = stated.model.ends if kind == "elbo" else stated.divergence
         return float(low), truth(case, _least_jitter(case)), float(high)
     number, low, high = {
-        "chosen": (found.counts[0], None, target),
-        "needed": (found.needed - 1, target, None),
-        "floor": (int(found.floor[0][0]), float(found.floor[1][0]), None),
+        "chosen": (stated.counts[0], None, target),
+        "needed": (stated.needed - 1, target, None),
+        "floor": (int(stated.floor[0][0]), float(stated.floor[1][0]), None),
     }[kind]
     if not number:
         raise Refused("no such number of points")
