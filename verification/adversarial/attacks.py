@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from adversarial import bounds, certificates, factors, truths
@@ -54,8 +56,8 @@ EACH = {
 def violated(name: str, seed: int) -> tuple[str, bool]:
     """("stated", "refused" or "undecided", whether the bound of this instance excludes the truth).
 
-    A refusal is no bound; `renyi.evidence` refuses noise below the rounding error of K.  Exceptions of other packages,
-    and two bounds that contradict each other, are errors.
+    A refusal is no bound, and neither is infinity; `renyi.evidence` refuses noise below the rounding error of K.
+    Exceptions of other packages, and two bounds that contradict each other, are errors.
     """
     case = instance(seed)
     try:
@@ -70,4 +72,7 @@ def violated(name: str, seed: int) -> tuple[str, bool]:
         if "expected" not in str(error):
             raise
         return "refused", False
-    return "stated", not truths.contains(*statement)
+    low, truth, high = statement
+    if not any(end is not None and math.isfinite(end) for end in (low, high)):
+        return "refused", False
+    return "stated", not truths.contains(low, truth, high)
