@@ -72,7 +72,9 @@ def _text(name: str, place: str, old: Any, new: Any) -> Iterator[Difference]:
     """Two texts of many lines differ in the first line that differs; so a page is not printed twice."""
     if isinstance(old, str) and isinstance(new, str) and "\n" in old and "\n" in new:
         left, right = old.splitlines(), new.splitlines()
-        first = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+        first = next(
+            (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
+        )
         old, new, place = (
             "\n".join(left[first : first + 1]) or MISSING,
             "\n".join(right[first : first + 1]) or MISSING,

@@ -21,16 +21,15 @@ FEW = 4
 MASKS = (
     (r"0x[0-9a-f]{6,}(?![.p\d])", "<address>"),
     (r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?", "<date>"),
-    (r"\b\d{1,2}:\d\d:\d\d\b", "<time>"),
-    (r"(?<![\w.])\d+(\.\d+)?(e-?\d+)? ?(ns|µs|ms|s|min|h|seconds?|minutes?)(?![\w²^])", "<duration>"),
-    (r"(?<![\w.])(?<!about )\d+(\.\d+)? (KB|MB|GB)\b", "<size>"),
+    (r"(?<![\w.])\d+(\.\d+)?(e-?\d+)? (ns|µs|ms|s|min|h|seconds?|minutes?)(?![\w²^]| at )", "<duration>"),
+    (r"(?<![\w.])\d+(\.\d+)?(ns|µs|ms)(?!\w)", "<duration>"),
     (r"\b\d+\.\d+\.\d+(\.dev\d+|rc\d+|\+\w+)*\b", "<version>"),
     (r"\bPython \d+\.\d+", "Python <version>"),
 )
 
 
 def masked(text: str) -> str:
-    """The text without paths of temporary folders, addresses, times, durations, sizes, dates, versions, old words."""
+    """The text without paths of temporary folders, addresses, times, durations, dates, versions, old words."""
     folders = {tempfile.gettempdir(), os.path.realpath(tempfile.gettempdir())}
     for folder in sorted(folders, key=len, reverse=True):
         text = re.sub(re.escape(folder) + r"(/tmp[\w]+)?", "<folder>", text)

@@ -51,7 +51,19 @@ def _formulas() -> dict[str, list[str]]:
         "klinv/plain": ["klinv", "0.02", "0.05"],
         "klinv/large": ["klinv", "0.5", "300"],
         "pac/plain": ["pac", "--risk", ".093", "--kl", "42", "-N", "404", "--delta", ".01"],
-        "pac/grid": ["pac", "--risk", ".093", "--kl", "42", "-N", "404", "--grid-points", "1201", "--hyperparameters", "2"],
+        "pac/grid": [
+            "pac",
+            "--risk",
+            ".093",
+            "--kl",
+            "42",
+            "-N",
+            "404",
+            "--grid-points",
+            "1201",
+            "--hyperparameters",
+            "2",
+        ],
         "mc/poisson": ["mc", "--likelihood", "poisson", "--y", "3", "--m", "0.5", "--v", "1"],
         "mc/probit": ["mc", "--likelihood", "bernoulli", "--y", "1", "--m", "0.5", "--v", "1", "--zeta", "0.1", *SHARP],
         "mc/student": ["mc", "--likelihood", "student_t", "--y", "1", "--m", "0.5", "--v", "1", "--step", "2/t^0.7"],
@@ -80,11 +92,22 @@ def _on_data() -> dict[str, list[str]]:
             *["--out", "{folder}/audit.html"],
         ],
         "certify train/fitc": ["certify", "train", "{table}", "--method", "fitc", "--inducing", "6", *pac],
-        "certify train/full": ["certify", "train", "{table}", *pac, "--mean", "linear"],
-        "certify train/split": ["certify", "train", "{table}", "--scaling", "split", *pac],
+        "certify train/full": ["certify", "train", "{table}", *pac],
+        "certify train/split": ["certify", "train", "{table}", "--scaling", "split", "--mean", "linear", *pac],
+        "certify train/refused": ["certify", "train", "{table}", *pac, "--mean", "linear"],
     }
     for selection in ("kdpp", "best", "rpcholesky", "uniform", "kmeans", "leverage", "none"):
-        found[f"plan/select {selection}"] = ["plan", *data, "--target", "1", *FIXED, "--select", selection, "--rows", "40"]
+        found[f"plan/select {selection}"] = [
+            "plan",
+            *data,
+            "--target",
+            "1",
+            *FIXED,
+            "--select",
+            selection,
+            "--rows",
+            "40",
+        ]
     for model in ("exact", "sparse", "renyi", "lowrank", "variational", "pac", "sparse-pac"):
         sized = ["--rank", "8"] if model == "lowrank" else [] if model in ("exact", "pac") else ["--inducing", "6"]
         found[f"train/{model}"] = ["train", "{table}", "--model", model, *sized, *quick]
@@ -95,7 +118,19 @@ def _on_data() -> dict[str, list[str]]:
 def _trained() -> dict[str, Callable[[], Any]]:
     """Commands on the files of other commands."""
     train = ["train", "{table}", "--inducing", "6", "--max-iter", "8", "--out", "{folder}/out"]
-    certify = ["certify", "train", "{table}", "--method", "vfe", "--inducing", "6", "--epsilon", "0.6", "--iterations", "5"]
+    certify = [
+        "certify",
+        "train",
+        "{table}",
+        "--method",
+        "vfe",
+        "--inducing",
+        "6",
+        "--epsilon",
+        "0.6",
+        "--iterations",
+        "5",
+    ]
     certify += ["--kernel-lengthscale", "shared", "--grid", "-3", "3", "12", "--out", "{folder}/out"]
     check = ["certify", "check", "{folder}/out/certificate.json", "--data"]
     audit = ["audit", "{table}", "--model", "{folder}/out/model.npz", "--most", "20", "--out", "{folder}/audit.html"]
@@ -107,7 +142,8 @@ def _trained() -> dict[str, Callable[[], Any]]:
         "certify check/rigorous": partial(_on_a_table, [*check, "{table}", "--rigorous"], first=certify),
         "certify check/other data": partial(_on_a_table, [*check, "{labels}"], first=certify),
         "demo": partial(
-            _on_a_table, ["demo", "--out", "{folder}/demo.png", "--draws", "1", "--simulate", "0", "--target", "30", "--json"]
+            _on_a_table,
+            ["demo", "--out", "{folder}/demo.png", "--draws", "1", "--simulate", "0", "--target", "30", "--json"],
         ),
     }
 

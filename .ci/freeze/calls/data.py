@@ -36,8 +36,8 @@ def table(folder: str, N: int = 60, D: int = 2, words: tuple[str, str] | None = 
 
 
 def content(path: Path) -> Any:
-    """The content of a file: arrays of .npz by name, short texts whole, of anything else the size and a hash."""
-    if path.suffix == ".npz":
+    """The content of a file: arrays of a model by name, short texts whole, of anything else the size and a hash."""
+    if path.read_bytes()[:2] == b"PK":
         with np.load(path, allow_pickle=False) as archive:
             return {name: _member(archive[name]) for name in archive.files}
     if path.suffix in (".json", ".csv", ".html", ".txt"):

@@ -106,7 +106,9 @@ def _others() -> dict[str, Callable[[], Any]]:
         "two outputs/evidence": partial(renyi.evidence, se2, X, outputs, Z, noise=NOISE),
         "two outputs/gap": partial(renyi.gap, se2, X, outputs, Z, 0.6, noise=NOISE),
         "two outputs/exact_gap": partial(renyi.exact_gap, se2, X, outputs, Z, 0.6, noise=NOISE),
-        "minimum_gap": lambda: [renyi.minimum_gap([4.0, 2.0, 1.0], [0, 1, 2], 0.7, of, noise=0.5) for of in ("any", "prior")],
+        "minimum_gap": lambda: [
+            renyi.minimum_gap([4.0, 2.0, 1.0], [0, 1, 2], 0.7, of, noise=0.5) for of in ("any", "prior")
+        ],
         "needed_from_eigenvalues": partial(renyi.needed_from_eigenvalues, eigenvalues, 0.7, target=0.1, noise=NOISE),
         "fitted_mean": lambda: [
             (found.intercept, found.slopes)

@@ -65,9 +65,20 @@ def estimators() -> dict[str, Callable[..., Any]]:
     }
 
 
-COUNTS: dict[str, dict[str, Any]] = {"poisson": {"likelihood": "poisson"}, "softplus": {"likelihood": "poisson-softplus"}}
+COUNTS: dict[str, dict[str, Any]] = {
+    "poisson": {"likelihood": "poisson"},
+    "softplus": {"likelihood": "poisson-softplus"},
+}
 LABELS: dict[str, dict[str, Any]] = {"probit": {}, "logit": {"likelihood": "logit"}, "power": {"objective": "power"}}
-BY_PARTITIONS = ("sparse, vfe", "sparse, fitc", "renyi", "lowrank, fourier", "variational", "sparse pac", "variational, batches")
+BY_PARTITIONS = (
+    "sparse, vfe",
+    "sparse, fitc",
+    "renyi",
+    "lowrank, fourier",
+    "variational",
+    "sparse pac",
+    "variational, batches",
+)
 RESUMED = (*BY_PARTITIONS, "exact", "sparse, adam", "pac", "exact, iterative", "sparse pac, free")
 SAVED = ("exact, matern", "sparse, vfe", "renyi", "lowrank, mercer", "variational, student", "pac", "sparse pac")
 
@@ -146,7 +157,8 @@ def _more(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[[], Any]]:
     X, y = rows(60, seed=4)
     return {
         "more/log_evidence_bounds": lambda: {
-            name: table[name]().fit(X, y).log_evidence_bounds() for name in ("exact", "sparse, vfe", "renyi", "sparse, sum")
+            name: table[name]().fit(X, y).log_evidence_bounds()
+            for name in ("exact", "sparse, vfe", "renyi", "sparse, sum")
         },
         "more/sample_y": lambda: table["sparse, vfe"]().fit(X, y).sample_y(NEW, 2, random_state=1),
         "more/covariance": lambda: table["exact"]().fit(X, y).predict(NEW, return_cov=True),
@@ -303,7 +315,9 @@ def _training() -> dict[str, Callable[[], Any]]:
     return {
         "training/lbfgs": lambda: run(training.train_lbfgs(bowl, start, box, max_iter=50)),
         "training/adam": lambda: run(training.train_adam(bowl, start, box, max_iter=40)),
-        "training/ending": lambda: run(training.train_adam(bowl, start, box, max_iter=900, ending=training.Ending(0.01))),
+        "training/ending": lambda: run(
+            training.train_adam(bowl, start, box, max_iter=900, ending=training.Ending(0.01))
+        ),
         "training/tail": partial(training.tail_of, [-1.0 / t for t in range(1, 130)]),
     }
 
@@ -343,14 +357,16 @@ def _maps() -> dict[str, Callable[[], Any]]:
     }
 
     def drawn(choice: Any) -> Any:
-        made = choice.prepare(X, y, np.random.default_rng(0))
+        made = choice.prepare(X, y[:, None], np.random.default_rng(0))
         return {name: getattr(made, name, None) for name in ("rank", "size", "start")}
 
     found: dict[str, Callable[[], Any]] = {
         f"maps/{name}": lambda choice=choice: drawn(choice) for name, choice in choices.items()
     }
     found["maps/from_sklearn"] = lambda: fitted(
-        fitting.LowRankGP(features.from_sklearn(PolynomialFeatures(2)), max_iter=4, random_state=0).fit(*rows(60, seed=4))
+        fitting.LowRankGP(features.from_sklearn(PolynomialFeatures(2)), max_iter=4, random_state=0).fit(
+            *rows(60, seed=4)
+        )
     )
     found["maps/mixed"] = lambda: (
         lambda kernel: features.MixedMap.drawn(kernel, 8, X, rng=0)(kernel.log_parameters, X)

@@ -32,7 +32,12 @@ def drawn(figure: Any) -> Any:
     """What a figure holds: texts, scales, the data of lines and bands."""
     panels = [
         {
-            "texts": [axes.get_title(), axes.get_xlabel(), axes.get_ylabel(), *(text.get_text() for text in axes.texts)],
+            "texts": [
+                axes.get_title(),
+                axes.get_xlabel(),
+                axes.get_ylabel(),
+                *(text.get_text() for text in axes.texts),
+            ],
             "scales": [axes.get_xscale(), axes.get_yscale(), axes.get_xlim(), axes.get_ylim()],
             "lines": [np.asarray(line.get_xydata(), dtype=float) for line in axes.get_lines()],
             "bands": [path.vertices for each in axes.collections for path in each.get_paths()],
@@ -105,11 +110,13 @@ def _pages() -> dict[str, Callable[[], Any]]:
     return {
         "pages/chart": lambda: str(pages.Chart(marks, "M", "nats", log_y=True).svg()),
         "pages/bars": lambda: str(pages.Chart(bars, "PIT", "rows", zero=True).svg()),
-        "pages/table": lambda: str(pages.table(["a", "<b>"], [[1, "x & y"], [2.5, pages.Markup("<i>z</i>")]], "caption")),
+        "pages/table": lambda: str(
+            pages.table(["a", "<b>"], [[1, "x & y"], [2.5, pages.Markup("<i>z</i>")]], "caption")
+        ),
         "pages/document": lambda: pages.document("t <", "<p>body</p>", style="p {}", script="1"),
         "pages/escaped": lambda: str(pages.escaped('a < "b" & c')),
         "pages/claims": lambda: pages.claims_page({"R-thm1": {"cases": 25, "worst_slack": 0.5, "ratios": [1.5, 2.0]}}),
-        "claims/ledger": lambda: {name: str(claim) for name, claim in dict(ledger.ledger()).items()},
+        "claims/ledger": lambda: [str(claim) for claim in ledger.ledger()],
     }
 
 
@@ -121,7 +128,15 @@ def _rows() -> dict[str, Callable[[], Any]]:
             paths = npy(folder, X, y)
             found = sources.source(*paths)
             picked = found.rows(np.array([3, 0, 29]))
-            return [found.N, found.D, found.P, found.single, sources.is_elsewhere(paths[0]), sources.is_elsewhere(X), picked]
+            return [
+                found.N,
+                found.D,
+                found.P,
+                found.single,
+                sources.is_elsewhere(paths[0]),
+                sources.is_elsewhere(X),
+                picked,
+            ]
 
     def shuffled() -> Any:
         with tempfile.TemporaryDirectory() as folder:
