@@ -79,6 +79,8 @@ def test_times_and_dates_are_masked_and_numbers_are_not(freeze):
     masked = freeze["values"].masked
     assert masked("after 1.25 s, on 2026-11-28T10:00:00Z") == "after <duration>, on <date>"
     assert masked("numpy 1.26.4 at 0x7f00aa12bc") == "numpy <version> at <address>"
+    bar = "Subsets:  18%|#7        | 10/56 [00:00<00:00, 66.46subset/s]"
+    assert masked(f"a\n{bar}\r{bar}\nb") == masked(f"a\n{bar}\nb") == "a\n<progress>\nb"
     for text in ("bound 0.25, N = 10", "0x1.8p+3", "sin² as 2s(1 − s)", "-M 10:40:5", "5.3e-05 GB", "1.96 standard"):
         assert masked(text) == text
 

@@ -19,6 +19,7 @@ FEW = 4
 """So many first values of an array are shown; arrays up to twice this size are stored whole."""
 
 MASKS = (
+    (r"([^\r\n]*(\d%\||\[\d\d:\d\d[<,])[^\r\n]*[\r\n]*)+", "<progress>\n"),
     (r"0x[0-9a-f]{6,}(?![.p\d])", "<address>"),
     (r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?", "<date>"),
     (r"(?<![\w.])\d+(\.\d+)?(e-?\d+)? (ns|µs|ms|s|min|h|seconds?|minutes?)(?![\w²^]| at )", "<duration>"),
@@ -92,7 +93,7 @@ def _record(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
         return {"type": name} | {field: encoded(getattr(value, field)) for field in fields}
-    if isinstance(value, type) or callable(value) and hasattr(value, "__name__"):
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__name__")):
         return {"named": getattr(value, "__name__", name)}
     return {"type": name, "text": masked(repr(value))}
 

@@ -1,4 +1,4 @@
-"""Options whose spelling changes, in one place: a call states what it wants, and each commit is asked in its own words."""
+"""Options whose spelling changes: a call states what it wants, and each commit is asked in its own words."""
 
 from __future__ import annotations
 

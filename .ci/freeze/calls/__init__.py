@@ -12,7 +12,7 @@ PARTS = ("rates", "evidence", "points", "models", "certificates", "kernels", "fi
 
 
 def calls(part: str) -> dict[str, Callable[[], Any]]:
-    """The calls of one part, with the part before each name; one call that fails where a commit lacks what they need."""
+    """The calls of one part, named after it; one call that fails where a commit lacks what all of them need."""
     try:
         found = importlib.import_module(f"calls.{part}").calls()
     except (AttributeError, ImportError, TypeError, ValueError) as error:

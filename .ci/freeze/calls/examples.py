@@ -59,7 +59,7 @@ def run(name: str, text: str) -> list[Any]:
 
 
 def _namespace(name: str) -> dict[str, Any]:
-    """What an example may use without an import: NumPy, kernels, laws of inputs, and the public names beside its own."""
+    """What an example may use without an import: NumPy, kernels, laws of inputs, public names beside its own."""
     space: dict[str, Any] = {"np": importlib.import_module("numpy"), "tempfile": importlib.import_module("tempfile")}
     for module in (*NAMESPACE, *_packages(name)):
         found = importlib.import_module(module)
