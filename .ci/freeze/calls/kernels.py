@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpbounds import kernels, linalg
+from gpbounds import kernels, linalg, renyi
 
 from .rates import kernel_table
 
@@ -29,6 +31,7 @@ def calls() -> dict[str, Callable[[], Any]]:
             "pull_diag": lambda make=make, points=points: make().pull_diag(points[0], points[2][:, 0]),
             "pull_largest": lambda make=make, points=points: make().pull_largest(points[0], 0.3),
             "parameters": lambda make=make: _parameters(make()),
+            "plain": lambda make=make: _plain(make()),
             "wrong columns": lambda make=make: make()(np.zeros((3, 4))),
             "separated": lambda make=make: repr(kernels.separated(make())),
         }
@@ -39,6 +42,14 @@ def calls() -> dict[str, Callable[[], Any]]:
 def _parameters(kernel: Any) -> Any:
     changed = kernel.with_log_parameters(kernel.log_parameters + 0.1)
     return [kernel.parameter_names, kernel.log_parameters, repr(kernel), str(kernel), repr(changed)]
+
+
+def _plain(kernel: Any) -> Any:
+    """What a file says of the kernel, and the kernel that is read from it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        renyi.Model(kernel, 0.1, None).save(path)
+        return [path.read_text(encoding="utf-8"), repr(renyi.Model.load(path).kernel)]
 
 
 def _refusals() -> dict[str, Callable[[], Any]]:

@@ -88,7 +88,7 @@ def _selections() -> dict[str, Callable[[], Any]]:
         kdpp.select(se, X, 8, "best", 0, draws="certain", y=y, noise=0.1, alpha=0.5)
     )
     found["select/refused"] = partial(kdpp.select, se, X, 5, "other")
-    found["select/refused best"] = partial(kdpp.select, se, X, 5, "best", 0)
+    found["select/best, alone"] = partial(kdpp.select, se, X, 5, "best", 0)
     found["select/refused M"] = partial(kdpp.select, se, X, 61)
     return found
 
