@@ -60,16 +60,16 @@ def test_named_differences_pass_and_others_do_not(freeze, tmp_path):
     comparison = freeze["comparison"]
     found = comparison.differences({"rate/se": {"value": "0x1.0p+0", "text": "a"}}, {"rate/se": {"value": "0x1.8p+0"}})
     file = tmp_path / "named.toml"
-    file.write_text('[[named]]\npattern = "rate/*.value"\nreason = "sharper"\n')
+    file.write_text('[[named]]\npattern = "rate/*.value"\nreason = "sharper"\n', encoding="utf-8")
     text, passed = comparison.report(found, comparison.named(file))
     assert not passed
     assert "rate/se.text" in text
     assert "1 differences (sharper)" in text
-    file.write_text('[[named]]\npattern = "rate/*"\nreason = "sharper"\n')
+    file.write_text('[[named]]\npattern = "rate/*"\nreason = "sharper"\n', encoding="utf-8")
     assert comparison.report(found, comparison.named(file))[1]
     assert not comparison.report(found, [])[1]
     assert comparison.report([], [])[1]
-    file.write_text('[[named]]\npattern = "rate/*"\nreason = ""\n')
+    file.write_text('[[named]]\npattern = "rate/*"\nreason = ""\n', encoding="utf-8")
     with pytest.raises(ValueError, match="a pattern and a reason"):
         comparison.named(file)
     comparison.named(CI / "freeze" / "named.toml")
@@ -159,7 +159,7 @@ def fake(house, tmp_path):
     for name, text in FAKE.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return house.House.read(tmp_path)
 
 
