@@ -83,10 +83,10 @@ GOALS = {
 """What is counted → the number to reach; None where only the ceiling holds."""
 
 JOURNEYS = {
-    "rate": "import gpbounds as g\ngo = lambda X, y: g.rate(g.SquaredExponential(), 10_000, 30, 1.0)",
+    "rate": "from gpbounds import SquaredExponential as SE, rate\ngo = lambda X, y: rate(SE(), 10_000, 30, 1.0)",
     "SparseGP.fit": "from fitting import SparseGP\ngo = SparseGP('vfe', n_inducing=8, random_state=0).fit",
     "PACGP.fit": "from fitting import PACGP\ngo = PACGP(epsilon=0.5, delta=0.05, random_state=0).fit",
-    "plan --data": "from gpbounds import cli\ngo = lambda X, y: cli.main('plan --data table.csv --target 1'.split())",
+    "plan --data": "from gpbounds.cli import main\ngo = lambda X, y: main('plan --data table.csv --target 1'.split())",
 }
 """The calls that are followed; each defines ``go(X, y)``."""
 
