@@ -58,16 +58,18 @@ def test_missing_calls_and_changed_texts_are_differences(freeze):
 
 def test_named_differences_pass_and_others_do_not(freeze, tmp_path):
     comparison = freeze["comparison"]
-    found = comparison.differences({"rate/se": {"value": "0x1.0p+0", "text": "a"}}, {"rate/se": {"value": "0x1.8p+0"}})
+    differing = comparison.differences(
+        {"rate/se": {"value": "0x1.0p+0", "text": "a"}}, {"rate/se": {"value": "0x1.8p+0"}}
+    )
     file = tmp_path / "named.toml"
     file.write_text('[[named]]\npattern = "rate/*.value"\nreason = "sharper"\n', encoding="utf-8")
-    text, passed = comparison.report(found, comparison.named(file))
+    text, passed = comparison.report(differing, comparison.named(file))
     assert not passed
     assert "rate/se.text" in text
     assert "1 differences (sharper)" in text
     file.write_text('[[named]]\npattern = "rate/*"\nreason = "sharper"\n', encoding="utf-8")
-    assert comparison.report(found, comparison.named(file))[1]
-    assert not comparison.report(found, [])[1]
+    assert comparison.report(differing, comparison.named(file))[1]
+    assert not comparison.report(differing, [])[1]
     assert comparison.report([], [])[1]
     file.write_text('[[named]]\npattern = "rate/*"\nreason = ""\n', encoding="utf-8")
     with pytest.raises(ValueError, match="a pattern and a reason"):
@@ -102,8 +104,8 @@ def test_outcomes_hold_refusals_warnings_and_output(freeze):
         "warnings": ["UserWarning: slow"],
         "printed": "done\n",
     }
-    found, entered = recording.record({"refuses": refuses, "typo": lambda: math.nothing})
-    assert [text.partition(":")[0] for text in recording.broken(found)] == ["typo"]
+    outcomes, entered = recording.record({"refuses": refuses, "typo": lambda: math.nothing})
+    assert [text.partition(":")[0] for text in recording.broken(outcomes)] == ["typo"]
     assert refuses.__code__ in entered
     assert speaks.__code__ not in entered
 
@@ -164,20 +166,20 @@ def fake(house, tmp_path):
 
 
 def test_the_counts_of_a_small_house(house, fake):
-    found = house.static(fake, {})
-    assert found["package files"] == len(FAKE)
-    assert found["package lines"] == sum(len(text.splitlines()) for text in FAKE.values())
-    assert found["docstring lines"] == 4
+    counts = house.static(fake, {})
+    assert counts["package files"] == len(FAKE)
+    assert counts["package lines"] == sum(len(text.splitlines()) for text in FAKE.values())
+    assert counts["docstring lines"] == 4
     assert [name for _, name in sorted(fake.kernels)] == ["Near", "Far"]
-    assert found["kernel isinstance tests"] == ["gpbounds.kernels.enclosed:7", *["gpbounds.kernels.enclosed:10"] * 2]
-    assert found["hooks overridden in several classes"] == ["_hook"]
-    assert found["objectives"] == ["fitting.estimators.A"]
-    assert found["words for rigor"] == ["enclosed"]
-    assert found["modules that call json"] == ["gpbounds.kernels.enclosed"]
-    assert found["function bodies above 60 lines"] == ["gpbounds.base.long"]
-    assert found["class names with two owners"] == ["Near"]
-    assert found["file names with two meanings"] == ["base"]
-    assert found["modules imported by one neighbour"] == ["gpbounds.kernels.base", "gpbounds.kernels.far"]
+    assert counts["kernel isinstance tests"] == ["gpbounds.kernels.enclosed:7", *["gpbounds.kernels.enclosed:10"] * 2]
+    assert counts["hooks overridden in several classes"] == ["_hook"]
+    assert counts["objectives"] == ["fitting.estimators.A"]
+    assert counts["words for rigor"] == ["enclosed"]
+    assert counts["modules that call json"] == ["gpbounds.kernels.enclosed"]
+    assert counts["function bodies above 60 lines"] == ["gpbounds.base.long"]
+    assert counts["class names with two owners"] == ["Near"]
+    assert counts["file names with two meanings"] == ["base"]
+    assert counts["modules imported by one neighbour"] == ["gpbounds.kernels.base", "gpbounds.kernels.far"]
     named = house.static(fake, {"one_meaning": {"base": "why"}, "concepts": {"gpbounds.kernels.far": "why"}})
     assert named["file names with two meanings"] == []
     assert named["modules imported by one neighbour"] == ["gpbounds.kernels.base"]

@@ -202,11 +202,15 @@ def defined_sizes(values: Float, M: ArrayLike) -> Any:
     rank = int((values > 0).sum())
     largest = int(sizes.max(initial=0))
     if largest > rank:
-        raise ValueError(
-            f"M: expected at most {rank}, the number of nonzero eigenvalues, got {largest}: the k-DPP of that size is "
-            "undefined"
-        )
+        raise undefined_size(largest, rank)
     return sizes
+
+
+def undefined_size(M: int, rank: int) -> ValueError:
+    """The error that no k-DPP of ``rank`` nonzero eigenvalues has M points."""
+    return ValueError(
+        f"M: expected at most {rank}, the number of nonzero eigenvalues, got {M}: the k-DPP of that size is undefined"
+    )
 
 
 def rest_sizes(N: ArrayLike, M: ArrayLike) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kdpp.enclosed import enclosed_residual
 from gpbounds.kdpp.esp import checked
+from gpbounds.kdpp.expectations import undefined_size
 from gpbounds.kdpp.leave_one_out import leave_one_out
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.tilt import TINY, log_tilt
@@ -84,10 +85,7 @@ def expected_residual(
         raise ValueError(f"rank: expected only with rounding > 0, where zeros are not exact, got {rank!r}")
     most = int(some.sum())
     if size > most:
-        raise ValueError(
-            f"M: expected at most {most}, the number of nonzero eigenvalues, got {size}: the k-DPP of that size is "
-            "undefined"
-        )
+        raise undefined_size(size, most)
     if choice("rigor", rigor, RIGOR) == "arb":
         return enclosed_residual(values.tolist(), float(error), some, size, variance)
     upper = np.where(some, values + error, 0.0)
@@ -105,7 +103,7 @@ def residual_between(lower: Float, upper: Float, M: int, *, noise: float | None 
     """
     some = upper > 0.0
     if int(some.sum()) < M:
-        raise ValueError(f"M: the k-DPP of size {M} is undefined: only {int(some.sum())} nonzero eigenvalues")
+        raise undefined_size(M, int(some.sum()))
     return _between(upper, lower, some, M, noise)
 
 
