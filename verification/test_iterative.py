@@ -20,7 +20,7 @@ from gpbounds.iterative.tails import THIRD_MOMENT, chernoff, frobenius, half_wid
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
 from gpbounds.linalg.quadrature import gauss, radau
-from gpbounds.reference import iterative as reference
+from gpbounds.reference import linalg as reference
 from gpbounds.reference.divergences import log_det, trace
 from gpbounds.reference.renyi import matrix
 from gpbounds.vecchia.blocks import Blocks
