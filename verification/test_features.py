@@ -214,19 +214,13 @@ def test_eigenfunctions_of_the_squared_exponential(observe: Observer, lengthscal
         for n, at in itertools.product((1, 2, 5), (mp.mpf("0.3"), mp.mpf("-1.2"))):
             image = mp.fsum(p * k(at, x) * v for p, x, v in zip(mass, grid, e[n], strict=True))
             observe.equal(
-                "L-50",
-                image,
-                reference.eigenvalue(n, ell, s) * reference.eigenfunction(n, at, ell, s),
-                atol=1e-25,
+                "L-50", image, reference.eigenvalue(n, ell, s) * reference.eigenfunction(n, at, ell, s), atol=1e-25
             )
         a, b = mp.mpf("0.4"), mp.mpf("-0.9")
         u, v = (reference.weighted_eigenfunctions(200, x, ell, s) for x in (a, b))
         observe.equal("L-50", mp.fdot(u, v), k(a, b), rtol=1e-25)
         observe.equal(
-            "L-50",
-            u[6],
-            mp.sqrt(reference.eigenvalue(7, ell, s)) * reference.eigenfunction(7, a, ell, s),
-            rtol=1e-25,
+            "L-50", u[6], mp.sqrt(reference.eigenvalue(7, ell, s)) * reference.eigenfunction(7, a, ell, s), rtol=1e-25
         )
     observe.fails(
         "L-50",
@@ -322,10 +316,7 @@ def test_bounds_on_what_is_left_are_mehlers(observe: Observer, rho: float, where
 @pytest.mark.claim("L-53")
 def test_cramer_is_attained(observe: Observer) -> None:
     observe.equal(
-        "L-53",
-        reference.eigenfunction(1, 0, "0.7", 1),
-        mp.sqrt(reference.mercer_constants("0.7", 1)[2]),
-        rtol=1e-40,
+        "L-53", reference.eigenfunction(1, 0, "0.7", 1), mp.sqrt(reference.mercer_constants("0.7", 1)[2]), rtol=1e-40
     )
 
 

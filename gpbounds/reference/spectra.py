@@ -374,7 +374,7 @@ def polynomial_eigenvalues(record: Mapping[str, Any], nodes: Sequence[tuple[list
 
     >>> standard = gaussian_nodes([0], [[1]], 2)
     >>> squared = {"type": "Polynomial", "variance": 1.0, "offset": 1.0, "degree": 2}
-    >>> [mp.nstr(v, 5) for v in eigenvalues(squared, standard)]  # 2 + √2, 2, 2 − √2
+    >>> [mp.nstr(v, 5) for v in polynomial_eigenvalues(squared, standard)]  # 2 + √2, 2, 2 − √2
     ['3.4142', '2.0', '0.58579']
     """
     n, roots = len(nodes), [mp.sqrt(w) for _, w in nodes]
