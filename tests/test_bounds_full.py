@@ -21,9 +21,9 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
+from gpbounds.reference import divergences as reference_divergences
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
-from gpbounds.reference import posterior as reference_posterior
 from tests.blas import blas_threads
 
 pytestmark = pytest.mark.lanes
@@ -60,8 +60,8 @@ def law(logs: tuple, X: np.ndarray, y: np.ndarray) -> tuple:
         [[variance * mp.exp(-sum((a - b) ** 2 for a, b in zip(p, q, strict=True)) / 2) for q in points] for p in points]
     )
     r = mp.matrix([mp.mpf(float(t)) for t in y])
-    mean, cov = reference_posterior.full_law(K, K, K, r, noise)
-    return list(mean), [cov[i, i] for i in range(len(y))], reference_posterior.posterior_kl(K, r, noise)
+    mean, cov = reference_divergences.full_law(K, K, K, r, noise)
+    return list(mean), [cov[i, i] for i in range(len(y))], reference_divergences.posterior_kl(K, r, noise)
 
 
 def expected(loss: Loss, y: mp.mpf, m: mp.mpf, s2: mp.mpf) -> mp.mpf:

@@ -30,9 +30,9 @@ from gpbounds.pacbayes.certificate import priors, schema
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.raw import raw
 from gpbounds.pacbayes.certificate.values import value_error
-from gpbounds.reference import kernels as reference
-from gpbounds.reference import posterior as posteriors
+from gpbounds.reference import divergences as posteriors
 from gpbounds.reference import renyi
+from gpbounds.reference import spectra as reference
 from gpbounds.sources import Source
 from gpbounds.sources.arrays import ArrayPart
 from gpbounds.sources.local import Local
@@ -108,7 +108,7 @@ def test_the_error_of_values_is_within_its_bound(seed: int, which: str, offset: 
     reach = np.abs(points).max(axis=0)
     K, allowed = kernel(points), value_error(kernel, reach)
     with mpmath.workdps(50):
-        exact = reference.matrix(kernel_to_plain(kernel), points.tolist())
+        exact = reference.gram(kernel_to_plain(kernel), points.tolist())
         for i in range(5):
             for j in range(5):
                 assert abs(exact[i, j] - mpmath.mpf(float(K[i, j]))) <= allowed
@@ -134,7 +134,7 @@ def test_posteriors_of_rank_deficient_priors_are_within_their_allowances(seed: i
     sparse = collapsed_posterior(kernel, points, y, Z, noise=noise, power=power, jitter=jitter, entry_error=error)
     plain = kernel_to_plain(kernel)
     with mpmath.workdps(60):
-        both = reference.matrix(plain, np.vstack([points, Z]).tolist())
+        both = reference.gram(plain, np.vstack([points, Z]).tolist())
         K, Kuf, Kuu = both[:N, :N], both[N:, :N], both[N:, N:] + mpmath.mpf(sparse.jitter) * mpmath.eye(len(Z))
         r, n = renyi.matrix(y), mpmath.mpf(noise)
         truth = posteriors.posterior_kl(K, r, n)

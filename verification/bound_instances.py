@@ -8,7 +8,7 @@ from typing import Any
 from mpmath import cholesky, exp, eye, log, matrix, mp, mpf, sqrt
 
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
-from gpbounds.reference import family, losses, pacbayes, posterior
+from gpbounds.reference import divergences, losses, pacbayes, spectra
 
 LOSSES = (Band(0.6), Squared(0.9), Exponential(0.7), Relative(0.8), Interval(-0.4, 0.9))
 
@@ -32,17 +32,17 @@ def bound(target: Any, risk: Any, kl: Any) -> Any:
 def blocks(X: Any, Z: Any, logs: Any, jitter: Any) -> tuple[Any, Any, Any]:
     """Kff, Kuf and Kuu + jitter·variance·I of a squared exponential."""
     variance, *lengthscales = (exp(v) for v in logs)
-    Kuu = family.stationary(Z, Z, variance, lengthscales) + mpf(jitter) * variance * eye(len(Z))
+    Kuu = spectra.stationary(Z, Z, variance, lengthscales) + mpf(jitter) * variance * eye(len(Z))
     return (
-        family.stationary(X, X, variance, lengthscales),
-        family.stationary(Z, X, variance, lengthscales),
+        spectra.stationary(X, X, variance, lengthscales),
+        spectra.stationary(Z, X, variance, lengthscales),
         Kuu,
     )
 
 
 def risk(target: Any, prior: tuple[Any, Any, Any], Y: list[Any], shift: Any, B: Any, rows: list[int]) -> Any:
     """R_S over ``rows`` with latent variances."""
-    mean, covariance = posterior.sparse_law(prior[2], prior[1], prior[0], shift, B)
+    mean, covariance = divergences.sparse_law(prior[2], prior[1], prior[0], shift, B)
     return sum(loss_mean(target.loss, Y[i], mean[i], covariance[i, i]) for i in rows) / len(rows)
 
 
@@ -53,9 +53,9 @@ def collapsed(
 
     def lane_sums(logs: Any, log_noise: Any, Z: Any) -> tuple[Any, Any, Any]:
         prior, noise, y = blocks(X, Z, logs, jitter), exp(log_noise), matrix(Y)
-        shift, B = posterior.collapsed_law(*prior, y, noise, mpf(power))
+        shift, B = divergences.collapsed_law(*prior, y, noise, mpf(power))
         R = risk(target, prior, Y, shift, B, list(range(len(Y))))
-        kl = posterior.collapsed_kl(*prior, y, noise, mpf(power))
+        kl = divergences.collapsed_kl(*prior, y, noise, mpf(power))
         return R, kl, bound(target, R, kl)
 
     return lane_sums
@@ -71,7 +71,7 @@ def free(
         L, C = cholesky(prior[2]), matrix(factor)
         shift, B = L * matrix(mean), L * C * C.T * L.T
         R = risk(target, prior, Y, shift, B, list(range(len(Y))) if rows is None else rows)
-        kl = posterior.sparse_kl(prior[2], shift, B)
+        kl = divergences.sparse_kl(prior[2], shift, B)
         return R, kl, bound(target, R, kl)
 
     return lane_sums

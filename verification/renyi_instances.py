@@ -11,7 +11,7 @@ from mpmath import eye, log, mp, mpf, pi
 
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.reference import renyi as reference
-from gpbounds.reference.divergences import solve, trace
+from gpbounds.reference.linalg import solve, trace
 
 SEEDS = st.integers(0, 2**32 - 1)
 ORDERS = st.floats(0.01, 0.99).map(mpf)

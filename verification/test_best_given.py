@@ -15,7 +15,7 @@ from thinning import one_in
 
 from gpbounds import Empirical, SquaredExponential, kdpp, rate
 from gpbounds.rates.draws.given import best_fixed, best_given, certain
-from gpbounds.reference import planning as reference
+from gpbounds.reference import rates as reference
 from gpbounds.renyi import elbo, log_evidence
 
 seeds = st.integers(0, 2**32 - 1)

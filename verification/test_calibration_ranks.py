@@ -14,7 +14,7 @@ from scipy.stats import binom
 from gpbounds import SquaredExponential
 from gpbounds.audit import calibration
 from gpbounds.audit.ranks import ranges
-from gpbounds.reference import ranks as reference
+from gpbounds.reference import montecarlo as reference
 
 
 @pytest.mark.claim("N-rank")

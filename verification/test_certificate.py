@@ -32,9 +32,9 @@ from gpbounds.pacbayes import (
     xi,
 )
 from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.reference import divergences as reference_divergences
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
-from gpbounds.reference import posterior as reference_posterior
 
 DRAWS = 2000
 LOSSES = {"band": Band(0.6), "squared": Squared(1.0), "exponential": Exponential(0.8)}
@@ -80,14 +80,14 @@ def exact_numbers(
     """R_S and KL at 50 digits, from the ledger's formulas."""
     K, r, noise = exact_matrix(kernel, X, X), mpmath.matrix(list(map(mpmath.mpf, y))), mpmath.mpf(posterior.noise)
     if isinstance(posterior, Exact):
-        kl = reference_posterior.posterior_kl(K, r, noise)
-        mean, cov = reference_posterior.full_law(K, K, K, r, noise)
+        kl = reference_divergences.posterior_kl(K, r, noise)
+        mean, cov = reference_divergences.full_law(K, K, K, r, noise)
     else:
         Kuu, Kuf = exact_matrix(kernel, posterior.Z, posterior.Z), exact_matrix(kernel, posterior.Z, X)
         Kuu += mpmath.mpf(posterior.jitter) * mpmath.eye(Kuu.rows)
         arguments = K, Kuf, Kuu, r, noise, mpmath.mpf(posterior.power)
-        kl = reference_posterior.collapsed_kl(*arguments)
-        mean, cov = reference_posterior.sparse_law(Kuu, Kuf, K, *reference_posterior.collapsed_law(*arguments))
+        kl = reference_divergences.collapsed_kl(*arguments)
+        mean, cov = reference_divergences.sparse_law(Kuu, Kuf, K, *reference_divergences.collapsed_law(*arguments))
     expect = getattr(reference_losses, loss)
     epsilon = mpmath.mpf(LOSSES[loss].epsilon)
     terms = [expect(mpmath.mpf(t), mean[i], cov[i, i], epsilon) for i, t in enumerate(y)]
@@ -146,7 +146,7 @@ def test_a_jitter_is_part_of_the_prior_of_what_is_enclosed(
     if form == "sparse":
         posterior: Sparse | Free | Whitened = Sparse(Z, 0.3, 0.5, jitter)
         given_ = K, Kuf, Kuu, mpmath.matrix(list(map(mpmath.mpf, y))), mpmath.mpf(0.3), mpmath.mpf(0.5)
-        shift, B = reference_posterior.collapsed_law(*given_)
+        shift, B = reference_divergences.collapsed_law(*given_)
     elif form == "free":
         cov = factor @ factor.T
         posterior = Free(Z, mean, 0.5 * (cov + cov.T), jitter)
@@ -155,8 +155,8 @@ def test_a_jitter_is_part_of_the_prior_of_what_is_enclosed(
         posterior = Whitened(Z, mean, factor, jitter)
         L, C = mpmath.cholesky(Kuu), mpmath.matrix(factor.tolist())
         shift, B = L * mpmath.matrix(mean.tolist()), L * C * C.T * L.T
-    kl = reference_posterior.sparse_kl(Kuu, shift, B)
-    means, covariance = reference_posterior.sparse_law(Kuu, Kuf, K, shift, B)
+    kl = reference_divergences.sparse_kl(Kuu, shift, B)
+    means, covariance = reference_divergences.sparse_law(Kuu, Kuf, K, shift, B)
     expect, epsilon = getattr(reference_losses, loss), mpmath.mpf(LOSSES[loss].epsilon)
     risk = sum(expect(mpmath.mpf(t), means[i], covariance[i, i], epsilon) for i, t in enumerate(y)) / 5
     computed = enclose(posterior, kernel, X, y, LOSSES[loss])

@@ -18,9 +18,9 @@ from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.kernels.rounding import entry_errors
 from gpbounds.linalg import enclosed, psd
 from gpbounds.rates.draws.certified import EnclosedRows, certified_share
-from gpbounds.reference import kernels as reference_kernels
-from gpbounds.reference import planning as reference
-from gpbounds.reference import planning_prior as reference_tilted
+from gpbounds.reference import kdpp as reference_kdpp
+from gpbounds.reference import rates as reference
+from gpbounds.reference import spectra as reference_kernels
 
 seeds = st.integers(0, 2**32 - 1)
 DIGITS = 80
@@ -28,7 +28,7 @@ DIGITS = 80
 
 def matrix(kernel: Kernel, X: np.ndarray) -> Any:
     """K for exact doubles, from the definition."""
-    return reference_kernels.matrix(kernel_to_plain(kernel), X.tolist())
+    return reference_kernels.gram(kernel_to_plain(kernel), X.tolist())
 
 
 def truth(K: Any, Y: np.ndarray, M: int, noise: float, alpha: float, p: Any, law: str) -> Any:
@@ -39,7 +39,7 @@ def truth(K: Any, Y: np.ndarray, M: int, noise: float, alpha: float, p: Any, law
     values, vectors = mp.eigsy(K)
     clean = [value if value > mp.mpf(10) ** -60 else mp.mpf(0) for value in values]
     squares = [mp.fsum((vectors[:, i].T * mp.matrix(y.tolist()))[0] ** 2 for y in Y.T) for i in range(K.rows)]
-    function = reference_tilted.tilted_given if law == "tilted" else reference.best_given
+    function = reference.tilted_given if law == "tilted" else reference.best_given
     at = lambda s: function(clean, s, M, mp.mpf(noise), mp.mpf(alpha), p)  # noqa: E731
     return at(squares) + (Y.shape[1] - 1) * at([mp.mpf(0)] * K.rows)
 
@@ -206,7 +206,7 @@ def test_the_rounding_of_sums_without_one_eigenvalue_is_within_the_allowance(
     with mp.workdps(60):
         for i in rng.integers(N, size=3):
             rest = [mp.mpf(float(v)) for j, v in enumerate(values) if j != i]
-            e = reference.esp(rest, M)
+            e = reference_kdpp.esp(rest, M)
             r = e[M] / e[M - 1]
             value = mp.mpf(float(values[i]))
             observe.upper("N-enclosed", value * r / (value + r), mp.mpf(float(found.rho[i]) * up))

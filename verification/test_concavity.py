@@ -14,8 +14,8 @@ from renyi_instances import ORDERS, SEEDS, Instance, data, gram, instance, snap
 
 from gpbounds import Empirical, Matern, SquaredExponential, inducing_points
 from gpbounds.numerics import scalars as fast
-from gpbounds.reference import renyi, scalars
-from gpbounds.reference.divergences import solve, trace
+from gpbounds.reference import renyi
+from gpbounds.reference.linalg import solve, trace
 from gpbounds.renyi import elbo, exact_gap, minimum_gap, needed, needed_from_eigenvalues
 
 TINY = mpf("1e-30")
@@ -251,11 +251,11 @@ RATIOS = st.floats(-14, 12).map(lambda e: mpf(10) ** mpf(e))
 @given(x=RATIOS, share=ORDERS, alpha=ORDERS)
 def test_scalar_functions(observe: Observer, x: Any, share: Any, alpha: Any) -> None:
     """F̂ ≥ F is concave, touches F and does not rise above any line over F; ψ is concave, increasing, ≤ αx/(1+αx)."""
-    F, F_hat, G, psi = (getattr(scalars, name) for name in ("F", "F_hat", "G", "psi"))
+    F, F_hat, G, psi = (getattr(renyi, name) for name in ("F", "F_hat", "G", "psi"))
     beta, near = 1 - alpha, share * x
     observe.lower("N-G", G(x, alpha), mpf(0), tol=1e-45)
-    observe.lower("N-F", F(x, alpha), scalars.trace_term(x, 1, 1, alpha), tol=1e-45)
-    observe.upper("N-F", F(x, alpha), scalars.trace_term(x, 1, 1, alpha) + alpha * x / 2)
+    observe.lower("N-F", F(x, alpha), renyi.trace_term(x, 1, 1, alpha), tol=1e-45)
+    observe.upper("N-F", F(x, alpha), renyi.trace_term(x, 1, 1, alpha) + alpha * x / 2)
     observe.lower("N-Fhat", F_hat(x, alpha), F(x, alpha), tol=1e-40 * float(1 + x))
     weight = (x - near) / x  # F̂(near) lies above the chord from 0 to x
     observe.lower("N-Fhat", F_hat(near, alpha), (1 - weight) * F_hat(x, alpha), tol=1e-40 * float(1 + x))
@@ -263,7 +263,7 @@ def test_scalar_functions(observe: Observer, x: Any, share: Any, alpha: Any) -> 
     chord = (F_hat(x, alpha) + F_hat(near, alpha)) / 2
     observe.lower("N-Fhat", F_hat(middle, alpha), chord, tol=1e-40 * float(1 + x))
     if alpha > mpf(1) / 2:  # least: every point of the line is reached between F(0) = 0 and F(x0)
-        x0 = scalars.tangency(alpha)
+        x0 = renyi.tangency(alpha)
         observe.equal("N-Fhat", F_hat(share * x0, alpha), share * F(x0, alpha), rtol=1e-25)
     else:
         observe.equal("N-Fhat", F_hat(x, alpha), F(x, alpha))
@@ -274,5 +274,5 @@ def test_scalar_functions(observe: Observer, x: Any, share: Any, alpha: Any) -> 
     observe.lower("N-psi", psi(x, alpha), alpha * near / ((1 + beta * near) * (1 + near)), tol=1e-45)
     a, v = float(alpha), float(x)
     for claim, name in (("N-F", "F"), ("N-Fhat", "F_hat"), ("N-G", "G"), ("N-psi", "psi")):
-        truth = getattr(scalars, name)(mpf(v), mpf(a))
+        truth = getattr(renyi, name)(mpf(v), mpf(a))
         observe.equal(claim, float(getattr(fast, name)(v, a)), truth, rtol=1e-11)

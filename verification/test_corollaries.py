@@ -16,7 +16,7 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.rates.corollaries import matern_corollary, matern_exponent, smooth_corollary
 from gpbounds.reference.rates import sharpest_trace
-from gpbounds.reference.scalars import G, trace_term
+from gpbounds.reference.renyi import G, trace_term
 from gpbounds.reference.spectra import ratio
 from gpbounds.spectra import spectrum
 

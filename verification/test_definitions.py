@@ -15,7 +15,7 @@ from renyi_instances import ORDERS, SEEDS, any_posterior, data, gram, instance, 
 from gpbounds.divergences import gaussian_kl, gaussian_renyi
 from gpbounds.reference import divergences as exact_divergences
 from gpbounds.reference import renyi as reference
-from gpbounds.reference.divergences import log_det, solve, trace
+from gpbounds.reference.linalg import log_det, solve, trace
 from gpbounds.renyi import log_evidence
 
 HALF = mpf(1) / 2

@@ -26,7 +26,7 @@ from gpbounds.rates.draws.sentences import share
 from gpbounds.rates.draws.tilted import tilted_given, tilted_means, tilted_prior
 from gpbounds.rates.draws.trace import determinant_quantile, trace_quantile, trace_variance
 from gpbounds.reference import kdpp as exact
-from gpbounds.reference import planning_prior as reference
+from gpbounds.reference import rates as reference
 
 ORDERS = st.sampled_from([1.0, 0.999, 0.7, 0.5, 0.1])
 SEEDS = st.integers(0, 10**9)

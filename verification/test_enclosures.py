@@ -21,8 +21,8 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.rates.corollaries import matern_corollary, smooth_corollary
 from gpbounds.reference import rates as reference
-from gpbounds.reference import scalars as exact_scalars
-from gpbounds.reference.planning_apriori import geometric_trace, population_trace
+from gpbounds.reference import renyi as exact_scalars
+from gpbounds.reference.rates import geometric_trace, population_trace
 from gpbounds.reference.spectra import isotropic_tail, isotropic_tails, product_eigenvalues, ratio
 from gpbounds.rigor import above, at_bits, below, enclosed, exact
 

@@ -17,7 +17,7 @@ from gpbounds.lowrank import fourier_kl, fourier_rank
 from gpbounds.lowrank.enclosed import enclosed_density
 from gpbounds.lowrank.frequencies import GAPS
 from gpbounds.lowrank.leverage import leverage_density, scaled_widths
-from gpbounds.reference import lowrank_ranks as reference
+from gpbounds.reference import lowrank as reference
 from gpbounds.rigor import at_bits, exact
 
 SHARES = st.one_of(st.floats(-12.0, -1.0).map(lambda e: 10.0**e), st.floats(0.1, 1 - 1e-9))

@@ -15,7 +15,7 @@ from gpbounds import Gaussian, SquaredExponential
 from gpbounds.enclosures import truncation as balls
 from gpbounds.lowrank import deviations, mercer_kl, mercer_rank, residual_certificate
 from gpbounds.rates.rounding import FAR
-from gpbounds.reference import lowrank_ranks as reference
+from gpbounds.reference import lowrank as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.rigor import exact, outer
 from gpbounds.spectra import spectrum

@@ -13,7 +13,7 @@ from observer import Observer
 
 from gpbounds.bound import Bound
 from gpbounds.enclosures import sandwich as enclosures
-from gpbounds.reference import sandwich as reference
+from gpbounds.reference import divergences as reference
 from gpbounds.rigor import above, at_bits, below, enclosed, exact
 from gpbounds.sandwich import predictive, roots, sandwich
 
@@ -65,7 +65,7 @@ def test_roots_in_doubles_against_their_balls(observe: Observer, gamma: float) -
 def test_balls_contain_the_roots(observe: Observer, gamma: float) -> None:
     """Of 50 digits, by Lambert's W and by Newton's method; and the ball is narrow."""
     with mp.workdps(120):
-        _, u, s = reference.roots(mp.mpf(gamma))
+        _, u, s = reference.sandwich_roots(mp.mpf(gamma))
     for truth, formula in ((u, enclosures.rise), (-s, enclosures.depth)):
         ball = enclosed(lambda formula=formula: formula(exact(gamma)))  # type: ignore[misc]
         observe.holds("L-32", ball.rel_accuracy_bits() >= 62)
@@ -110,7 +110,7 @@ def test_predictions_are_the_doubles_above_the_theorem(
     assert not near.kl.certified
     with mp.workdps(400):
         e, gap = mp.mpf(eta), mp.mpf(joint) - mp.mpf(train)
-        factor = 1 / e if form == "printed" else min(1 / e, 1 + reference.roots(-mp.log(e))[1])
+        factor = 1 / e if form == "printed" else min(1 / e, 1 + reference.sandwich_roots(-mp.log(e))[1])
         truth = factor * (mp.mpf(joint) if form == "printed" else gap)
         value = mp.mpf(float(proved.kl))
         observe.upper("L-62", truth, value)

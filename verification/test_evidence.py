@@ -16,7 +16,7 @@ from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.numerics.log1p import log1p_sum_bounds
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
-from gpbounds.reference.divergences import log_det, solve, trace
+from gpbounds.reference.linalg import log_det, solve, trace
 from gpbounds.renyi import blocks, evidence, nystrom
 from gpbounds.renyi.blocks import moments
 from gpbounds.renyi.brackets import GRID, bracket

@@ -16,9 +16,9 @@ from fitting.family import FamilyObjective, Member, objective
 from fitting.posterior import InducingPosterior
 from gpbounds.divergences import collapsed_posterior
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
-from gpbounds.reference import evidence as reference_evidence
-from gpbounds.reference import family as reference
+from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi as blocks_of
+from gpbounds.reference import spectra
 from gpbounds.renyi import elbo, log_evidence, predict
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -64,7 +64,7 @@ class Case:
         """Kff, Kuf, Kuu in mpmath, from the very same numbers."""
         variance, *lengthscales = (exp(v) for v in logs[:-1])
         pairs = ((self.X, self.X), (Z, self.X), (Z, Z))
-        K, Kuf, Kuu = (reference.stationary(list(a), list(b), variance, lengthscales, self.p) for a, b in pairs)
+        K, Kuf, Kuu = (spectra.stationary(list(a), list(b), variance, lengthscales, self.p) for a, b in pairs)
         return K, Kuf, Kuu
 
     def truth(self, name: str, logs: Any = None, Z: Any = None) -> Any:
@@ -72,7 +72,7 @@ class Case:
         points = exact(self.Z) if Z is None else Z
         member, blocks = STRUCTURES[name]
         prior = self.prior(logs, points)
-        return reference.objective(*prior, blocks_of.matrix(self.Y), exp(logs[-1]), member.power, blocks)
+        return reference.collapsed_objective(*prior, blocks_of.matrix(self.Y), exp(logs[-1]), member.power, blocks)
 
 
 def exact(points: Any) -> list[list[Any]]:
@@ -138,11 +138,11 @@ def test_predictive_laws_are_the_definition_at_50_digits(name: str, seed: int, o
     logs, points = [mpf(v) for v in c.logs], exact(c.Z)
     variance, *lengthscales = (exp(v) for v in logs[:-1])
     cross = [
-        reference.stationary(exact(a), exact(b), variance, lengthscales, c.p)
+        spectra.stationary(exact(a), exact(b), variance, lengthscales, c.p)
         for a, b in ((new, new), (new, c.X), (c.Z, new))
     ]
     prior, Y = c.prior(logs, points), blocks_of.matrix(c.Y)
-    mean, cov = reference.predict(prior, Y, tuple(cross), exp(logs[-1]), member.power, blocks, homes)
+    mean, cov = reference.collapsed_predict(prior, Y, tuple(cross), exp(logs[-1]), member.power, blocks, homes)
     posterior = build(c.X, c.Y, member).posterior(c.kernel, c.noise, c.Z)
     labels = homes if name == "pic" else None
     predicted, spread = posterior.predict(new, full_cov=True, blocks=labels)
@@ -163,7 +163,7 @@ def test_q_of_u_is_that_of_the_ledger(name: str, seed: int, observe: Observer) -
     assert isinstance(posterior, InducingPosterior)
     logs = [mpf(v) for v in c.logs]
     prior, Y = c.prior(logs, exact(c.Z)), blocks_of.matrix(c.Y)
-    a, B = reference.inducing_posterior(*prior, Y, exp(logs[-1]), member.power, blocks)
+    a, B = reference.collapsed_posterior(*prior, Y, exp(logs[-1]), member.power, blocks)
     mean, cov = posterior.inducing_law()
     size = 1e-8 * c.kernel.max_variance
     observe.equal("P-27", mean, a.tolist(), rtol=1e-7, atol=1e-7)
@@ -186,7 +186,7 @@ def test_vfe_is_the_evidence_less_a_divergence_and_fitc_is_not(seed: int, observ
     c = case(seed)
     logs = [mpf(v) for v in c.logs]
     prior, Y = c.prior(logs, exact(c.Z)), blocks_of.matrix(c.Y)
-    truth = reference_evidence.log_evidence(prior[0], Y, exp(logs[-1]))
+    truth = reference.log_evidence(prior[0], Y, exp(logs[-1]))
     observe.lower("P-28", truth, build(c.X, c.Y, STRUCTURES["vfe"][0]).evaluate(c.kernel, c.noise, c.Z).value, tol=1e-9)
 
 

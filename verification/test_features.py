@@ -20,7 +20,7 @@ from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, 
 from gpbounds.lowrank.features.degrees import best_first, by_total_degree
 from gpbounds.lowrank.features.fourier import CosineSine
 from gpbounds.lowrank.features.hermite import Expansion
-from gpbounds.reference import features as reference
+from gpbounds.reference import spectra as reference
 
 RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 seeds = st.integers(0, 2**32 - 1)

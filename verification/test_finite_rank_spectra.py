@@ -13,7 +13,7 @@ from gpbounds import Gaussian, Matern, SquaredExponential, Uniform, inducing_poi
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Polynomial
 from gpbounds.kernels.plain import kernel_to_plain
-from gpbounds.reference import finite_rank as reference
+from gpbounds.reference import spectra as reference
 from gpbounds.spectra.direct_sum import SumSpectrum
 from gpbounds.spectra.finite_rank import FiniteRankSpectrum
 
@@ -57,7 +57,7 @@ def exact(kernel: Kernel, inputs: Gaussian | Uniform) -> list[object]:
     else:
         cov = np.diag(inputs.stds**2) if inputs.cov is None else np.asarray(inputs.cov)
         nodes = reference.gaussian_nodes(inputs.means.tolist(), cov.tolist(), p)
-    return reference.eigenvalues(record, nodes)
+    return reference.polynomial_eigenvalues(record, nodes)
 
 
 @pytest.mark.claim("N-finite")
@@ -101,7 +101,7 @@ def test_a_singular_covariance_that_rounding_makes_indefinite(observe: Observer)
     law = spectrum(kernel, inputs=inputs)
     with mp.workdps(DIGITS):
         line = {"type": "Polynomial", "variance": float((a * a).sum()), "offset": 1.0, "degree": 2}
-        truth = reference.eigenvalues(line, reference.gaussian_nodes([0], [[1]], 2))
+        truth = reference.polynomial_eigenvalues(line, reference.gaussian_nodes([0], [[1]], 2))
         tails = [mp.fsum(truth[m:]) for m in range(4)]
         # the squares of a are rounded: the line's kernel is one of variance 1.12111 to a relative 1e-16
         observe.upper(

@@ -19,7 +19,7 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.leverage import LeverageDensity, grid, leverage_bound, leverage_density
-from gpbounds.reference import lowrank_ranks as reference
+from gpbounds.reference import lowrank as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
 CYCLES = SquaredExponential(1.0, 1.0 / (2.0 * np.pi))

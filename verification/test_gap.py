@@ -13,8 +13,8 @@ from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Instance, data, instance, snap
 
 from gpbounds.divergences import gaussian_renyi
-from gpbounds.reference import divergences, renyi, scalars
-from gpbounds.reference.divergences import log_det, solve, trace
+from gpbounds.reference import divergences, renyi
+from gpbounds.reference.linalg import log_det, solve, trace
 from gpbounds.renyi import (
     direction_factor,
     evidence,
@@ -52,7 +52,7 @@ def test_gap_formula(observe: Observer, seed: int, alpha: Any) -> None:
     targets = (case.y.T * (inverse - case.exact**-1) * case.y)[0] / 2
     size = 1 + abs(renyi.log_evidence(case.Kff, case.y, case.noise))
     observe.equal("R-gap", at_zero + targets, truth, atol=TINY * size)
-    observe.lower("N-G", at_zero, sum(scalars.G(d, alpha) for d in case.d), tol=1e-35)
+    observe.lower("N-G", at_zero, sum(renyi.G(d, alpha) for d in case.d), tol=1e-35)
     observe.lower("R-gap", at_zero + targets, at_zero, tol=1e-35)
     apart = instance(seed, "apart")
     definition = renyi.gap_by_definition(*apart.all, alpha)
@@ -65,7 +65,7 @@ def test_gap_formula(observe: Observer, seed: int, alpha: Any) -> None:
 def test_gap_floor_is_attained(observe: Observer, seed: int, alpha: Any) -> None:
     case = instance(seed, "disjoint")
     at_zero = renyi.exact_gap(*case.prior, 0 * case.y, case.noise, alpha)
-    observe.equal("N-G", sum(scalars.G(d, alpha) for d in case.d), at_zero, rtol=TINY, atol=mpf("1e-40"))
+    observe.equal("N-G", sum(renyi.G(d, alpha) for d in case.d), at_zero, rtol=TINY, atol=mpf("1e-40"))
 
 
 @pytest.mark.claim("R-gap", "R-id")
@@ -109,13 +109,11 @@ def test_mean_gap(observe: Observer, seed: int, alpha: Any) -> None:
         observe.upper("R-lem2", mean, log_dets + order * T / 2, tol=1e-35)
         w = order * trace(case.xi(order) ** -1 * case.residual)
         observe.upper("N-W", mean, log_dets + (w - log(1 + w)) / 2, tol=1e-35)
-        spectral = sum(scalars.F(x, order) for x in d)
+        spectral = sum(renyi.F(x, order) for x in d)
         observe.upper("N-F", mean, spectral, tol=1e-35)
-        by_trace = n * scalars.F_hat(T / n, order)
+        by_trace = n * renyi.F_hat(T / n, order)
         observe.upper("N-Fhat", spectral, by_trace, tol=1e-30)
-        observe.upper(
-            "R-lem2", by_trace, n * order / 2 * scalars.scaled_log(T / n, 1 - order) + order * T / 2, tol=1e-30
-        )
+        observe.upper("R-lem2", by_trace, n * order / 2 * renyi.scaled_log(T / n, 1 - order) + order * T / 2, tol=1e-30)
         observe.upper("N-conc", mean, order * (T - sum(log(1 + x) for x in d) / 2), tol=1e-35)
     observe.lower("R-lem2-1", mean, T / 2, tol=1e-35)
     observe.upper("R-lem2-1", mean, T - sum(log(1 + x) for x in d) / 2, tol=1e-35)
@@ -127,7 +125,7 @@ def test_mean_gap(observe: Observer, seed: int, alpha: Any) -> None:
 def test_spectral_form_is_attained(observe: Observer, seed: int, alpha: Any) -> None:
     case = instance(seed, "disjoint")
     mean = renyi.expected_gap(*case.prior, case.noise, alpha)
-    observe.equal("N-F", sum(scalars.F(d, alpha) for d in case.d), mean, rtol=TINY, atol=mpf("1e-40"))
+    observe.equal("N-F", sum(renyi.F(d, alpha) for d in case.d), mean, rtol=TINY, atol=mpf("1e-40"))
 
 
 @pytest.mark.claim("R-lem2", "N-F", "N-Fhat", "N-W")
@@ -184,13 +182,13 @@ def test_log_determinant_by_the_trace(observe: Observer, seed: int, alpha: Any) 
     value = renyi.log_det_term(*case.prior, case.noise, alpha)
     beta, ratio = 1 - alpha, max(case.d)
     printed = alpha * N / (2 * beta) * log(1 + beta * d / N)
-    sharper = scalars.trace_term(case.T, n, case.noise, alpha)
+    sharper = renyi.trace_term(case.T, n, case.noise, alpha)
     observe.upper("R-amgm", value, sharper, tol=1e-35)
     observe.upper("R-amgm", sharper, printed, tol=1e-35)
     observe.lower("R-amgm", value, alpha / (2 * beta) * log(1 + beta * d), tol=1e-35)
     observe.lower("R-amgm", value, alpha * d / (2 * beta * ratio) * log(1 + beta * ratio), tol=1e-35)
     reverse = renyi.log_det_term(*case.prior, case.noise, -alpha)
-    observe.lower("R-amgm", reverse, scalars.trace_term(case.T, n, case.noise, -alpha), tol=1e-35)
+    observe.lower("R-amgm", reverse, renyi.trace_term(case.T, n, case.noise, -alpha), tol=1e-35)
 
 
 # --- any y ----------------------------------------------------------------------------------------------------------
@@ -212,14 +210,12 @@ def test_lemma_4(observe: Observer, seed: int, alpha: Any) -> None:
     observe.upper("R-lem4", truth, proved, tol=tol)
     weight = (case.y.T * solve(case.exact - case.residual, case.y))[0]
     less = log(1 + alpha * trace(case.xi(alpha) ** -1 * case.residual)) / 2
-    sharper = log_dets - less + weight * scalars.psi(top / s2, alpha) / 2
-    cheap = scalars.trace_term(T, case.N, s2, alpha) + weight * scalars.psi(T / s2, alpha) / 2
+    sharper = log_dets - less + weight * renyi.psi(top / s2, alpha) / 2
+    cheap = renyi.trace_term(T, case.N, s2, alpha) + weight * renyi.psi(T / s2, alpha) / 2
     observe.upper("N-psi", truth, sharper, tol=tol)
     observe.upper("R-lem4", sharper, min(proved, cheap), tol=tol)
     change = case.xi(alpha) ** -1 - case.exact**-1
-    observe.upper(
-        "N-psi", snap(max(renyi.spectrum((change + change.T) / 2))), scalars.psi(top / s2, alpha) / s2, tol=tol
-    )
+    observe.upper("N-psi", snap(max(renyi.spectrum((change + change.T) / 2))), renyi.psi(top / s2, alpha) / s2, tol=tol)
     # R-lem4e: log C_x has the exponent −α/(2(1−α)); the printed 2(1−α) is of the wrong sign
     A = eye(case.N) + (1 - alpha) / s2 * case.residual
     observe.equal("R-lem4e", log(det(A) ** (-alpha / (2 * (1 - alpha)))), -log_dets, rtol=TINY, atol=TINY)
@@ -235,7 +231,7 @@ def test_lemma_4_is_attained(observe: Observer, ratio: str) -> None:
     Kff = mp.diag([mpf(1), d])
     case = Instance(Kff, Kff[:1, :], Kff[:1, :1], mp.matrix([[0], [3]]), mpf(1))
     bound = renyi.log_det_term(*case.prior, mpf(1), alpha) - log(1 + alpha * d / (1 + alpha * d)) / 2
-    bound += mpf(9) * scalars.psi(d, alpha) / 2
+    bound += mpf(9) * renyi.psi(d, alpha) / 2
     observe.equal("R-lem4", bound, renyi.exact_gap(*case.all, alpha), rtol=mpf("1e-40"), atol=mpf("1e-45"))
 
 
@@ -285,12 +281,12 @@ def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
     n = int(rng.integers(1, 8))
     d = 10.0 ** rng.uniform(-6, 4, n) * (rng.random(n) < 0.8)
     for order in (float(alpha), 1.0):
-        truth = sum(scalars.G(mpf(v), mpf(order)) for v in d)
+        truth = sum(renyi.G(mpf(v), mpf(order)) for v in d)
         floor = trace_floor(float(d.sum()), n, order)
         observe.holds("N-G", truth >= floor - 1e-14 * (1.0 + float(truth)))
         assert floor >= 0.0
     equal = 10.0 ** rng.uniform(-3, 3)
-    observe.equal("N-G", trace_floor(n * equal, n, 1.0), n * scalars.G(mpf(equal), mpf(1)), rtol=1e-11)
+    observe.equal("N-G", trace_floor(n * equal, n, 1.0), n * renyi.G(mpf(equal), mpf(1)), rtol=1e-11)
 
 
 # --- nothing hides in the slack -------------------------------------------------------------------------------------
@@ -323,8 +319,8 @@ def test_bounds_for_any_targets_are_their_formulas(observe: Observer, seed: int,
         log_dets = 2 * renyi.log_det_term(*exact.prior, s2, a)
         less = log(1 + a * trace(exact.xi(a) ** -1 * exact.residual))
         lower, upper = gap(*problem, order, noise=case.noise, method="dense")
-        observe.equal("N-G", float(lower), 2 * sum(scalars.G(x, a) for x in d), rtol=1e-7, atol=1e-11 * size)
-        targets = weight * scalars.psi(top, a) / 2
+        observe.equal("N-G", float(lower), 2 * sum(renyi.G(x, a) for x in d), rtol=1e-7, atol=1e-11 * size)
+        targets = weight * renyi.psi(top, a) / 2
         dense = {"log-determinant": log_dets, "determinant of I + αΞ⁻¹Δ": -less, "targets": targets}
         summands(observe, "N-psi", upper, dense, size)
         observe.equal("N-psi", float(upper), sum(dense.values()), rtol=1e-7, atol=1e-11 * size)
@@ -332,13 +328,13 @@ def test_bounds_for_any_targets_are_their_formulas(observe: Observer, seed: int,
         fit = square * a * T / (s2 * (1 + a * T))
         summands(observe, "R-lem4", printed, {"log-determinant": log_dets, "targets": fit}, size)
         observe.equal("R-lem4", float(printed), log_dets + fit, rtol=1e-7, atol=1e-11 * size)
-        by_trace = 2 * scalars.trace_term(T * s2, max(n, 1), s2, a)
-        floor = 2 * scalars.trace_floor(T, n, a)
+        by_trace = 2 * renyi.trace_term(T * s2, max(n, 1), s2, a)
+        floor = 2 * renyi.trace_floor(T, n, a)
         for method, ratio in (("streamed", T), ("blocks", top)):
             lower, upper = gap(*problem, order, noise=case.noise, method=method)
             summands(observe, "N-floor", lower, {"trace": floor}, size)
-            summands(observe, "R-amgm", upper, {"trace": by_trace + weight * scalars.psi(ratio, a) / 2}, size)
-        cheap, fit = gap_from_trace(*problem, order, noise=case.noise), weight * scalars.psi(T, a) / 2
+            summands(observe, "R-amgm", upper, {"trace": by_trace + weight * renyi.psi(ratio, a) / 2}, size)
+        cheap, fit = gap_from_trace(*problem, order, noise=case.noise), weight * renyi.psi(T, a) / 2
         summands(observe, "R-lem4", cheap, {"g_n(T)": by_trace, "targets": fit}, size)
         observe.equal("R-lem4", float(cheap), by_trace + fit, rtol=1e-7, atol=1e-11 * size)
 
@@ -356,9 +352,9 @@ def test_bounds_on_the_mean_gap_are_their_formulas(observe: Observer, seed: int,
         log_dets = renyi.log_det_term(*exact.prior, s2, a)
         w = a * trace(exact.xi(a) ** -1 * exact.residual)
         expected = {
-            "spectrum: Σ F(d_i)": sum(scalars.F(x, a) for x in d),
+            "spectrum: Σ F(d_i)": sum(renyi.F(x, a) for x in d),
             "W: L_det + ½[W − log(1 + W)]": log_dets + (w - log(1 + w)) / 2,
-            "trace: n F̂(T/(nσ²))": n * scalars.F_hat(sum(d) / n, a),
+            "trace: n F̂(T/(nσ²))": n * renyi.F_hat(sum(d) / n, a),
             "concavity: α(T/σ² − ½ Σ log(1 + d_i))": a * (sum(d) - sum(log(1 + x) for x in d) / 2),
         }
         lower, upper = expected_gap_bounds(*case.inputs, order, noise=case.noise)
@@ -375,7 +371,7 @@ def test_bounds_on_the_mean_gap_are_their_formulas(observe: Observer, seed: int,
 def test_floor_is_the_steepest_line_that_serves(observe: Observer, t: float, n: int, alpha: Any) -> None:
     ratio = 10.0**t
     for order in (float(alpha), 1.0):
-        truth = scalars.trace_floor(mpf(ratio), n, mpf(order))
+        truth = renyi.trace_floor(mpf(ratio), n, mpf(order))
         observe.equal("N-floor", trace_floor(ratio, n, order), truth, rtol=1e-10, atol=1e-18)
 
 

@@ -19,7 +19,7 @@ from gpbounds.linalg import pair_eigen
 from gpbounds.linalg.pair_cholesky import PairFactor, pair_cholesky, residual
 from gpbounds.linalg.pair_eigen import enclosed_values
 from gpbounds.reference import kdpp
-from gpbounds.reference import kernels as reference
+from gpbounds.reference import spectra as reference
 from gpbounds.spectra import spectrum
 from gpbounds.spectra.enclosed import EnclosedSpectrum
 
@@ -45,7 +45,7 @@ def drawn(seed: int) -> tuple[Kernel, np.ndarray]:
 
 def eigenvalues(kernel: Kernel, X: np.ndarray) -> list[Any]:
     """Decreasing; those below 1e-80 are 0."""
-    values = mp.eigsy(reference.matrix(kernel_to_plain(kernel), X.tolist()), eigvals_only=True)
+    values = mp.eigsy(reference.gram(kernel_to_plain(kernel), X.tolist()), eigvals_only=True)
     return sorted((value if value > mp.mpf(10) ** -80 else mp.mpf(0) for value in values), reverse=True)
 
 
@@ -96,7 +96,7 @@ def test_eigenvalues_at_the_ends_of_double_precision(observe: Observer, seed: in
     assert isinstance(enclosure, EnclosedSpectrum)
     with mp.workdps(DIGITS):
         top = mp.mpf(kernel.max_variance)
-        K = reference.matrix(kernel_to_plain(kernel), X.astype(np.float64).tolist()) / top
+        K = reference.gram(kernel_to_plain(kernel), X.astype(np.float64).tolist()) / top
         truth = sorted((top * value for value in mp.eigsy(K, eigvals_only=True)), reverse=True)
         ends = zip(truth, enclosure.upper_eigenvalues(), enclosure.lower_eigenvalues(), strict=True)
         for value, above, below in ends:

@@ -16,9 +16,9 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.rates.draws import graded
 from gpbounds.rates.draws.graded import GradedRows
-from gpbounds.reference import kernels as reference_kernels
-from gpbounds.reference import planning as reference
-from gpbounds.reference import planning_prior as reference_prior
+from gpbounds.reference import kdpp as reference_kdpp
+from gpbounds.reference import rates as reference
+from gpbounds.reference import spectra as reference_kernels
 
 seeds = st.integers(0, 2**32 - 1)
 DIGITS = 100
@@ -43,7 +43,7 @@ def drawn(seed: int) -> tuple[Kernel, np.ndarray, np.ndarray, float, int]:
 def eigen(kernel: Kernel, X: np.ndarray) -> tuple[list[Any], Any]:
     """Eigenvalues, those below 1e-80 of the variance 0, and eigenvectors of the exact K."""
     top = mp.mpf(kernel.max_variance)
-    values, vectors = mp.eigsy(reference_kernels.matrix(kernel_to_plain(kernel), X.tolist()) / top)
+    values, vectors = mp.eigsy(reference_kernels.gram(kernel_to_plain(kernel), X.tolist()) / top)
     return [top * value if value > mp.mpf(10) ** -80 else mp.mpf(0) for value in values], vectors
 
 
@@ -54,7 +54,7 @@ def squares(vectors: Any, Y: np.ndarray) -> list[Any]:
 
 def form(values: list[Any], parts: list[Any], M: int, noise: Any) -> Any:
     """q̄."""
-    missed = reference.miss(values, M)
+    missed = reference_kdpp.miss(values, M)
     return mp.fsum(m * v * c / (v + noise) ** 2 for m, v, c in zip(missed, values, parts, strict=True))
 
 
@@ -110,16 +110,16 @@ def test_bounds_of_several_draws_are_above_those_of_the_exact_matrix(observe: Ob
         observe.upper("N-antitone", reference.best_given(values, parts, *numbers, alpha, p), mp.mpf(float(given_y)))
         fixed = reference.best_fixed(values, mp.mpf(norm2), *numbers, alpha, p)
         observe.upper("N-graded", fixed, mp.mpf(float(before)))
-        exact = reference_prior.tilted_prior(values, *numbers, mp.mpf(0.05), R, alpha)
+        exact = reference.tilted_prior(values, *numbers, mp.mpf(0.05), R, alpha)
         observe.upper("N-graded", exact, mp.mpf(float(tilted)))
         if np.isfinite(float(prior)):
             # E ((α/2B)(Q_y + b̄) + αΩ_a)^R ≤ δ(1 − αa)^R for the exact means
             a, c = mp.mpf(float(prior.terms["a"])), mp.mpf(alpha) / (2 * mp.mpf(float(prior)))
-            missed, shares = reference.miss(values, M), [value / (value + mp.mpf(noise)) for value in values]
+            missed, shares = reference_kdpp.miss(values, M), [value / (value + mp.mpf(noise)) for value in values]
             theta = [c * m * h for m, h in zip(missed, shares, strict=True)]
             excess = mp.fsum(t * value for t, value in zip(theta, values, strict=True)) / mp.mpf(noise)
             omega = mp.fsum(m * max(h - a, 0) for m, h in zip(missed, shares, strict=True))
-            moment = reference_prior.moment(theta, excess + alpha * omega, R)
+            moment = reference.moment(theta, excess + alpha * omega, R)
             observe.upper("N-graded", moment, mp.mpf(0.05) * (1 - alpha * a) ** R)
     for bound in (given_y, before, prior, tilted):
         assert bound.certified == bool(np.isfinite(float(bound)))

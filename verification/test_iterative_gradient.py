@@ -20,7 +20,7 @@ from fitting.iterative.layout import Layout
 from fitting.iterative.solution import solution
 from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
-from gpbounds.reference import iterative as reference
+from gpbounds.reference import linalg as reference
 from gpbounds.vecchia import Blocks
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -31,7 +31,7 @@ from gpbounds.lowrank import (
 )
 from gpbounds.reference import divergences
 from gpbounds.reference import lowrank as reference
-from gpbounds.reference.divergences import log_det, trace
+from gpbounds.reference.linalg import log_det, trace
 from gpbounds.reference.renyi import log_evidence, log_normal, matrix
 from gpbounds.renyi import log_evidence as fast_log_evidence
 

@@ -14,7 +14,7 @@ from thinning import one_in
 
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.reference import matern_spectra as reference
+from gpbounds.reference import spectra as reference
 from gpbounds.spectra import galerkin
 from gpbounds.spectra.interval import frequencies, log_density
 from gpbounds.spectra.matern_half import MaternHalfUniform
@@ -326,7 +326,7 @@ def rayleigh(p: int, gamma: mp.mpf, j: int) -> mp.mpf:
     omega, ell = j * mp.pi, mp.sqrt(2 * p + 1) / gamma
 
     def integrand(t: mp.mpf) -> mp.mpf:
-        return reference.kernel(p, 1, ell, t) * ((1 - t) * mp.cos(omega * t) - mp.sin(omega * t) / omega)
+        return reference.half_integer(p, (t / ell) ** 2) * ((1 - t) * mp.cos(omega * t) - mp.sin(omega * t) / omega)
 
     return 2 * mp.quad(integrand, mp.linspace(0, 1, j + 2))
 

@@ -18,7 +18,7 @@ from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, greatest
 from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.rates.draws.rows import DenseRows
-from gpbounds.reference import planning as reference
+from gpbounds.reference import kdpp as reference
 from gpbounds.reference.kdpp import esp
 
 DIGITS = 90

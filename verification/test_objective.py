@@ -13,7 +13,7 @@ from renyi_instances import ORDERS, SEEDS, Instance, any_posterior, data, instan
 
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import divergences, renyi
-from gpbounds.reference.divergences import solve, trace
+from gpbounds.reference.linalg import solve, trace
 from gpbounds.renyi import (
     elbo,
     exact_gap,

@@ -20,7 +20,7 @@ from gpbounds.numerics.pair_exp import exp
 from gpbounds.numerics.pair_sine import sine_squared, whole_turns_removed
 from gpbounds.numerics.pairs import add, divide, square_root
 from gpbounds.numerics.pairs import multiply as times
-from gpbounds.reference import kernels as reference
+from gpbounds.reference import spectra as reference
 
 seeds = st.integers(0, 2**32 - 1)
 UNIT = mp.mpf(2) ** -106
@@ -89,7 +89,7 @@ def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int)
     computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, X))
     assert error < 1e-28 * kernel.max_variance
     with mp.workdps(100):
-        truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
+        truth = reference.gram(kernel_to_plain(kernel), X.tolist())
         for value, entry in zip(exact(computed), truth, strict=True):
             observe.upper("N-pairs", abs(value - entry), error)
 
@@ -109,7 +109,7 @@ def test_entries_at_the_ends_of_double_precision(observe: Observer, seed: int) -
     kernel = choices[int(rng.integers(4))]
     scaled, exponent = unit(kernel, X)
     with mp.workdps(100):
-        truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
+        truth = reference.gram(kernel_to_plain(kernel), X.tolist())
         for computed, error, power in (
             (pair_covariances(kernel, X, X), pair_error(kernel, X), 0),
             (pair_covariances(scaled, X, X), pair_error(scaled, X), exponent),
@@ -163,7 +163,7 @@ def test_entries_of_periodic_linear_and_polynomial_kernels(observe: Observer, se
     kernel = unbounded(rng, max(size, shift), size * float(10.0 ** rng.uniform(-2.0, 2.0)))
     scaled, exponent = unit(kernel, X)
     with mp.workdps(150):
-        truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
+        truth = reference.gram(kernel_to_plain(kernel), X.tolist())
         high, low = pair_variances(kernel, X)
         for value, i in zip(exact((high, low)), range(4), strict=True):
             observe.upper("N-pairpower", abs(value - truth[i, i]), mp.mpf(pair_error(kernel, X)))

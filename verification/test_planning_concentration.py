@@ -29,7 +29,8 @@ from gpbounds.rates.concentration import (
 from gpbounds.rates.draws.from_trace import fixed_from_trace, prior_from_trace, tilted_from_trace
 from gpbounds.rates.draws.tilted import tilted_prior
 from gpbounds.rates.population import PopulationTrace
-from gpbounds.reference import planning_apriori as reference
+from gpbounds.reference import kdpp as reference
+from gpbounds.reference import rates
 from gpbounds.spectra import spectrum
 
 KERNELS = [
@@ -217,7 +218,7 @@ def test_chernoff_by_hand(observe: Observer) -> None:
         )
         observe.upper("N-sum", exact, delta)
         best = min(
-            float(reference.chernoff(values, shares, N, delta, mp.mpf(10) ** (k / mp.mpf(50)))) for k in range(-200, 50)
+            float(rates.chernoff(values, shares, N, delta, mp.mpf(10) ** (k / mp.mpf(50)))) for k in range(-200, 50)
         )
         observe.equal("N-sum", t, best, rtol=1e-3)
     assert _chernoff(np.zeros(3), np.ones(3) / 3, 0.0, 5, 0.1) == 0.0
@@ -270,7 +271,7 @@ def test_closed_form_against_a_search_over_a(
     largest = mp.mpf(r) / (mp.sqrt(r) + 1) ** 2
     with mp.workdps(30):
         searched = min(
-            reference.prior_from_trace(mp.mpf(t), largest, mp.mpf(delta) ** (mp.mpf(1) / few), mp.mpf(alpha), few)
+            rates.prior_from_trace(mp.mpf(t), largest, mp.mpf(delta) ** (mp.mpf(1) / few), mp.mpf(alpha), few)
             for few in range(1, R + 1)
         )
     observe.upper(

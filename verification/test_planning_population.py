@@ -19,7 +19,8 @@ from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.numerics.convex import greatest_convex_below
 from gpbounds.rates.expected_trace import log_best_truncation
 from gpbounds.rates.population import LAST, PopulationTrace, kept_eigenvalues
-from gpbounds.reference import planning_apriori as reference
+from gpbounds.reference import kdpp
+from gpbounds.reference import rates as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.spectra import Spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.box import BoxSpectrum, _log_legendre_tail
@@ -80,7 +81,7 @@ def test_the_enumeration_at_fifty_digits_and_the_form_with_N_minus_M(observe: Ob
     gram[0, 1] = gram[1, 0] = 0
     truth = reference.mean_trace(gram, weights, 3, 1)
     mu = [gram[i, i] * weights[i] for i in range(3)]
-    population = reference.expected_trace(mu, 1)
+    population = kdpp.expected_trace(mu, 1)
     observe.upper("N-pop", truth, 3 * population)
     observe.fails("N-pop", truth <= 2 * population, "N − M in place of N: three points, norms 1, 1, 100, N = 3, M = 1")
     fast = mean_over_inputs(np.diag([1.0, 1.0, 1e4]), np.array([0.3, 0.3, 0.4]), 3, 1)
@@ -183,19 +184,19 @@ def test_a_cut_spectrum_and_what_is_cut(observe: Observer, seed: int, n: int, M:
     values = [mp.mpf(float(v)) for v in np.sort(np.exp(rng.uniform(-9, 1, n)))[::-1]]
     if n <= M + 1:
         return
-    whole = reference.expected_trace(values, M)
+    whole = kdpp.expected_trace(values, M)
     for kept in range(M + 1, n + 1):
         tails = [mp.fsum(values[k:]) for k in range(kept + 1)]
         observe.upper("N-cut", whole, reference.population_trace(tails, M) * (1 + mp.mpf(10) ** -12))
     # g_i by the ledger's formula (M+1)·miss_i²(1 − r_i^(M+1)/r_i^(M)), and by the quotient rule.
-    slopes = reference.slopes(values, M)
+    slopes = kdpp.slopes(values, M)
     for i, slope in enumerate(slopes):
-        rest = reference.esp([*values[:i], *values[i + 1 :]], M + 1)
-        e = reference.esp(values, M)
+        rest = kdpp.esp([*values[:i], *values[i + 1 :]], M + 1)
+        e = kdpp.esp(values, M)
         miss = rest[M] / e[M]
         formula = (M + 1) * miss**2 * (1 - rest[M + 1] * rest[M - 1] / rest[M] ** 2)
         observe.equal("N-cut", formula, slope, rtol=mp.mpf(10) ** -20)
-        observe.holds("N-cut", 0 <= slope <= reference.slope_at_zero(values, M))
+        observe.holds("N-cut", 0 <= slope <= kdpp.slope_at_zero(values, M))
 
 
 @pytest.mark.claim("N-pop")

@@ -19,7 +19,7 @@ from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.linalg import psd
 from gpbounds.rates.draws.given import best_fixed
 from gpbounds.rates.simulation import Simulation, simulated_bound, simulated_size, simulation
-from gpbounds.reference.planning_apriori import order_statistic_failure
+from gpbounds.reference.rates import order_statistic_failure
 
 
 @pytest.mark.claim("N-sim")

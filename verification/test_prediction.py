@@ -13,7 +13,7 @@ from renyi_instances import ORDERS, SEEDS, data, instance, is_psd
 
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import renyi
-from gpbounds.reference.divergences import solve
+from gpbounds.reference.linalg import solve
 from gpbounds.renyi import inducing_posterior, predict
 
 

@@ -18,7 +18,7 @@ from gpbounds.linalg import pair_solve
 from gpbounds.linalg.pair_cholesky import PairFactor, pair_cholesky, residual
 from gpbounds.numerics.pairs import Pair
 from gpbounds.reference import evidence as reference
-from gpbounds.reference import kernels
+from gpbounds.reference import spectra
 from gpbounds.renyi import evidence, gap, pair_problem
 from gpbounds.rigor import above, at_bits, below
 
@@ -51,8 +51,8 @@ def drawn(seed: int) -> tuple[Kernel, np.ndarray, np.ndarray, float]:
 def matrix(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
     plain = kernel_to_plain(kernel)
     if Z is None:
-        return kernels.matrix(plain, X.tolist())
-    both = kernels.matrix(plain, [*X.tolist(), *Z.tolist()])
+        return spectra.gram(plain, X.tolist())
+    both = spectra.gram(plain, [*X.tolist(), *Z.tolist()])
     return both[: len(X), len(X) :].T
 
 

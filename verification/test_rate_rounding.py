@@ -21,7 +21,7 @@ from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, Squar
 from gpbounds.numerics.scalars import F_hat, tangent
 from gpbounds.rates.rounding import FAR, given_eigenvalues
 from gpbounds.rates.setting import Setting
-from gpbounds.reference import scalars as reference
+from gpbounds.reference import renyi as reference
 from gpbounds.reference.spectra import isotropic_tail
 from gpbounds.rigor import above, below, enclosed
 from gpbounds.spectra import spectrum

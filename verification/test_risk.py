@@ -14,7 +14,7 @@ from renyi_instances import ORDERS, SEEDS, gram, instance
 from gpbounds.divergences import gaussian_renyi
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import divergences, renyi
-from gpbounds.reference.divergences import log_det
+from gpbounds.reference.linalg import log_det
 from gpbounds.renyi import elbo, oracle_risk_bound, pac_risk_bound
 
 N = 8

@@ -14,7 +14,6 @@ from thinning import one_in
 
 from gpbounds import Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate, spectrum
 from gpbounds.kernels import Constant, Kernel
-from gpbounds.reference import matern_spectra
 from gpbounds.reference import spectra as reference
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.tensor import TensorSpectrum
@@ -53,9 +52,9 @@ def test_tails_of_matern_products_against_thirty_digits(observe: Observer, order
     ells, widths, M = (0.8, 0.3), (1.0, 2.0), [0, 1, 2, 5, 10, 20, 40]
     with mp.workdps(30):
         parts = [
-            [matern_spectra.half_eigenvalue(1, ell, width, k) for k in range(1, 42)]
+            [reference.half_eigenvalue(1, ell, width, k) for k in range(1, 42)]
             if p == 0
-            else matern_spectra.uniform_eigenvalues(p, 1, ell, width, 41)
+            else reference.uniform_eigenvalues(p, 1, ell, width, 41)
             for p, ell, width in zip(orders, ells, widths, strict=True)
         ]
         truth = [reference.tensor_tail(parts, m) for m in M]

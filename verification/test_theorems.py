@@ -20,7 +20,7 @@ from gpbounds.rates import forms
 from gpbounds.rates.expected_trace import log_best_truncation
 from gpbounds.rates.population import kept_eigenvalues
 from gpbounds.reference import rates as reference
-from gpbounds.reference.planning_apriori import geometric_trace, population_trace
+from gpbounds.reference.rates import geometric_trace, population_trace
 from gpbounds.reference.spectra import isotropic_tails, ratio
 from gpbounds.spectra import spectrum
 

@@ -17,7 +17,7 @@ from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.lowrank import deviations
 from gpbounds.lowrank.features import MercerFeatures
 from gpbounds.lowrank.truncation import mean_divergence, mercer_kl, mercer_rank, residual_certificate
-from gpbounds.reference import lowrank_ranks as reference
+from gpbounds.reference import lowrank as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.spectra import spectrum
 

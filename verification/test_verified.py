@@ -29,9 +29,9 @@ from gpbounds.numerics.pair_exp import log
 from gpbounds.numerics.pairs import reciprocal, row_sums
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.certificate import proved, raw
-from gpbounds.reference import kernels as reference_kernels
+from gpbounds.reference import divergences as reference
 from gpbounds.reference import losses as reference_losses
-from gpbounds.reference import posterior as reference
+from gpbounds.reference import spectra as reference_kernels
 from gpbounds.rigor import at_bits, exact
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -113,7 +113,7 @@ def test_matrices_that_double_precision_cannot_factorise(observe: Observer) -> N
         X = np.linspace(0.0, 1.0, count)[:, None]
         K, error = EnclosedKernel.of(SquaredExponential(1.0, 1.0)).gram(X)
         with mp.workdps(DIGITS):
-            exact_K = reference_kernels.matrix(kernel_to_plain(SquaredExponential(1.0, 1.0)), X.tolist())
+            exact_K = reference_kernels.gram(kernel_to_plain(SquaredExponential(1.0, 1.0)), X.tolist())
             truth = mp.fsum(mp.log(v) for v in mp.eigsy(exact_K, eigvals_only=True))
             if proves:
                 factor = verified(K, error, floor=0.0, target=1e-24)
@@ -173,7 +173,7 @@ def test_logarithms_and_rational_quadratic_kernels_in_pairs(observe: Observer, s
             truth = mp.log(number(high[i], low[i]))
             allowed = (14 * truth + 52) * mp.mpf(U) ** 2
             observe.upper("N-pairlog", abs(number(value[0][i], value[1][i]) - truth), allowed)
-        exact_K = reference_kernels.matrix(kernel_to_plain(kernel), X.tolist())
+        exact_K = reference_kernels.gram(kernel_to_plain(kernel), X.tolist())
         gaps = [abs(number(K[0][i, j], K[1][i, j]) - exact_K[i, j]) for i in range(5) for j in range(5)]
         observe.upper("N-pairlog", max(gaps), pair_error(kernel, X))
     with pytest.raises(ValueError, match="expected distances below"):

@@ -14,7 +14,7 @@ from renyi_instances import ORDERS, SEEDS, data, is_psd
 
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
-from gpbounds.reference.divergences import log_det, trace
+from gpbounds.reference.linalg import log_det, trace
 from gpbounds.renyi.streamed import streamed
 from gpbounds.whitening import whiten
 

@@ -1,6 +1,8 @@
-"""The brackets of log p(y) in mpmath, written from the definitions: N × N matrices, inverses, eigenvalues.
+"""The brackets of log p(y) and the collapsed family in mpmath, written from the definitions: dense, slow, simple.
 
-Blocks of the prior, y (N × P) and noise as in `gpbounds.reference.renyi`; log p(y) is the sum over the P columns.
+Blocks of the prior, Y (N × P) and noise as in `gpbounds.reference.renyi`; log p(y) is the sum over the P columns.
+For the family ``blocks`` are the lists of rows within which K − Q is kept: N lists of one row are the diagonal, one
+list of N rows is full, no list is DTC.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from typing import Any
 
 from mpmath import eye, log, mp, mpf, pi, sqrt
 
-from gpbounds.reference import matrices, renyi
-from gpbounds.reference.divergences import log_det, trace
+from gpbounds.reference import linalg, renyi
+from gpbounds.reference.linalg import log_det, solve, trace
 
 
 def columns(Y: Any) -> list[Any]:
@@ -30,7 +32,7 @@ def elbo(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any) -> Any:
 
 def form(y: Any, A: Any) -> Any:
     """yᵀA⁻¹y."""
-    return (y.T * matrices.inverse(A) * y)[0]
+    return (y.T * linalg.inverse(A) * y)[0]
 
 
 def log1p_sum_bounds(s: Any, q: Any, n: int, m: Any) -> tuple[Any, Any]:
@@ -48,7 +50,7 @@ def log1p_sum_bounds(s: Any, q: Any, n: int, m: Any) -> tuple[Any, Any]:
 def log_det_bounds(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
     """Lower and upper bound on log|K_n| − log|Ξ| from Tr(αΞ⁻¹Δ) and Tr((αΞ⁻¹Δ)²)."""
     residual = Kff - renyi.nystrom(Kuf, Kuu)
-    ratio = alpha * matrices.inverse(renyi.xi(Kff, Kuf, Kuu, noise, alpha)) * residual
+    ratio = alpha * linalg.inverse(renyi.xi(Kff, Kuf, Kuu, noise, alpha)) * residual
     s, q = trace(ratio), trace(ratio * ratio)
     if s < mpf("1e-40"):
         return mpf(0), mpf(0)
@@ -76,7 +78,7 @@ def spread(w: Any, residual: Any, block: int) -> Any:
 
 def weighted_form(y: Any, B: Any, residual: Any, shift: Any, block: int) -> Any:
     """(wᵀy)²/(wᵀBw + spread) at w = (B + shift·I)⁻¹y: a lower bound on yᵀK_n⁻¹y."""
-    w = matrices.inverse(B + shift * eye(B.rows)) * y
+    w = linalg.inverse(B + shift * eye(B.rows)) * y
     curvature = (w.T * B * w)[0] + spread(w, residual, block)
     return (w.T * y)[0] ** 2 / curvature if curvature > 0 else mpf(0)
 
@@ -136,3 +138,76 @@ def stack(*ys: Any) -> Any:
     for p, y in enumerate(ys):
         out[:, p] = y
     return out
+
+
+Blocks = list[list[int]]
+
+
+def singles(N: int) -> Blocks:
+    """Blocks of one row each: the diagonal."""
+    return [[i] for i in range(N)]
+
+
+def kept_residual(residual: Any, blocks: Blocks) -> Any:
+    """R: the entries of K − Q within a block, 0 elsewhere."""
+    R = mp.zeros(residual.rows)
+    for rows in blocks:
+        for i in rows:
+            for j in rows:
+                R[i, j] = residual[i, j]
+    return R
+
+
+def collapsed_parts(Kff: Any, Kuf: Any, Kuu: Any, blocks: Blocks) -> tuple[Any, Any]:
+    """Q and R."""
+    Q = renyi.nystrom(Kuf, Kuu)
+    return Q, kept_residual(Kff - Q, blocks)
+
+
+def collapsed_objective(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, power: Any, blocks: Blocks) -> Any:
+    """Σ_p log N(y_p; 0, Q + aR + σ²I) − P(1−a)/(2a) log|I + aR/σ²|; a → 0: − P Tr R/(2σ²)."""
+    Q, R = collapsed_parts(Kff, Kuf, Kuu, blocks)
+    a, identity = mpf(power), eye(Kff.rows)
+    fit = sum(renyi.log_normal(y, Q + a * R + noise * identity) for y in columns(Y))
+    if a == 0:
+        return fit - Y.cols * trace(R) / (2 * noise)
+    return fit - Y.cols * (1 - a) / (2 * a) * log_det(identity + a * R / noise)
+
+
+def collapsed_posterior(
+    Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, power: Any, blocks: Blocks
+) -> tuple[Any, Any]:
+    """q(u) = N(Kuf Ξ⁻¹Y, Kuu − Kuf Ξ⁻¹Kfu), Ξ = Q + aR + σ²I: means (M × P) and covariance."""
+    Q, R = collapsed_parts(Kff, Kuf, Kuu, blocks)
+    inverse = linalg.inverse(Q + mpf(power) * R + noise * eye(Kff.rows))
+    return Kuf * inverse * Y, Kuu - Kuf * inverse * Kuf.T
+
+
+def collapsed_predict(
+    prior: tuple[Any, Any, Any],
+    Y: Any,
+    new: tuple[Any, Any, Any],
+    noise: Any,
+    power: Any,
+    blocks: Blocks,
+    homes: list[int] | None = None,
+) -> tuple[Any, Any]:
+    """Means (N* × P) and covariance of f*: K̃_*f Ξ⁻¹Y and K̃_** − K̃_*f Ξ⁻¹K̃_f*.
+
+    ``new`` is K_** (N* × N*), K_*f (N* × N), Kus (M × N*).  K̃_*f = Q_*f and K̃_** = K_** without ``homes``; with the
+    number of a block for each new point, K within the block and Q across blocks (PIC; one block: the exact GP).
+    """
+    Kff, Kuf, Kuu = prior
+    Kss, Ksf, Kus = new
+    Q, R = collapsed_parts(Kff, Kuf, Kuu, blocks)
+    inverse = linalg.inverse(Q + mpf(power) * R + noise * eye(Kff.rows))
+    cross, own = Kus.T * solve(Kuu, Kuf), Kss.copy()
+    if homes is not None:
+        own = renyi.nystrom(Kus, Kuu)
+        for i, home in enumerate(homes):
+            for j in blocks[home]:
+                cross[i, j] = Ksf[i, j]
+            for j, other in enumerate(homes):
+                if home == other:
+                    own[i, j] = Kss[i, j]
+    return cross * inverse * Y, own - cross * inverse * cross.T

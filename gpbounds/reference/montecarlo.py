@@ -1,8 +1,12 @@
-"""Biased Monte Carlo and product sampling in mpmath, from the ledger's D.2, D.3 and D.5: enumeration and quadrature."""
+"""Biased Monte Carlo, product sampling and rank tests in mpmath, from the ledger's D.2, D.3, D.5 and N-rank.
+
+Means are enumerated or integrated by quadrature.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 from mpmath import exp, expm1, factorial, inf, lambertw, log, mp, mpf, pi, quad, sqrt
@@ -135,3 +139,27 @@ def relative_divergence(p: Any, alpha: Any) -> Any:
 def centred(X: Any, s: Any) -> Any:
     """e^(−s(X−1)) − 1 + s(X−1)."""
     return expm1(-s * (X - 1)) + s * (X - 1)
+
+
+def extremities(sets: Sequence[Sequence[float]]) -> list[int]:
+    """e_j = min_s min(#{i: T^i_s ≤ T^j_s}, #{i: T^i_s ≥ T^j_s}) for m + 1 sets of S statistics."""
+    extremes = []
+    for own in sets:
+        ranks = []
+        for s, value in enumerate(own):
+            ranks += [sum(other[s] <= value for other in sets), sum(other[s] >= value for other in sets)]
+        extremes.append(min(ranks))
+    return extremes
+
+
+def p_value(sets: Sequence[Sequence[float]]) -> Fraction:
+    """#{j: e_j ≤ e_0}/(m + 1) for the first set."""
+    e = extremities(sets)
+    return Fraction(sum(other <= e[0] for other in e), len(e))
+
+
+def is_outside(sets: Sequence[Sequence[float]], delta: Fraction) -> bool:
+    """Whether the first set is outside a range: e_0 ≤ c for the greatest c with #{j: e_j ≤ c} ≤ δ(m + 1)."""
+    e = extremities(sets)
+    c = max(c for c in range(len(e) + 1) if sum(other <= c for other in e) <= delta * len(e))
+    return e[0] <= c

@@ -1,7 +1,8 @@
-"""The Rényi objective and its gap in mpmath, written from the definitions: slow and obvious.
+"""The Rényi objective, its gap and its gradient in mpmath, and the functions F, G, F̂, ψ, g_n that bound the gap.
 
 The prior of (f, U) enters as its blocks Kff (N × N), Kuf (M × N), Kuu (M × M); y is N × 1; noise = σ²; β = 1 − α.
-All are mpmath matrices and numbers; :func:`matrix` converts a NumPy array exactly.
+All are mpmath matrices and numbers; :func:`matrix` converts a NumPy array exactly.  A = I + (β/σ²)(K − Q) is the
+matrix of ledger R, section B: its determinant and inverse through Ξ, and the gradient.
 """
 
 from __future__ import annotations
@@ -11,9 +12,85 @@ from typing import Any
 import numpy as np
 from mpmath import diag, eigsy, eye, log, mp, mpf, pi, sqrt
 
-from gpbounds.reference import matrices
-from gpbounds.reference.divergences import gaussian_kl, gaussian_renyi, is_positive_definite, log_det, solve, trace
-from gpbounds.reference.scalars import G, scaled_log
+from gpbounds.reference import linalg
+from gpbounds.reference.divergences import gaussian_kl, gaussian_renyi
+from gpbounds.reference.linalg import is_positive_definite, log_det, solve, trace
+
+
+def scaled_log(x: Any, beta: Any) -> Any:
+    """log(1 + βx)/β, x at β = 0."""
+    return mp.log(1 + beta * x) / beta if beta else mp.mpf(x)
+
+
+def G(x: Any, alpha: Any) -> Any:
+    """½[log(1+βx)/β - log(1+x)]."""
+    return (scaled_log(x, 1 - alpha) - mp.log(1 + x)) / 2
+
+
+def F(x: Any, alpha: Any) -> Any:
+    """½[log(1+βx)/β + αx/(1+βx) - log(1+x)]."""
+    beta = 1 - alpha
+    return (scaled_log(x, beta) + alpha * x / (1 + beta * x) - mp.log(1 + x)) / 2
+
+
+def tangency(alpha: Any) -> Any:
+    """x0 > 0 with F'(x0) x0 = F(x0), for ½ < α < 1, by bisection in log x."""
+    beta = 1 - alpha
+
+    def turned(x: Any) -> bool:
+        slope = (1 / (1 + beta * x) + alpha / (1 + beta * x) ** 2 - 1 / (1 + x)) / 2
+        return bool(slope * x < F(x, alpha))
+
+    low, high = mp.mpf(-60), mp.mpf(2) - 2 * mp.log(beta)
+    for _ in range(mp.prec + 10):
+        middle = (low + high) / 2
+        if turned(mp.exp(middle)):
+            high = middle
+        else:
+            low = middle
+    return mp.exp(high)
+
+
+def F_hat(x: Any, alpha: Any) -> Any:
+    """Concave envelope of F."""
+    if alpha <= mp.mpf(1) / 2:
+        return F(x, alpha)
+    if alpha == 1:
+        return mp.mpf(x)
+    x0 = tangency(alpha)
+    return x / x0 * F(x0, alpha) if x < x0 else F(x, alpha)
+
+
+def psi(x: Any, alpha: Any) -> Any:
+    """αx/((1+βx)(1+x)) up to 1/√β, (1-√β)/(1+√β) beyond."""
+    root = mp.sqrt(1 - alpha)
+    if x * root >= 1:
+        return (1 - root) / (1 + root)
+    return alpha * x / ((1 + (1 - alpha) * x) * (1 + x))
+
+
+def trace_term(T: Any, n: Any, noise: Any, alpha: Any) -> Any:
+    """g_n(T) = (αn/(2β)) log(1 + βT/(nσ²))."""
+    alpha, noise = mpf(alpha), mpf(noise)
+    return alpha * n / 2 * scaled_log(mpf(T) / (n * noise), 1 - alpha)
+
+
+def trace_floor(t: Any, n: int, alpha: Any) -> Any:
+    """nǦ(t/n), Ǧ the steepest line that touches G at some u <= t/n where G is convex and is below it at t (N-floor)."""
+    t, beta = mp.mpf(t), 1 - alpha
+    if t == 0 or n == 0:
+        return mp.mpf(0)
+
+    def line(u: Any, x: Any) -> Any:
+        return G(u, alpha) + alpha * u / (2 * (1 + beta * u) * (1 + u)) * (x - u)
+
+    low, high = mp.mpf(0), t / n if beta == 0 else min(t / n, 1 / mp.sqrt(beta))
+    if line(high, t) <= G(t, alpha):
+        return n * line(high, t / n)
+    for _ in range(mp.prec + 10):
+        middle = (low + high) / 2
+        low, high = (middle, high) if line(middle, t) <= G(t, alpha) else (low, middle)
+    return n * line(low, t / n)
 
 
 def matrix(array: Any) -> Any:
@@ -64,7 +141,7 @@ def elbo(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
 def elbo_slope(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any) -> Any:
     """S₁ = −dL_α/dα at α = 1 (R-lim1)."""
     residual = Kff - nystrom(Kuf, Kuu)
-    B_inv = matrices.inverse(noise * eye(Kff.rows) + Kff - residual)
+    B_inv = linalg.inverse(noise * eye(Kff.rows) + Kff - residual)
     quadratic = (y.T * B_inv * residual * B_inv * y)[0]
     ratio = residual / noise
     return (quadratic - trace(B_inv * residual) + trace(ratio) + trace(ratio * ratio) / 2) / 2
@@ -82,7 +159,7 @@ def elbo_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: An
     const += -(N * log(2 * pi) + log_det(R) + (y.T * solve(R, y))[0]) / 2
     const += -alpha / 2 * (M * log(2 * pi) + log_det(cov) + (mean.T * solve(cov, mean))[0])
     const += -beta / 2 * (M * log(2 * pi) + log_det(Kuu))
-    H = P.T * solve(R, P) + alpha * matrices.inverse(cov) + beta * matrices.inverse(Kuu)
+    H = P.T * solve(R, P) + alpha * linalg.inverse(cov) + beta * linalg.inverse(Kuu)
     h = P.T * solve(R, y) + alpha * solve(cov, mean)
     if not is_positive_definite(H):
         return None
@@ -113,7 +190,7 @@ def variational_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, no
 
 def inducing_posterior(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
     """q*(U) = N(Kuf Ξ⁻¹ y, Kuu − Kuf Ξ⁻¹ Kfu) (R-qstar)."""
-    inverse = matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
+    inverse = linalg.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
     return Kuf * inverse * y, Kuu - Kuf * inverse * Kuf.T
 
 
@@ -122,7 +199,7 @@ def joint_laws(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise:
     N, M = Kff.rows, Kuu.rows
     prior = mp.zeros(N + M)
     prior[:N, :N], prior[:N, N:], prior[N:, :N], prior[N:, N:] = Kff, Kuf.T, Kuf, Kuu
-    gain = prior[:, :N] * matrices.inverse(Kff + noise * eye(N))
+    gain = prior[:, :N] * linalg.inverse(Kff + noise * eye(N))
     lift = mp.zeros(N + M, M)
     lift[:N, :], lift[N:, :] = solve(Kuu, Kuf).T, eye(M)
     joint = lift * cov * lift.T
@@ -146,13 +223,13 @@ def expected_gap(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any, second_mo
     exact = Kff + noise * eye(Kff.rows)
     S = exact if second_moment is None else second_moment
     at_zero = exact_gap(Kff, Kuf, Kuu, mp.zeros(Kff.rows, 1), noise, alpha)
-    return at_zero + trace((matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha)) - matrices.inverse(exact)) * S) / 2
+    return at_zero + trace((linalg.inverse(xi(Kff, Kuf, Kuu, noise, alpha)) - linalg.inverse(exact)) * S) / 2
 
 
 def gap_variance(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
     """Var_y D_α for y ~ N(0, K_n): ½ Tr[(C K_n)²] for the quadratic form ½ y'Cy, C = Ξ⁻¹ − K_n⁻¹."""
     exact = Kff + noise * eye(Kff.rows)
-    C = (matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha)) - matrices.inverse(exact)) * exact
+    C = (linalg.inverse(xi(Kff, Kuf, Kuu, noise, alpha)) - linalg.inverse(exact)) * exact
     return trace(C * C) / 2
 
 
@@ -187,3 +264,69 @@ def direction_factor(alpha: Any) -> Any:
     """max{α/(1−α), (1−α)/α} (R-dir)."""
     alpha = mpf(alpha)
     return max(alpha / (1 - alpha), (1 - alpha) / alpha)
+
+
+def scaled_residual(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """A = I + (β/σ²)(K − Q), by its definition."""
+    return eye(Kff.rows) + (1 - mpf(alpha)) / noise * (Kff - nystrom(Kuf, Kuu))
+
+
+def scaled_residual_by_xi(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """A = (Ξ − Q)/σ² (R-appC-mat)."""
+    return (xi(Kff, Kuf, Kuu, noise, alpha) - nystrom(Kuf, Kuu)) / noise
+
+
+def posterior_covariance(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """Cov q*(U) = Kuu − Kuf Ξ⁻¹ Kfu (R-qstar)."""
+    return inducing_posterior(Kff, Kuf, Kuu, mp.zeros(Kff.rows, 1), noise, alpha)[1]
+
+
+def log_det_by_xi(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """log|A| = −N log σ² + log|Ξ| + log|Cov q*(U)| − log|Kuu| (R-appC-det); loses digits as β → 0."""
+    small = log_det(posterior_covariance(Kff, Kuf, Kuu, noise, alpha)) - log_det(Kuu)
+    return -Kff.rows * log(noise) + log_det(xi(Kff, Kuf, Kuu, noise, alpha)) + small
+
+
+def inverse_by_xi(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """A⁻¹ = σ²[Ξ⁻¹ + Ξ⁻¹Kfu (Kuu − Kuf Ξ⁻¹ Kfu)⁻¹ Kuf Ξ⁻¹] (R-grad-wood)."""
+    inverse = linalg.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
+    thin = Kuf * inverse
+    return noise * (inverse + thin.T * solve(posterior_covariance(Kff, Kuf, Kuu, noise, alpha), thin))
+
+
+def elbo_by_determinants(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """L_α from |Ξ|, Ξ⁻¹y and two M × M determinants, α < 1 (R-appC-det):
+
+    −(N/2) log 2π − log|Ξ|/(2β) − ½y'Ξ⁻¹y + (αN/(2β)) log σ² − (α/(2β))(log|Cov q*| − log|Kuu|).
+    """
+    N, beta, big = Kff.rows, 1 - mpf(alpha), xi(Kff, Kuf, Kuu, noise, alpha)
+    small = log_det(posterior_covariance(Kff, Kuf, Kuu, noise, alpha)) - log_det(Kuu)
+    fit = -mpf(N) / 2 * log(2 * pi) - log_det(big) / (2 * beta) - (y.T * solve(big, y))[0] / 2
+    return fit + alpha * N / (2 * beta) * log(noise) - alpha / (2 * beta) * small
+
+
+def nystrom_tangent(Kuf: Any, Kuu: Any, Kuf_dot: Any, Kuu_dot: Any) -> Any:
+    """Q̇ = K̇fu Kuu⁻¹Kuf + Kfu Kuu⁻¹K̇uf − Kfu Kuu⁻¹ K̇uu Kuu⁻¹Kuf."""
+    P = solve(Kuu, Kuf)
+    half = Kuf_dot.T * P
+    return half + half.T - P.T * Kuu_dot * P
+
+
+def gradient(
+    prior: tuple[Any, Any, Any], y: Any, noise: Any, alpha: Any, prior_dot: tuple[Any, Any, Any], noise_dot: Any
+) -> tuple[Any, Any, Any]:
+    """Three summands of dL_α/dθ = ½y'Ξ⁻¹Ξ̇Ξ⁻¹y − ½Tr(Ξ⁻¹Ξ̇) − (α/(2β)) Tr(A⁻¹Ȧ) (R-grad).
+
+    ``prior`` = (Kff, Kuf, Kuu), ``prior_dot`` and ``noise_dot`` their derivatives by θ.  Ȧ contains that of σ²:
+    Ȧ/β = Δ̇/σ² − Δ σ̇²/σ⁴, which leaves ½Tr(Ȧ/β) at α = 1.
+    """
+    (Kff, Kuf, Kuu), (Kff_dot, Kuf_dot, Kuu_dot) = prior, prior_dot
+    alpha = mpf(alpha)
+    residual, Q_dot = Kff - nystrom(Kuf, Kuu), nystrom_tangent(Kuf, Kuu, Kuf_dot, Kuu_dot)
+    inverse = linalg.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
+    xi_dot = noise_dot * eye(Kff.rows) + (1 - alpha) * Kff_dot + alpha * Q_dot
+    change = (Kff_dot - Q_dot) / noise - noise_dot / noise**2 * residual
+    weights = inverse * y
+    fit = (weights.T * xi_dot * weights)[0] / 2
+    inner = linalg.inverse(scaled_residual(Kff, Kuf, Kuu, noise, alpha))
+    return fit, -trace(inverse * xi_dot) / 2, -alpha / 2 * trace(inner * change)
