@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import matplotlib as mpl
 import pytest
@@ -58,6 +60,22 @@ def forced_lanes(pytestconfig: pytest.Config) -> Iterator[None]:
         if parallel.lanes() != count:
             raise pytest.UsageError(f"--lanes {count}: threadpoolctl limits BLAS to {parallel.lanes()} threads here")
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Beside other workers, BLAS has one thread outside of lanes, too, but for tests marked ``lanes``.
+
+    Two threads of BLAS that wait for each other on a core that another worker uses cost up to 30 times the work.  Lanes
+    are as many as in a process of its own.
+    """
+    alone = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) == 1
+    if alone or item.get_closest_marker("lanes"):
+        return (yield)
+    from gpbounds.linalg.parallel import one_blas_thread
+
+    with one_blas_thread():
+        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
