@@ -80,6 +80,13 @@ def scaled_esp(eigenvalues: ArrayLike, k_max: int) -> tuple[Float, Exponent]:
     return mantissa, exponent
 
 
+def undefined_size(M: int, rank: int) -> ValueError:
+    """The error that no k-DPP of ``rank`` nonzero eigenvalues has M points."""
+    return ValueError(
+        f"M: expected at most {rank}, the number of nonzero eigenvalues, got {M}: the k-DPP of that size is undefined"
+    )
+
+
 def checked(eigenvalues: ArrayLike) -> Float:
     """The eigenvalues as a checked array (N,) of finite numbers ≥ 0."""
     values = non_negative("eigenvalues", eigenvalues)

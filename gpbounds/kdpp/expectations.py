@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_number
 from gpbounds.enclosures import kdpp as enclosures
-from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp
+from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp, undefined_size
 from gpbounds.rigor import RIGOR, exact, outer
 from gpbounds.validation import choice, non_negative, whole
 
@@ -204,13 +204,6 @@ def defined_sizes(values: Float, M: ArrayLike) -> Any:
     if largest > rank:
         raise undefined_size(largest, rank)
     return sizes
-
-
-def undefined_size(M: int, rank: int) -> ValueError:
-    """The error that no k-DPP of ``rank`` nonzero eigenvalues has M points."""
-    return ValueError(
-        f"M: expected at most {rank}, the number of nonzero eigenvalues, got {M}: the k-DPP of that size is undefined"
-    )
 
 
 def rest_sizes(N: ArrayLike, M: ArrayLike) -> Any:

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.kdpp.enclosed import enclosed_residual
-from gpbounds.kdpp.esp import checked
-from gpbounds.kdpp.expectations import undefined_size
+from gpbounds.kdpp.esp import checked, undefined_size
 from gpbounds.kdpp.leave_one_out import leave_one_out
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.tilt import TINY, log_tilt
