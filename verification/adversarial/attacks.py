@@ -56,8 +56,8 @@ EACH = {
 def violated(name: str, seed: int) -> tuple[str, bool]:
     """("stated", "refused" or "undecided", whether the bound of this instance excludes the truth).
 
-    A refusal is no bound, and neither is infinity; `renyi.evidence` refuses noise below the rounding error of K.
-    Exceptions of other packages, and two bounds that contradict each other, are errors.
+    A refusal is no bound, and neither is an interval without ends; `renyi.evidence` refuses noise below the rounding
+    error of K.  Exceptions of other packages, NaN, and two bounds that contradict each other, are errors.
     """
     case = instance(seed)
     try:
@@ -73,6 +73,8 @@ def violated(name: str, seed: int) -> tuple[str, bool]:
             raise
         return "refused", False
     low, truth, high = statement
-    if not any(end is not None and math.isfinite(end) for end in (low, high)):
+    if low in (None, -math.inf) and high in (None, math.inf):
         return "refused", False
+    if any(end is not None and math.isnan(end) for end in (low, high)):
+        return "stated", True
     return "stated", not truths.contains(low, truth, high)
