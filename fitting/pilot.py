@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from fitting.evaluation import Parameters
 from fitting.family import at_point, objective
@@ -65,11 +64,17 @@ def that_matter_alone(X: Float, Y: Float) -> list[int]:
     n, P = Y.shape
     spread = Y.std(axis=0)
     targets = (Y - Y.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
-    ranks = (rankdata(X, axis=0) - 0.5) / n
+    ranks = (np.column_stack([_ranks(x) for x in X.T]) - 0.5) / n
     shares = np.zeros(X.shape[1])
     for k in range(1, WAVES + 1):
         shares += 2.0 * ((np.cos(math.pi * k * ranks).T @ targets / n) ** 2).sum(axis=1)
     return np.flatnonzero(shares > (WAVES * P + 5.0 * math.sqrt(2.0 * WAVES * P)) / n).tolist()
+
+
+def _ranks(x: Float) -> Float:
+    """1 to n; equal values have the mean of their ranks."""
+    ordered = np.sort(x)
+    return (np.searchsorted(ordered, x) + np.searchsorted(ordered, x, side="right") + 1) / 2
 
 
 def near(limits: Mapping[str, Limits], start: Parameters, X: Float) -> dict[str, Limits]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import logsumexp, ndtr, ndtri
-from scipy.stats import binom
+from scipy.special import betainc
 
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_points
@@ -188,7 +188,8 @@ class SumLaw:
             cells = self.cells(M - outliers)
             order = np.argsort(-cells.upper)
             outside = np.cumsum(cells.shares[order])
-            few = int((binom.sf(outliers, self.N, np.minimum(outside, 1.0)) <= delta / 8.0).sum())
+            more = betainc(outliers + 1.0, self.N - outliers, np.minimum(outside, 1.0))  # P(Bin(N, p) > outliers)
+            few = int((more <= delta / 8.0).sum())
             if few:
                 kept, zero = order[few:], float(outside[few - 1])
                 total = _chernoff(cells.upper[kept], cells.shares[kept], zero, self.N, 0.875 * delta)
