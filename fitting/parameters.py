@@ -23,6 +23,7 @@ from fitting.prior_means import PriorMean
 from fitting.triangle import joined, read_triangle, triangle_of
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg.workspace import Workspace
@@ -365,6 +366,7 @@ def packing(
     >>> layout.pack(layout.start).round(4).tolist()
     [0.0, 0.0, -0.6931, 1.5, 2.0]
     """
+    as_kernel(kernel)
     points = None if Z is None else as_points(Z, "Z").astype(np.float64, copy=False)
     likelihood = noise if isinstance(noise, Likelihood) else Gaussian(noise)
     q = None

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Array, as_points, exactly, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
@@ -260,6 +261,7 @@ def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter:
 
     With ``sound`` the ladder begins with `least_sound_jitter` in place of 0: bounds need a factor that is near Kuu's.
     """
+    as_kernel(kernel)
     if jitter != "auto":
         return attempt(jitter)
     largest = kernel.largest_variance(Z)

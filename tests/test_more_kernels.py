@@ -200,7 +200,7 @@ def test_columns_are_those_of_the_rows(seed: int) -> None:
         ),
         (lambda: Linear().on([1]).diag(np.zeros(4)), r"columns: expected numbers below 1, .* of X, got 1"),
         (lambda: SquaredExponential(1.0, [1.0, 2.0]).on([0])(np.zeros((2, 3))), r"expected inputs with 2 dimension"),
-        (lambda: OnColumns("SE", [0]), r"kernel: expected a gpbounds kernel, got 'SE'"),
+        (lambda: OnColumns("SE", [0]), r"kernel: expected a kernel of gpbounds.kernels, such as .*, got 'SE'"),
         (lambda: Linear([1.0, -1.0]), r"variance: expected a positive finite number, got -1.0"),
         (lambda: Linear([1.0, 1.0])(np.zeros((2, 3))), r"expected inputs with 2 dimension.* one per variance, got 3"),
         (lambda: Polynomial(0), r"degree: expected a whole number >= 1, got 0"),

@@ -14,7 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from gpbounds import Uniform
+from gpbounds.kernels import Matern
+from gpbounds.losses import Band
+from gpbounds.pacbayes import Exact, HyperGrid
+from gpbounds.vecchia import near
 
 KEYWORD_ONLY = ("noise", "delta", "inputs")
 NEVER = {
@@ -266,3 +273,37 @@ def test_a_sentence_is_recognised_over_lines_and_in_comments():
         assert sum(running(riddle) in running(text) for riddle in RIDDLES) == 1
     assert Counter(identifiers("def f(found): return [found for found in x(found=found)]"))["found"] == 5
     assert {"tests/test_package.py", "ARCHITECTURE.md", "gpbounds/ledger.toml"} <= set(texts())
+
+
+X = np.linspace(0.0, 1.0, 6)[:, None]
+ARGUMENTS: dict[str, Any] = {
+    **dict.fromkeys(("X", "X_new", "new"), X),
+    **dict.fromkeys(("y", "features"), X[:, 0]),
+    **dict.fromkeys(("M", "m", "rank"), 4),
+    "N": 9,
+    **dict.fromkeys(("noise", "delta", "target", "alpha", "power", "ridge", "width"), 0.5),
+    **dict.fromkeys(("block", "neighbours"), 1),
+    "Z": X[:2],
+    "mean": np.zeros(2),
+    **dict.fromkeys(("covariance", "factor"), np.eye(2)),
+    "rng": 0,
+    "inputs": Uniform(),
+    "grid": HyperGrid.shared(-3.0, 3.0, 12),
+    "loss": Band(0.5),
+    "rebuild": lambda kernel, X, y: Exact(0.1),
+    "blocks": near(Matern(0.5), X, block=2, neighbours=1),
+}
+"""Right values for the other arguments of a function that takes a kernel."""
+
+
+def takes_a_kernel(name: str) -> bool:
+    parameters = inspect.signature(CALLABLES[name]).parameters
+    return "kernel" in parameters and "Kernel" in str(parameters["kernel"].annotation)
+
+
+@pytest.mark.parametrize("name", sorted(filter(takes_a_kernel, FUNCTIONS)))
+def test_what_is_no_kernel_is_refused_by_name(name):
+    parameters = inspect.signature(CALLABLES[name]).parameters.values()
+    others = {p.name: ARGUMENTS[p.name] for p in parameters if p.default is p.empty and p.name != "kernel"}
+    with pytest.raises(ValueError, match="kernel: expected .*, got .*(se|str)"):
+        CALLABLES[name](**{"kernel": "se", **others})

@@ -13,6 +13,7 @@ from gpbounds.arrays import Float, as_host_points
 from gpbounds.divergences import SparsePosterior, collapsed_posterior
 from gpbounds.exact import Exact, exact
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.validation import noise_variance
 from gpbounds.whitening import as_targets
 
@@ -121,6 +122,7 @@ def subject(
     >>> subject(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [0.0, 2.0], noise=0.1).columns
     ('x1',)
     """
+    as_kernel(kernel)
     points = as_host_points(X, "X").astype(np.float64, copy=False)
     targets = as_targets(y, points)
     if targets.ndim != 1:

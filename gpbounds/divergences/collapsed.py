@@ -23,6 +23,7 @@ from gpbounds.divergences.rounding import (
 )
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
 from gpbounds.mapreduce.statistics import Statistics
@@ -84,6 +85,7 @@ def collapsed_posterior(
     >>> round(q.kl, 6), q.predict(X).mean.round(4), q.predict(X).variance.round(4)
     (2.112999, array([ 0.9268,  0.272 , -0.4177]), array([0.086 , 0.3989, 0.086 ]))
     """
+    as_kernel(kernel)
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
     r = vector("y", y, points) - mean_at(prior_mean, points)

@@ -21,6 +21,7 @@ from gpbounds.divergences.predictions import (
 )
 from gpbounds.divergences.rounding import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import gram, matmul
@@ -300,6 +301,7 @@ def full_posterior(
     >>> round(q.kl, 6), q.predict().mean.round(4), q.predict().variance.round(4)
     (1.758581, array([0.9054, 0.5067]), array([0.0869, 0.0869]))
     """
+    as_kernel(kernel)
     points, variance, error = double(as_points(X, "X"), "X"), noise_variance(noise), absolute_error(entry_error)
     m = mean_at(prior_mean, points)
     r = vector("y", y, points) - m

@@ -27,6 +27,7 @@ from gpbounds.divergences.predictions import (
 )
 from gpbounds.divergences.rounding import MARGIN, Errors, Rounding, free_errors, gamma, whitened_errors
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.matrices import square_matrix, symmetric_matrix
@@ -228,6 +229,7 @@ def whitened_posterior(
     >>> round(q.kl, 6), q.predict([0.0, 9.0]).mean.round(4), q.predict([0.0, 9.0]).variance.round(4)
     (0.818147, array([1., 0.]), array([0.25, 1.  ]))
     """
+    as_kernel(kernel)
     points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
     return whitened_at(points, mean, factor, prior_mean, absolute_error(entry_error))
 
@@ -264,6 +266,7 @@ def free_posterior(
     >>> q.factor.tolist(), round(q.kl, 6)
     ([[0.5]], 0.818147)
     """
+    as_kernel(kernel)
     points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
     return free_at(points, mean, covariance, prior_mean, absolute_error(entry_error))
 

@@ -19,6 +19,7 @@ from gpbounds.iterative.probes import fresh
 from gpbounds.iterative.products import Products
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
 from gpbounds.linalg.quadrature import gauss, radau
 from gpbounds.renyi.quadratic import absolute_products, two_sided
@@ -150,6 +151,7 @@ def evidence(
     >>> bool(lower <= truth <= upper and upper - lower < 0.5)
     True
     """
+    as_kernel(kernel)
     from tqdm import tqdm
 
     share, variance = scalar(open_unit, "delta", delta), noise_variance(noise)

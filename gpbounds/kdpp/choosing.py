@@ -15,6 +15,7 @@ from gpbounds.kdpp.prefixes import prefixes
 from gpbounds.kdpp.record import Selection
 from gpbounds.kdpp.rpcholesky import randomly_pivoted
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import choice, count, non_negative, positive, scalar
@@ -122,6 +123,7 @@ def select(
     >>> chosen.indices, round(chosen.trace, 4)
     (array([0, 3, 2]), 0.0035)
     """
+    as_kernel(kernel)
     choice("method", method, METHODS)
     points, M = as_host_points(X), count("M", M)
     target = _target(method, trace)

@@ -13,7 +13,7 @@ from gpbounds.kdpp.approximations import rounding_tv
 from gpbounds.kdpp.mcmc import Walk, greedy_start, steps_for, tv_after
 from gpbounds.kdpp.projection import Indices
 from gpbounds.kdpp.sampling import sample_eigen
-from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.base import Kernel, as_kernel
 from gpbounds.linalg import eigen
 from gpbounds.validation import choice, count, open_unit
 
@@ -99,6 +99,7 @@ def sample_kernel(
     >>> drawn.indices.size, drawn.steps, round(drawn.tv, 4)
     (4, 39, 0.0087)
     """
+    as_kernel(kernel)
     choice("method", method, ("exact", "mcmc"))
     if is_cupy(X):
         raise ValueError("X: expected a NumPy array, got a CuPy array: pass X.get()")

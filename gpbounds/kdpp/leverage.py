@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Float, as_host_points, exactly
 from gpbounds.kdpp.arguments import distinct_indices
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.validation import non_negative, positive, scalar
 from gpbounds.whitening import slices
@@ -46,6 +47,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     >>> tau.round(4), ridge_leverage(SquaredExponential(), [0.0, 0.1, 3.0], 0.1, landmarks=[0, 2]).round(4)
     (array([0.4999, 0.4998, 0.9091]), array([0.9091, 0.9993, 0.9091]))
     """
+    as_kernel(kernel)
     landmarks = None if landmarks is None else exactly("landmarks", landmarks)
     points, rho = as_host_points(X), scalar(positive, "ridge", ridge)
     if landmarks is None:

@@ -9,6 +9,7 @@ from gpbounds.arrays import EPS, Float, Indices, as_host_points
 from gpbounds.kdpp.arguments import groups_of, repeated
 from gpbounds.kdpp.esp import checked
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg.pivoted import Choice, Pivoted, Rows, extend
 from gpbounds.validation import count
 
@@ -44,6 +45,7 @@ def rpcholesky(kernel: Kernel, X: ArrayLike, M: int, rng: np.random.Generator | 
     >>> drawn.indices, drawn.traces.round(4).tolist()
     (array([2, 0, 3]), [4.0, 2.1689, 0.9773, 0.0035])
     """
+    as_kernel(kernel)
     points = as_host_points(X)
     groups = repeated(groups_of(points))
     return randomly_pivoted(

@@ -133,6 +133,15 @@ class Kernel(ABC):
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
 
+def as_kernel(kernel: object) -> Kernel:
+    """The kernel, or an error that says what one is."""
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            f"kernel: expected a kernel of gpbounds.kernels, such as SquaredExponential(1.0, [0.5]), got {kernel!r}"
+        )
+    return kernel
+
+
 def cannot(kernel: Kernel) -> TypeError:
     """The error of a kernel without derivatives."""
     return TypeError(
@@ -271,8 +280,7 @@ class OnColumns(Kernel):
     columns: tuple[int, ...]
 
     def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
-        if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel: expected a gpbounds kernel, got {kernel!r}")
+        as_kernel(kernel)
         numbers = np.asarray(columns)
         if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
             raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {columns!r}")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float
-from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum, as_kernel
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.stationary import Stationary
@@ -83,7 +83,7 @@ def separated(kernel: Kernel) -> tuple[Kernel, float]:
     >>> separated((Matern(0.5, 2.0) + White(0.5)) * Constant(3.0) + Linear())[1]
     1.5
     """
-    smooth, noise = _parts(kernel)
+    smooth, noise = _parts(as_kernel(kernel))
     if smooth is None:
         raise ValueError("kernel: expected a prior over functions beside the noise, got White alone")
     return smooth, noise

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.special import logsumexp, ndtr, ndtri
-from scipy.special import betainc
+from scipy.special import betainc, logsumexp, ndtr, ndtri
 
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_points

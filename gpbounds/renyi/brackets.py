@@ -15,6 +15,7 @@ from gpbounds.arrays import exactly, host, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, unproved
 from gpbounds.renyi.blocks import Moments, moments, products
@@ -397,6 +398,7 @@ def evidence(
     >>> round(float(lower), 6), round(float(upper), 6), upper.certified
     (-3.008075, -3.008075, True)
     """
+    as_kernel(kernel)
     orders = orders_of(alphas)
     if choice("rigor", rigor, PROOF) in ("sharp", "arb"):
         if orders != (1.0,) or is_elsewhere(X):

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.means import LinearMean
 from gpbounds.validation import choice, noise_variance
 from gpbounds.whitening import as_targets
@@ -53,6 +54,7 @@ def fitted_mean(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float, mea
     >>> round(m.intercept, 9), m.slopes.round(9)
     (3.0, array([-2.]))
     """
+    as_kernel(kernel)
     choice("mean", mean, ("constant", "linear"))
     points = as_host_points(X, "X").astype(np.float64, copy=False)
     targets = as_targets(y, points)

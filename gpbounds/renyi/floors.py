@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
 from gpbounds.numerics.log1p import scaled_log1p
 from gpbounds.numerics.scalars import G
@@ -134,6 +135,7 @@ def needed(
     >>> needed(SquaredExponential(), X, 1.0, target=0.1, noise=0.1, landmarks=10)
     10
     """
+    as_kernel(kernel)
     points = as_host_points(X, "X")
     N = points.shape[0]
     if landmarks is None and N <= DENSE:

@@ -14,6 +14,7 @@ from gpbounds.arrays import EPS, Float, exactly, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.numerics.roots import halved
@@ -131,6 +132,7 @@ def gap(
     (0.2609, 0.6527)
     (0.2609, 0.6527)
     """
+    as_kernel(kernel)
     choice("form", form, ("sharpest", "printed"))
     choice("method", method, ("auto", "dense", "blocks", "streamed"))
     a = scalar(order, "alpha", alpha)
@@ -382,6 +384,7 @@ def gap_from_trace(
     >>> round(float(gap_from_trace(SquaredExponential(), X, y, [0.0, 2.0], 0.5, noise=0.1)), 4)
     0.6527
     """
+    as_kernel(kernel)
     a = scalar(order, "alpha", alpha)
     make = partitioned if by_partitions(X) else streamed
     problem: Problem = make(kernel, X, y, Z, noise, jitter)

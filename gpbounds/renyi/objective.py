@@ -11,6 +11,7 @@ from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, as_targets, nystrom, with_jitter_named
 from gpbounds.validation import noise_variance
@@ -43,6 +44,7 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     >>> round(log_evidence(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], noise=0.1), 4)
     -3.2002
     """
+    as_kernel(kernel)
     points = as_host_points(X, "X").astype(np.float64, copy=False)
     targets, noise = as_targets(y, points.shape[0]), noise_variance(noise)
     return exact(kernel, points, targets[:, None], noise=noise).log_evidence

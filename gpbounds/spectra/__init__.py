@@ -10,7 +10,7 @@ import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
-from gpbounds.kernels.base import OnColumns, Product
+from gpbounds.kernels.base import OnColumns, Product, as_kernel
 from gpbounds.rigor import RIGOR
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.monomials import expansion
@@ -76,8 +76,7 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spect
     >>> law.tail([0, 1, 10]).round(6).tolist()
     [2.0, 0.763932, 0.000132]
     """
-    if not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel: expected a Kernel of gpbounds.kernels, got {type(kernel).__name__}")
+    as_kernel(kernel)
     proved = choice("rigor", rigor, RIGOR) == "arb"
     if isinstance(inputs, Empirical):
         return data_spectrum(kernel, inputs, proved=proved)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpbounds.arrays import Float, Indices, exactly, host
 from gpbounds.kernels import Constant, Kernel, Periodic
-from gpbounds.kernels.base import OnColumns, Product, Sum
+from gpbounds.kernels.base import OnColumns, Product, Sum, as_kernel
 from gpbounds.kernels.stationary import Stationary
 from gpbounds.linalg.parallel import share
 
@@ -82,6 +82,7 @@ def near(
     >>> [blocks.order[part].tolist() for part in blocks.parts], [chosen.tolist() for chosen in blocks.sets]
     ([[0, 1, 2], [3, 4, 5]], [[], [2]])
     """
+    as_kernel(kernel)
     rows = host(exactly("X", X))
     points = rows / scales(kernel, rows)
     leaves = _bisected(points, block)

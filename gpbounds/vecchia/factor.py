@@ -13,6 +13,7 @@ import numpy as np
 from gpbounds.arrays import Array, exactly, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import cholesky
@@ -145,6 +146,7 @@ def factor(
     >>> bool(np.allclose(B, np.eye(3)))
     True
     """
+    as_kernel(kernel)
     X = exactly("X", X)
     xp, count = namespace(X), len(blocks.parts)
     known = None if xp is np else covariances(kernel, X[:1])
