@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 mpl.use("Agg")
+mpl.rcParams["savefig.dpi"] = 40  # nobody looks at the pictures of tests
 
 # Hypothesis counts examples, not seconds: a busy machine must not make a true statement fail.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

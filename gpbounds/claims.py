@@ -157,15 +157,20 @@ def find(id: str) -> Claim:
     ...
     ValueError: no claim 'R-lem33' in the ledger; close to it: R-lem3, R-lem3c, R-lem4, R-lem2, R-lem1
     """
-    claims = {c.id: c for c in ledger()}
     if not isinstance(id, str):
         raise ValueError(f"no claim {id!r}: an id is a string such as {_EXAMPLES}")
+    claims = _by_id()
     if id in claims:
         return claims[id]
     folded = {_fold(name): name for name in claims}
     close = [folded[f] for f in difflib.get_close_matches(_fold(id), folded, n=5)]
     hint = f"close to it: {', '.join(close)}" if close else f"ids look like {_EXAMPLES}"
     raise ValueError(f"no claim {id!r} in the ledger; {hint}")
+
+
+@functools.cache
+def _by_id() -> dict[str, Claim]:
+    return {c.id: c for c in ledger()}
 
 
 @functools.cache
