@@ -250,7 +250,7 @@ BAD = [
     ({"inputs": Uniform([0, 0], [1, 1]), "kernel": SquaredExponential(1.0, [1.0, 2.0, 3.0])}, "3 dimension"),
     ({"inputs": Gaussian(1.0, 4), "kernel": Matern(1.5)}, "in 4 dimensions, where .* simulate=39"),
     ({"inputs": "gaussian"}, "inputs: expected Gaussian, Uniform or Empirical, got str"),
-    ({"kernel": "rbf"}, "kernel: expected a Kernel"),
+    ({"kernel": "rbf"}, "kernel: expected a kernel of gpbounds"),
     ({"inputs": Empirical(np.arange(7.0))}, "N: expected the number of rows of X, 7"),
 ]
 
