@@ -305,5 +305,5 @@ def takes_a_kernel(name: str) -> bool:
 def test_what_is_no_kernel_is_refused_by_name(name):
     parameters = inspect.signature(CALLABLES[name]).parameters.values()
     others = {p.name: ARGUMENTS[p.name] for p in parameters if p.default is p.empty and p.name != "kernel"}
-    with pytest.raises(ValueError, match="kernel: expected .*, got .*(se|str)"):
+    with pytest.raises(ValueError, match=r"kernel: expected .*, got .*(se|str)"):
         CALLABLES[name](**{"kernel": "se", **others})
