@@ -81,7 +81,7 @@ METHODS: dict[str, tuple[Inverse, int]] = {  # and how many values a run takes
     "kl_inverse": (kl_inverse, 1_000_000),
     "kl_inverse, 1 - p": (lambda q, eps: kl_inverse(q, eps, complement=True), 1_000_000),
     "kl_inverse, lower": (lambda q, eps: kl_inverse(q, eps, side="lower"), 1_000_000),
-    "kl_inverse, certified": (lambda q, eps: kl_inverse(q, eps, certified=True), 5_000),
+    "kl_inverse, certified": (lambda q, eps: kl_inverse(q, eps, rigor="sharp"), 5_000),
     "bisection in Python": (python_bisection, 1_000),
     "brentq in a loop": (brentq_loop, 5_000),
     "60 bisections on arrays": (sixty_bisections, 100_000),
@@ -92,7 +92,7 @@ METHODS: dict[str, tuple[Inverse, int]] = {  # and how many values a run takes
 def errors(name: str, method: Inverse, kind: str) -> tuple[float, int]:
     """Largest error in ulp among the numbers, and how many are none."""
     q, eps = pairs(kind, CHECKED)
-    truth = kl_inverse(q, eps, "lower" if "lower" in name else "upper", "1 - p" in name, certified=True)
+    truth = kl_inverse(q, eps, "lower" if "lower" in name else "upper", "1 - p" in name, rigor="sharp")
     computed = np.asarray(method(q, eps))
     wrong = ~np.isfinite(computed)
     off = np.abs(computed - truth)[~wrong] / np.spacing(truth[~wrong])

@@ -1,6 +1,6 @@
 """What 30 digits cost: ``python benchmarks/bench_proved.py [--json FILE] [--sizes 500,1000,2000]``.
 
-`evidence` with ``rigor="arb"`` (exact, and with 60 inducing points) and the number of inducing points of a plan, each
+`evidence` with ``rigor="sharp"`` (exact, and with 60 inducing points) and the number of inducing points of a plan, each
 in a process of its own: processor seconds, its largest memory, half the distance of the bounds.  One run a case, as
 the larger ones take minutes.  Squared exponential kernel with a lengthscale of 0.5, inputs N(0, 1).
 """
@@ -37,11 +37,11 @@ def run(case: str, N: int) -> dict[str, Any]:
         prior = kernel if case == "plan" else Matern(1.5, 1.0, 0.5)
         if case == "plan rough":
             about["target"] = 0.1
-        result = f"M = {inducing_points(prior, N, 1.0, rigor='arb', **about).M}"
+        result = f"M = {inducing_points(prior, N, 1.0, rigor='sharp', **about).M}"
     else:
         Z = None if case == "exact" else np.linspace(X.min(), X.max(), 60)[:, None]
         members = "exact" if case == "exact" else "cheap"
-        lower, upper = evidence(kernel, X, np.sin(X[:, 0]), Z, noise=NOISE, rigor="arb", members=members)
+        lower, upper = evidence(kernel, X, np.sin(X[:, 0]), Z, noise=NOISE, rigor="sharp", members=members)
         result = f"±{0.5 * (float(upper) - float(lower)):.2g} nats"
     seconds = time.process_time() - start
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

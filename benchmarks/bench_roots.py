@@ -49,7 +49,7 @@ def transcendental(gamma: np.ndarray) -> None:
 
 
 def proved(gamma: np.ndarray) -> None:
-    assert len(roots(gamma, rigor="arb")) == 3
+    assert len(roots(gamma, rigor="sharp")) == 3
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from gpbounds.inputs import InputLaw
 UP = 1.0 + 1e-11
 """Values are multiplied by this number: it allows for ten times the rounding error of their computation."""
 MEASURED = (
-    "The allowance for rounding, 1e-11 of the value, is measured, not proved; rigor='arb' proves it where the "
+    "The allowance for rounding, 1e-11 of the value, is measured, not proved; rigor='sharp' proves it where the "
     "eigenvalues are known in balls."
 )
 """The assumption of bounds whose roundings are not counted."""

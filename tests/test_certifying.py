@@ -83,7 +83,7 @@ def test_risk_and_kl_are_those_of_the_dense_posterior(name):
     assert certificate.kl == pytest.approx(kl, rel=rough)
     axes = len(model.kernel_.parameter_names)
     truth = bound(
-        certificate.risk, certificate.kl, N, delta=0.05, log_prior_penalty=axes * math.log(1201.0), certified=True
+        certificate.risk, certificate.kl, N, delta=0.05, log_prior_penalty=axes * math.log(1201.0), rigor="sharp"
     )
     assert certificate.bound == pytest.approx(float(truth), rel=1e-13)
 

@@ -175,7 +175,7 @@ def test_rate_prints_the_bound_of_the_library(capsys):
         ("--inputs uniform --low=-1,0 --high 2,1", {"inputs": gpbounds.Uniform([-1.0, 0.0], [2.0, 1.0])}),
         ("--std 1,2", {"inputs": gpbounds.Gaussian([1.0, 2.0])}),
         ("--dim 3", {"inputs": gpbounds.Gaussian(1.0, 3)}),
-        ("--rigor arb", {"rigor": "arb"}),
+        ("--rigor arb", {"rigor": "sharp"}),
     ],
 )
 def test_every_option_reaches_the_library(capsys, words, settings):
@@ -242,8 +242,8 @@ def test_plan_is_the_plan_of_the_library(capsys):
 
 def test_plans_by_balls_are_those_of_the_library(capsys):
     words = ("plan", "-N", "1e5", "--target", 0.01, "--width", 3, "--method", "inducing", "fourier", "mercer")
-    answer = ask_json(capsys, *words, "--rigor", "arb")
-    options = {"target": 0.01, "noise": 0.1, "rigor": "arb"}
+    answer = ask_json(capsys, *words, "--rigor", "sharp")
+    options = {"target": 0.01, "noise": 0.1, "rigor": "sharp"}
     expected = (
         gpbounds.inducing_points(SE(), 10**5, 1.0, **options),
         gpbounds.lowrank.fourier_rank(SE(), 10**5, width=3.0, **options),

@@ -384,7 +384,7 @@ def test_a_model_is_trained_from_parquet(tmp_path, capsys) -> None:
 
 
 def test_rigor_of_the_bounds_given_the_rows(capsys, tmp_path):
-    """``--rigor arb``: M falls where double precision stops, and the evidence has bounds at noise that it refuses."""
+    """``--rigor sharp``: M falls where double precision stops, and the evidence has bounds at noise that it refuses."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((100, 1))
     file = write(tmp_path / "line.csv", X, np.sin(2.0 * X[:, 0]) + 0.05 * rng.standard_normal(100))
@@ -393,7 +393,7 @@ def test_rigor_of_the_bounds_given_the_rows(capsys, tmp_path):
         ask_json(capsys, "plan", *words, "--noise", "0.01", "--target", "1e-8", "--select", "none", "--rigor", rigor)[
             "plans"
         ]
-        for rigor in ("float", "arb")
+        for rigor in ("float", "sharp")
     )
     for before, after in zip(usual, proved, strict=True):
         assert after["M"] is not None
@@ -401,9 +401,9 @@ def test_rigor_of_the_bounds_given_the_rows(capsys, tmp_path):
         assert after["bound"]["certified"]
         assert not before["bound"] or not before["bound"]["certified"]
     out = ("--out", tmp_path / "curve.png")
-    record = ask_json(capsys, "curve", *words, "--noise", "1e-18", "-M", "1:10", *out, "--rigor", "arb")["evidence"]
+    record = ask_json(capsys, "curve", *words, "--noise", "1e-18", "-M", "1:10", *out, "--rigor", "sharp")["evidence"]
     for lower, upper in zip(record["lower"], record["upper"], strict=True):
         assert lower["certified"]
         assert lower["value"] <= record["exact"] <= upper["value"]
-    assert main(["plan", "-N", "100", "--rigor", "arb", "--kernel", "matern32", "--inputs", "uniform"]) == 2
+    assert main(["plan", "-N", "100", "--rigor", "sharp", "--kernel", "matern32", "--inputs", "uniform"]) == 2
     assert "rigor: expected 'float' for this pair of kernel and inputs" in capsys.readouterr().err

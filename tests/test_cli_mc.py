@@ -52,14 +52,14 @@ def test_json(capsys):
 
 
 def test_sizes_by_balls(capsys):
-    record = json.loads(ask(capsys, *POISSON, "--json", "--iterations", "3,50", "--zeta", "0.01", "--rigor", "arb"))
+    record = json.loads(ask(capsys, *POISSON, "--json", "--iterations", "3,50", "--zeta", "0.01", "--rigor", "sharp"))
     size = sample_size(
         Poisson("exp"), 3, n=1000, delta=0.05, iteration=[3, 50], zeta=0.01, step=lambda t: 1 / t, rule="chernoff",
-        rigor="arb",
+        rigor="sharp",
     )  # fmt: skip
     assert record["sizes"]["chernoff"]["L"] == size.L.tolist()
     assert record["sizes"]["chernoff"]["certified"]
-    assert "without zeta" in refused(capsys, *POISSON, "--rigor", "arb")
+    assert "without zeta" in refused(capsys, *POISSON, "--rigor", "sharp")
     assert record["likelihood"] == {"name": "poisson", "link": "exp"}
 
 

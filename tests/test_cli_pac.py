@@ -36,7 +36,7 @@ def test_klinv_prints_both_ends(capsys):
     assert repr(float(pacbayes.kl_inverse(0.02, 0.05, complement=True))) in out
     proved = next(line for line in out.splitlines() if "<= p <=" in line and "P-03" not in line).split(" <= p <= ")
     for end, side in zip(proved, ("lower", "upper"), strict=True):
-        double = Decimal(float(pacbayes.kl_inverse(0.02, 0.05, side, certified=True)))
+        double = Decimal(float(pacbayes.kl_inverse(0.02, 0.05, side, rigor="sharp")))
         assert abs(Decimal(end.strip()) - double) <= Decimal("1e-16") * double
         assert (Decimal(end.strip()) >= double) == (side == "upper")
 
@@ -61,9 +61,9 @@ def test_klinv_at_the_ends(capsys, words):
 
 def test_pac_lays_the_terms_out(capsys):
     out = ask(capsys, *PAC, "--grid-points", "1201", "--hyperparameters", "2")
-    prior = float(pacbayes.grid_penalty(1201, 2, certified=True))
+    prior = float(pacbayes.grid_penalty(1201, 2, rigor="sharp"))
     plain = partial(pacbayes.bound, 0.093, 42.0, 404, delta=0.01, log_prior_penalty=prior)
-    best = plain(certified=True)
+    best = plain(rigor="sharp")
     assert out.startswith("R(Q) <= 0.33149 with probability at least 0.99 (P-14, rounding included).")
     for number in (42 / 404, prior / 404, best.terms["ln(ξ/δ)/N"], best.terms["ε"]):
         assert f"{number:.6f}" in out
@@ -83,7 +83,7 @@ def test_pac_lays_the_terms_out(capsys):
 
 def test_pac_as_json(capsys):
     record = json.loads(ask(capsys, *PAC, "--log-prior-penalty", "3.5", "--json"))
-    proved = pacbayes.bound(0.093, 42.0, 404, delta=0.01, log_prior_penalty=3.5, certified=True)
+    proved = pacbayes.bound(0.093, 42.0, 404, delta=0.01, log_prior_penalty=3.5, rigor="sharp")
     assert record["bound"]["value"] == float(proved)
     assert record["bound"]["terms"] == proved.terms
     assert record["others"]["mean prediction"]["value"] == 2 * float(proved)

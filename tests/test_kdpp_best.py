@@ -369,5 +369,5 @@ def test_fewer_rows_than_vectors_of_a_quadratic_form(N: int) -> None:
     kernel = SquaredExponential(1.0, 1.0)
     chosen = kdpp.select(kernel, points, 2, "best", 0, y=targets[:, 0], noise=0.1, draws=3, rank=N)
     assert chosen.bound is not None
-    divergence = renyi.gap(kernel, points, targets, chosen.Z, 1.0, noise=0.1, rigor="arb")[0]
+    divergence = renyi.gap(kernel, points, targets, chosen.Z, 1.0, noise=0.1, rigor="sharp")[0]
     assert 0.0 < float(divergence) <= float(chosen.bound) < 1e5

@@ -42,7 +42,7 @@ def test_everything_broadcasts():
             options = {"delta": 0.05, "form": form, "relaxation": relaxation, "side": side}
             B, in_risk, in_kl = bound(risk, 2.0, sizes, **options, gradient=True)
             assert in_risk.shape == in_kl.shape == (5, 3)
-            proved = bound(risk, 2.0, sizes, **options, certified=True)
+            proved = bound(risk, 2.0, sizes, **options, rigor="sharp")
             assert B.value.shape == proved.value.shape == B.terms["R_S"].shape == (5, 3)
             outward = (proved.value - B.value) * (1 if side == "upper" else -1)
             assert (outward >= -1e-15).all()
@@ -52,12 +52,12 @@ def test_everything_broadcasts():
 
 def test_limits():
     assert float(bound(0.3, np.inf, 100, delta=0.05)) == 1.0
-    assert float(bound(0.3, np.inf, 100, delta=0.05, certified=True)) == 1.0
+    assert float(bound(0.3, np.inf, 100, delta=0.05, rigor="sharp")) == 1.0
     assert float(bound(0.3, 1.0, 100, delta=0.05, log_prior_penalty=np.inf, side="lower")) == 0.0
     for kl, penalty in ((np.inf, 1.0), (1.0, np.inf), (np.inf, np.inf)):
-        proved = bound(0.3, kl, 100, delta=0.05, log_prior_penalty=penalty, certified=True)
+        proved = bound(0.3, kl, 100, delta=0.05, log_prior_penalty=penalty, rigor="sharp")
         assert (float(proved), proved.terms["ε"]) == (1.0, np.inf)
-    huge = bound(0.3, 1e308, 100, delta=0.05, log_prior_penalty=1e308, certified=True)  # their sum overflows
+    huge = bound(0.3, 1e308, 100, delta=0.05, log_prior_penalty=1e308, rigor="sharp")  # their sum overflows
     assert 2e306 <= huge.terms["ε"] <= 2e306 * (1.0 + 4e-16)
     assert float(bound(1.0, 0.0, 1, delta=1.0)) == 1.0
     assert float(bound(0.0, 0.0, 1, delta=1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
@@ -119,7 +119,7 @@ def test_more_nonsense_is_refused():
 
 
 def test_bayes_risk_carries_what_the_gibbs_bound_assumes():
-    gibbs = bound(0.1, 3.0, 400, delta=0.05, certified=True)
+    gibbs = bound(0.1, 3.0, 400, delta=0.05, rigor="sharp")
     bayes = bayes_risk_bound(gibbs)
     assert float(bayes) == 2 * float(gibbs)
     assert bayes.certified

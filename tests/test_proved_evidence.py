@@ -1,4 +1,4 @@
-"""``evidence`` and ``gap`` with ``rigor="arb"``: where double precision refuses or stops, and what is refused."""
+"""``evidence`` and ``gap`` with ``rigor="sharp"``: where double precision refuses or stops, and what is refused."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_noise_that_double_precision_refuses() -> None:
     assert [end.claim for end in usual] == ["N-exact", "N-exact"]
     assert all(end.certified for end in usual)
     assert float(usual[1]) - float(usual[0]) < 1e-6
-    whole = evidence(K, X, Y, None, noise=1e-20, rigor="arb")
-    few = evidence(K, X, Y, X[::2], noise=1e-20, rigor="arb", members="cheap")
+    whole = evidence(K, X, Y, None, noise=1e-20, rigor="sharp")
+    few = evidence(K, X, Y, X[::2], noise=1e-20, rigor="sharp", members="cheap")
     assert float(few[0]) <= float(whole[1])
     assert float(whole[0]) <= float(few[1])
     assert 0.0 <= float(whole[1]) - float(whole[0]) < 1e-6
@@ -41,7 +41,7 @@ def test_both_paths_agree_at_ordinary_noise() -> None:
     targets = np.concatenate([Y, Y**2, 0.0 * Y], axis=1)
     for rows in (X, X.astype(np.float32)):
         usual = evidence(Matern(1.5), rows, targets.astype(rows.dtype), rows, noise=0.1)
-        proved = evidence(Matern(1.5), rows, targets.astype(rows.dtype), None, noise=0.1, rigor="arb")
+        proved = evidence(Matern(1.5), rows, targets.astype(rows.dtype), None, noise=0.1, rigor="sharp")
         assert float(usual[0]) <= float(proved[0]) <= float(proved[1]) <= float(usual[1])
         assert float(proved[1]) - float(proved[0]) < 1e-12
 
@@ -49,7 +49,7 @@ def test_both_paths_agree_at_ordinary_noise() -> None:
 def test_a_gap_below_the_rounding_of_double_precision() -> None:
     """20 points explain the rows below σ² = 1e-6; in double precision jitter covers this."""
     Z = np.linspace(-2.0, 2.0, 20)[:, None]
-    low, high = gap(K, X, Y, Z, 1.0, noise=1e-6, rigor="arb")
+    low, high = gap(K, X, Y, Z, 1.0, noise=1e-6, rigor="sharp")
     assert 0.0 < float(low) <= float(high) <= float(low) * 1.01
     assert float(high) < 1e-9 < 1e-8 < float(gap(K, X, Y, Z, 1.0, noise=1e-6)[1])
     assert high.certified
@@ -74,12 +74,12 @@ def test_a_gap_below_the_rounding_of_double_precision() -> None:
         ({"y": Y[:-1]}, "y: expected shape"),
         ({"y": np.geomspace(1e-200, 1e200, 30)}, "y: expected entries of an output that are 0 or within a factor"),
         ({"kernel": SquaredExponential(1e308)}, "kernel: expected a largest variance below"),
-        ({"rigor": "exact"}, "rigor: expected one of 'auto', 'float', 'sharp', 'arb'"),
+        ({"rigor": "exact"}, "rigor: expected one of 'auto', 'float', 'sharp'"),
         ({"rigor": "float", "Z": None}, "Z: expected inducing inputs"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changed: dict[str, Any], message: str) -> None:
-    arguments = {"kernel": K, "X": X, "y": Y, "Z": X[::2], "noise": 0.1, "rigor": "arb"} | changed
+    arguments = {"kernel": K, "X": X, "y": Y, "Z": X[::2], "noise": 0.1, "rigor": "sharp"} | changed
     with pytest.raises(ValueError, match=message):
         evidence(**arguments)
 
@@ -87,7 +87,7 @@ def test_bad_input_is_refused_in_one_sentence(changed: dict[str, Any], message: 
 def test_gap_refuses_what_it_does_not_prove() -> None:
     for changed in ({"method": "dense"}, {"form": "printed"}):
         with pytest.raises(ValueError, match="rigor: expected 'auto' or 'float' for the printed form, a method"):
-            gap(K, X, Y, X[::2], 1.0, noise=0.1, rigor="arb", **changed)  # type: ignore[arg-type]
+            gap(K, X, Y, X[::2], 1.0, noise=0.1, rigor="sharp", **changed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
@@ -96,7 +96,7 @@ def test_points_of_variance_zero(alpha: float) -> None:
     rows, targets = np.array([[0.0], [1.0], [2.0]]), np.array([0.1, 0.5, 0.9])
 
     def ends(Z: list[list[float]]) -> tuple[float, float]:
-        low, high = gap(Linear(), rows, targets, Z, alpha, noise=0.1, rigor="arb")
+        low, high = gap(Linear(), rows, targets, Z, alpha, noise=0.1, rigor="sharp")
         assert not any("left out" in text for text in low.assumptions)
         return float(low), float(high)
 
@@ -117,10 +117,10 @@ def test_points_of_variance_zero(alpha: float) -> None:
 def test_points_that_others_determine_are_named() -> None:
     """Two points 1e-20 apart: without a jitter nothing is said from below, with one both ends meet."""
     Z = np.array([[0.0], [1e-20], [1.0]])
-    low, high = gap(K, X, Y, Z, 1.0, noise=0.1, rigor="arb")
+    low, high = gap(K, X, Y, Z, 1.0, noise=0.1, rigor="sharp")
     assert float(low) == 0.0 < float(high)
     assert any("1 of the points of Z (numbers 1) are left out" in text for text in high.assumptions)
-    below, above = gap(K, X, Y, Z, 1.0, noise=0.1, jitter=1e-9, rigor="arb")
+    below, above = gap(K, X, Y, Z, 1.0, noise=0.1, jitter=1e-9, rigor="sharp")
     assert 0.0 < float(below) <= float(above) <= float(below) * (1.0 + 1e-12)
     assert any("jitter of 1e-09" in text for text in above.assumptions)
 
@@ -130,7 +130,7 @@ def test_gaps_at_unix_seconds_and_beyond() -> None:
     grid = np.linspace(0.0, 32.0, 25)[:, None]  # multiples of 1/4 of them are doubles at each shift
     rows = np.round(grid * 4.0) / 4.0
     ends = [
-        gap(K, rows + shift, np.sin(rows), rows[::6] + shift, 1.0, noise=0.01, rigor="arb")
+        gap(K, rows + shift, np.sin(rows), rows[::6] + shift, 1.0, noise=0.01, rigor="sharp")
         for shift in (0.0, 1.7e9, 1e13, 1e15)
     ]
     for low, high in ends:
@@ -141,9 +141,9 @@ def test_gaps_at_unix_seconds_and_beyond() -> None:
 
 def test_bounds_of_inducing_points_with_a_jitter() -> None:
     """More jitter never tightens; every bracket contains the exact value."""
-    exact = evidence(K, X, Y, None, noise=0.01, rigor="arb")
+    exact = evidence(K, X, Y, None, noise=0.01, rigor="sharp")
     amounts = (0.0, 1e-12, 1e-6, 1e-2)
-    few = [evidence(K, X, Y, X[::6], noise=0.01, rigor="arb", jitter=j, members="cheap") for j in amounts]
+    few = [evidence(K, X, Y, X[::6], noise=0.01, rigor="sharp", jitter=j, members="cheap") for j in amounts]
     for (low, high), (lower, upper) in pairwise(few):
         assert float(lower.terms["elbo 1"]) <= float(low.terms["elbo 1"]) <= float(exact[0]) + 1e-12
         assert float(upper.terms["trace"]) >= float(high.terms["trace"]) >= float(exact[1]) - 1e-12

@@ -225,9 +225,6 @@ def test_a_solve_that_ends_early_only_costs(steps, monkeypatch):
         ({"y": None, "draws": None, "law": "kdpp"}, "law: expected None without draws"),
         ({"y": None, "simulate": 39}, "simulate: expected a law of inputs"),
         ({"simulate": 39, "inputs": Gaussian(dim=2)}, "y: expected None with simulate"),
-        ({"y": None, "certified": True}, "certified: expected True only with y, draws"),
-        ({"y": None, "draws": None, "certified": True}, "for y from the prior, rigor='arb' encloses"),
-        ({"simulate": 39, "inputs": Gaussian(dim=2), "certified": True}, "certified: expected True only with y, draws"),
         ({"y": None, "simulate": 38, "inputs": Gaussian(dim=2)}, "simulate: expected at least 39"),
     ],
 )
@@ -236,6 +233,21 @@ def test_bad_input_says_what_was_expected(change, message):
     N = options.pop("N")
     with pytest.raises(ValueError, match=message):
         rate(KERNEL, N, 20, 1.0, **options)
+
+
+@pytest.mark.filterwarnings("ignore:certified=True is an old spelling:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": None}, "certified: expected True only with y, draws"),
+        ({"y": None, "draws": None}, "for y from the prior, rigor='sharp' encloses"),
+        ({"simulate": 39, "inputs": Gaussian(dim=2)}, "certified: expected True only with y, draws"),
+    ],
+)
+def test_the_old_word_certified_refuses_what_is_not(change, message):
+    options = {"y": Y, "draws": 10, "inputs": ROWS, "noise": NOISE, "certified": True, **change}
+    with pytest.raises(ValueError, match=message):
+        rate(KERNEL, 120, 20, 1.0, **options)
 
 
 def test_points_beyond_the_distinct_rows_are_refused():
@@ -250,36 +262,40 @@ def test_a_certified_bound_is_not_above_the_usual_one_by_more_than_its_errors(la
     options = {"y": np.column_stack([Y, X[:, 1]]), "law": law, **KNOWN}
     sizes = [5, 40, 100]
     for draws in (10, "certain"):
-        usual = rate(KERNEL, 120, sizes, 0.5, draws=draws, **options)
-        proved = rate(KERNEL, 120, sizes, 0.5, draws=draws, certified=True, **options)
+        usual = rate(KERNEL, 120, sizes, 0.5, draws=draws, rigor="float", **options)
+        proved = rate(KERNEL, 120, sizes, 0.5, draws=draws, rigor="auto", **options)
         assert proved.certified
         assert not usual.certified
         assert np.asarray(proved) == pytest.approx(np.asarray(usual), rel=1e-6)
         assert any("exp errs by at most 4 units" in sentence for sentence in proved.assumptions)
         assert "N-enclosed" in proved.claim
         assert np.array_equal(proved.confidence, usual.confidence)
-    other = rate(KERNEL, 120, sizes, 0.3, draws=10, certified=True, direction="p||q", **options)
+    other = rate(KERNEL, 120, sizes, 0.3, draws=10, rigor="auto", direction="p||q", **options)
     assert other.certified
-    assert float(rate(KERNEL, 120, 5, 1.0, draws=10, tv=0.9, certified=True, **options)) == np.inf
-    assert not rate(KERNEL, 120, 5, 1.0, draws=10, tv=0.9, certified=True, **options).certified
+    assert float(rate(KERNEL, 120, 5, 1.0, draws=10, tv=0.9, rigor="auto", **options)) == np.inf
+    assert not rate(KERNEL, 120, 5, 1.0, draws=10, tv=0.9, rigor="auto", **options).certified
 
 
 def test_a_plan_with_certified_bounds():
     options = {"y": Y, "draws": 10, "target": 1.0, **KNOWN}
-    usual, proved = (inducing_points(KERNEL, 120, 1.0, certified=flag, **options) for flag in (False, True))
+    usual, proved = (inducing_points(KERNEL, 120, 1.0, rigor=rigor, **options) for rigor in ("float", "auto"))
     assert usual.M == proved.M
     assert proved.bound.certified
     assert float(proved.bound) <= 1.0 < float(proved.bound_before)
     twice = np.repeat(X[:20], 2, axis=0)
-    equal = {"inputs": Empirical(twice), "y": Y[:40], "draws": 3, "noise": NOISE, "certified": True}
+    equal = {"inputs": Empirical(twice), "y": Y[:40], "draws": 3, "noise": NOISE, "rigor": "auto"}
     assert float(rate(KERNEL, 40, 20, 1.0, **equal)) < 1e-9
     with pytest.raises(ValueError, match="M: expected at most 20 points"):
         rate(KERNEL, 40, 21, 1.0, **equal)
 
 
-def test_kernels_and_sizes_without_proved_rounding_are_refused():
-    options = {"inputs": ROWS, "y": Y, "draws": 10, "certified": True}
+@pytest.mark.filterwarnings("ignore:certified=True is an old spelling:DeprecationWarning")
+def test_kernels_and_sizes_without_proved_rounding_are_bounded_in_doubles_and_refused_by_the_old_word():
+    options = {"inputs": ROWS, "y": Y, "draws": 10}
+    doubles = rate(Matern(0.7), 120, 20, 1.0, **options)
+    assert not doubles.certified
+    assert float(doubles) == float(rate(Matern(0.7), 120, 20, 1.0, rigor="float", **options))
     with pytest.raises(ValueError, match=r"kernel: expected a kernel of gpbounds .* half-integer nu"):
-        rate(Matern(0.7), 120, 20, 1.0, **options)
+        rate(Matern(0.7), 120, 20, 1.0, certified=True, **options)
     with pytest.raises(ValueError, match="certified: expected at most 100 rows in host memory"):
         draw_statement(KERNEL, ROWS, y=Y, draws=10, prior=True, certified=True, dense=100, **SETTING)

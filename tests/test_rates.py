@@ -165,28 +165,32 @@ def test_estimated_spectra_are_not_certified_and_say_so() -> None:
 def test_bounds_whose_roundings_are_not_counted_are_not_certified_and_say_so(kernel: Kernel) -> None:
     bound = rate(kernel, 1000, 12, 0.5, inputs=Uniform())
     assert not bound.certified
-    assert "is measured, not proved; rigor='arb' proves it" in bound.assumptions[-1]
+    assert "is measured, not proved; rigor='sharp' proves it" in bound.assumptions[-1]
     plan = inducing_points(kernel, 1000, 0.5, inputs=Uniform(), target=100.0)
     assert plan.bound is not None
     assert not plan.bound.certified
     assert "measured" not in " ".join(rate(SE, 1000, 12, 0.5).assumptions)
 
 
-def test_eigenvalues_of_data_in_doubles_are_not_certified_and_those_in_balls_are() -> None:
+def test_eigenvalues_of_data_alone_are_not_certified_and_those_with_their_vectors_or_in_30_digits_are() -> None:
     rows = {"inputs": Empirical(np.random.default_rng(1).standard_normal(20)), "noise": 0.1}
     for form in ("sharpest", "printed"):
-        usual, proved = (rate(SE, 20, [3, 5], 0.5, form=form, rigor=rigor, **rows) for rigor in ("float", "arb"))
+        usual, default, proved = (
+            rate(SE, 20, [3, 5], 0.5, form=form, rigor=r, **rows) for r in ("float", "auto", "sharp")
+        )
         assert not usual.certified
-        assert "is measured, not proved; for given rows rigor='arb' encloses them" in usual.assumptions[-1]
-        assert proved.certified
-        assert "measured" not in " ".join(proved.assumptions)
-    plans = [inducing_points(SE, 20, 0.5, target=1.0, rigor=rigor, **rows).bound for rigor in ("float", "arb")]
+        assert "is measured, not proved; for given rows rigor='sharp' encloses them" in usual.assumptions[-1]
+        for bound in (default, proved):
+            assert bound.certified
+            assert "measured" not in " ".join(bound.assumptions)
+        assert (np.asarray(default) >= np.asarray(proved)).all()
+    plans = [inducing_points(SE, 20, 0.5, target=1.0, rigor=rigor, **rows).bound for rigor in ("float", "sharp")]
     assert [bound is not None and bound.certified for bound in plans] == [False, True]
     simulated = rate(SE, 20, 5, 0.5, simulate=39, rng=0)
     assert not simulated.certified
     assert sum("is measured, not proved" in sentence for sentence in simulated.assumptions) == 1
-    assert not spectrum(SE, inputs=rows["inputs"]).certified
-    assert spectrum(SE, inputs=rows["inputs"], rigor="arb").certified
+    words = {rigor: spectrum(SE, inputs=rows["inputs"], rigor=rigor).certified for rigor in ("auto", "float", "sharp")}
+    assert words == {"auto": True, "float": False, "sharp": True}
 
 
 def test_bounds_on_boxes_are_certified_where_roundings_are_enclosed_or_domination_alone_is_used() -> None:

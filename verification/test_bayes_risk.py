@@ -45,8 +45,8 @@ def test_bayes_risk_needs_its_hypotheses(observe: Observer) -> None:
     observe.fails("P-38", wave[1] <= 2 * (wave[0] + wave[2]) / 2, "loss 1 at 0 only, v = ±1: R = 0, R_Bayes = 1")
     sharp = [float(pacbayes.bayes_factor(0.6, s)) for s in (0.0, 0.1, 1.0, 10.0, 1e9)]
     observe.holds("P-38", sharp[0] == 2.0 and (np.diff(sharp) <= 0).all() and abs(sharp[-1] - 1) < 1e-8)
-    proved = pacbayes.bayes_risk_bound(bound(0.1, 3.0, 400, delta=0.05, certified=True), epsilon=0.6, least_std=0.5)
-    exact = mp.mpf(float(bound(0.1, 3.0, 400, delta=0.05, certified=True))) / (
+    proved = pacbayes.bayes_risk_bound(bound(0.1, 3.0, 400, delta=0.05, rigor="sharp"), epsilon=0.6, least_std=0.5)
+    exact = mp.mpf(float(bound(0.1, 3.0, 400, delta=0.05, rigor="sharp"))) / (
         mp.mpf(3) / 2 - mp.ncdf(mp.mpf(0.6) * 2 / 0.5)
     )
     assert proved.certified

@@ -98,7 +98,7 @@ def test_inverse_to_four_ulp_and_certified_to_two(observe: Observer, q: float, e
         for complement, truth in zip((False, True), reference.kl_inverse(q, eps, side), strict=True):
             rounded = float(truth)
             value = float(kl_inverse(q, eps, side, complement))
-            proved = float(kl_inverse(q, eps, side, complement, certified=True))
+            proved = float(kl_inverse(q, eps, side, complement, rigor="sharp"))
             if truth == rounded:  # at the ends, and where the value underflows
                 observe.holds("P-03", ulps(value, truth) <= 1.0)
             observe.holds("P-03", ulps(value, truth) <= 4.0)
@@ -116,7 +116,7 @@ def test_inverse_on_a_wide_grid(observe: Observer, side: str, complement: bool) 
     """The certified double is next to the truth; the plain one is within 4 ulp of either neighbour."""
     q, eps = wide_grid(6000)
     fast = kl_inverse(q, eps, side, complement)
-    proved = kl_inverse(q, eps, side, complement, certified=True)
+    proved = kl_inverse(q, eps, side, complement, rigor="sharp")
     observe.upper("P-03", np.abs(fast - proved) / np.spacing(proved), 4.0)
     outward = (proved - fast) * (1.0 if (side == "upper") != complement else -1.0)
     observe.lower("P-12", outward / np.spacing(proved), -4.0)
@@ -130,7 +130,7 @@ def test_seams(observe: Observer) -> None:
         eps = np.concatenate([seam * (1.0 + np.linspace(-0.02, 0.02, 801)), np.geomspace(1e-3 * seam, 1e3 * seam, 400)])
         eps = np.sort(eps)
         for side in SIDES:
-            proved = kl_inverse(q, eps, side, certified=True)
+            proved = kl_inverse(q, eps, side, rigor="sharp")
             observe.upper("P-03", np.abs(kl_inverse(q, eps, side) - proved) / np.spacing(proved), 4.0)
             steps = np.diff(proved)
             observe.holds("P-12", (steps >= 0).all() if side == "upper" else (steps <= 0).all(), eps.size)
@@ -151,11 +151,11 @@ def test_uniqueness_needs_q_below_one(observe: Observer) -> None:
 def test_special_values_monotone_and_concave(observe: Observer, q: float, eps: float, q2: float, eps2: float) -> None:
     observe.equal("P-04", float(kl_inverse(q, 0.0)), q)
     observe.equal("P-04", mp.mpf(float(kl_inverse(0.0, eps))), -mp.expm1(-mp.mpf(eps)), rtol=2.0**-51)
-    p, p2 = (float(kl_inverse(a, b, certified=True)) for a, b in ((q, eps), (q2, eps2)))
-    high = float(kl_inverse(max(q, q2), max(eps, eps2), certified=True))
+    p, p2 = (float(kl_inverse(a, b, rigor="sharp")) for a, b in ((q, eps), (q2, eps2)))
+    high = float(kl_inverse(max(q, q2), max(eps, eps2), rigor="sharp"))
     observe.lower("P-04", high, max(p, p2))
     if np.isfinite(eps + eps2):
-        middle = float(kl_inverse(0.5 * q + 0.5 * q2, 0.5 * eps + 0.5 * eps2, certified=True))
+        middle = float(kl_inverse(0.5 * q + 0.5 * q2, 0.5 * eps + 0.5 * eps2, rigor="sharp"))
         observe.lower("P-04", middle, 0.5 * p + 0.5 * p2, tol=4e-16)
 
 

@@ -1,4 +1,4 @@
-"""``rate(..., y=y, draws=R, certified=True)`` against the theorems for the exact K, to 80 digits (N-enclosed)."""
+"""``rate(..., y=y, draws=R, rigor="auto")`` against the theorems for the exact K, to 80 digits (N-enclosed)."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_certified_bound_is_above_that_of_the_exact_matrix(observe: Observer, 
     Y = rng.standard_normal((N, 1 + seed % 2)) * 10.0 ** rng.uniform(-1.0, 2.0)
     M, R = int(rng.integers(1, N - 1)), int(rng.integers(1, 11))
     options: dict[str, Any] = {"inputs": Empirical(X), "y": Y, "noise": noise, "law": law, "draws": R}
-    bound = rate(kernel, N, M, alpha, certified=True, **options)
+    bound = rate(kernel, N, M, alpha, rigor="auto", **options)
     error = EnclosedRows(kernel, X, Y).error / noise
     added = 20.0 * error * (N + (Y**2).sum() / noise)
     allowed = added * float(bound) / bound.terms["mean"] if np.isfinite(float(bound)) else np.inf
@@ -155,7 +155,7 @@ def test_a_certified_bound_is_above_that_of_the_exact_matrix(observe: Observer, 
         if exact < 1e4:
             observe.holds("N-enclosed", float(bound) <= exact * (1 + mp.mpf("1e-6")) + mp.mpf(allowed))
     assert bound.certified == bool(np.isfinite(float(bound)))
-    plain = rate(kernel, N, M, alpha, **options)
+    plain = rate(kernel, N, M, alpha, rigor="float", **options)
     assert not plain.certified
     if np.isfinite(float(plain)):
         assert float(bound) <= float(plain) * (1.0 + 1e-6) + allowed
@@ -176,7 +176,7 @@ def test_every_matrix_within_the_errors_is_covered(observe: Observer, seed: int,
     K = K + (-1 if below else 1) * size * np.outer(signs, signs) * (1 - 1e-9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpbounds.rates.draws.certified.entry_errors", lambda *args: np.full((N, N), size))
-        options: dict[str, Any] = {"inputs": Empirical(X), "y": y, "noise": noise, "draws": 10, "certified": True}
+        options: dict[str, Any] = {"inputs": Empirical(X), "y": y, "noise": noise, "draws": 10, "rigor": "auto"}
         with mp.workdps(40):
             for law in ("kdpp", "tilted"):
                 bound = rate(kernel, N, M, 1.0, law=law, **options)

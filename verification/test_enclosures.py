@@ -135,7 +135,7 @@ def test_rate_in_doubles_is_above_the_ball(
     options: Any = {"inputs": Gaussian(dim=dim), "noise": noise, "delta": delta, "tv": tv, "y_norm2": y_norm2}
     options |= {"form": form, "direction": direction}
     fast = gpbounds.rate(*arguments, **options)
-    proved = gpbounds.rate(*arguments, **options, rigor="arb")
+    proved = gpbounds.rate(*arguments, **options, rigor="sharp")
     assert fast.certified
     assert proved.certified
     claim = "R-thm1" if y_norm2 is None else "R-thm2"
@@ -175,7 +175,7 @@ def test_rate_by_balls_is_the_double_above_the_theorem(
     assume(M < N)
     proved = gpbounds.rate(
         SquaredExponential(1.0, ell), N, M, alpha, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2, form=form,
-        rigor="arb",
+        rigor="sharp",
     )  # fmt: skip
     with mp.workdps(400):
         exact_numbers = {"noise": mp.mpf(noise), "delta": mp.mpf(delta), "tv": mp.mpf(tv)}
@@ -218,7 +218,7 @@ def test_plans_by_balls_need_no_more_points(
     kernel, options = SquaredExponential(1.0, ell), {"inputs": Gaussian(dim=dim), "target": target}
     fast = gpbounds.inducing_points(kernel, N, alpha, **options)  # type: ignore[arg-type]
     assume(fast.M is None or fast.M < 100)
-    proved = gpbounds.inducing_points(kernel, N, alpha, **options, rigor="arb")  # type: ignore[arg-type]
+    proved = gpbounds.inducing_points(kernel, N, alpha, **options, rigor="sharp")  # type: ignore[arg-type]
     if fast.M is None or proved.M is None:
         observe.holds("N-thm", proved.M == fast.M)
         return
@@ -254,7 +254,7 @@ def test_corollaries_are_rounded_outwards(
     """M, the bound and the tolerance, against 50 digits; the bound is at most two units in the last place too large."""
     exact_numbers = (mp.mpf(x) for x in (alpha, noise, delta, gamma, norm_ratio))
     a, s2, d, g, R = exact_numbers
-    shared: Any = {"noise": noise, "delta": delta, "gamma": gamma, "norm_ratio": norm_ratio, "rigor": "arb"}
+    shared: Any = {"noise": noise, "delta": delta, "gamma": gamma, "norm_ratio": norm_ratio, "rigor": "sharp"}
     claim, corollary = "R-cor2", None
     with mp.workdps(400):  # enough for log(1 + t)
         M = ((3 + g) * mp.log(N) + mp.log(1 / (2 * s2 * d))) / -mp.log(ratio(ell, 1))
@@ -278,18 +278,18 @@ def test_corollaries_are_rounded_outwards(
 
 def test_pairs_without_balls_are_refused() -> None:
     with pytest.raises(ValueError, match="rigor: expected 'float' for this pair of kernel and inputs"):
-        gpbounds.rate(gpbounds.Matern(1.5), 100, 10, 1.0, inputs=gpbounds.Uniform(), rigor="arb")
+        gpbounds.rate(gpbounds.Matern(1.5), 100, 10, 1.0, inputs=gpbounds.Uniform(), rigor="sharp")
     with pytest.raises(
         ValueError, match="rigor: expected 'float' with simulate, and with y or draws for inputs to come"
     ):
-        gpbounds.rate(SquaredExponential(), 100, 10, 1.0, draws=10, rigor="arb")
+        gpbounds.rate(SquaredExponential(), 100, 10, 1.0, draws=10, rigor="sharp")
     with pytest.raises(ValueError, match="rigor"):
         gpbounds.inducing_points(SquaredExponential(), 100, 1.0, target=0.1, rigor="ball")
 
 
 def test_arrays_are_enclosed_entry_by_entry() -> None:
     sizes, noises = np.array([[5], [9]]), np.array([0.1, 1.0, 10.0])
-    kernel, options = SquaredExponential(), {"rigor": "arb", "y_norm2": 3.0}
+    kernel, options = SquaredExponential(), {"rigor": "sharp", "y_norm2": 3.0}
     whole = gpbounds.rate(kernel, 1000, sizes, 0.5, noise=noises, **options)  # type: ignore[arg-type]
     for at in np.ndindex(2, 3):
         alone = gpbounds.rate(

@@ -110,9 +110,9 @@ def test_fourier_kl_in_doubles_is_above_the_ball(
     options: dict[str, Any] = {"noise": noise, "width": [width] * dim, "delta": delta, "features": features}
     if share is not None:
         options["effective_dimension"] = share * N
-    fast, proved = fourier_kl(kernel, N, m, **options), fourier_kl(kernel, N, m, **options, rigor="arb")
+    fast, proved = fourier_kl(kernel, N, m, **options), fourier_kl(kernel, N, m, **options, rigor="sharp")
     assert not fast.certified  # its allowance is measured
-    assert "is measured, not proved; rigor='arb' proves it" in fast.assumptions[-1]
+    assert "is measured, not proved; rigor='sharp' proves it" in fast.assumptions[-1]
     assert "measured" not in " ".join(proved.assumptions)
     assert proved.certified
     value, truth = float(fast), float(proved)
@@ -138,7 +138,7 @@ def test_ranks_by_balls(
     """At most one frequency fewer than in doubles, 1e-11 of them where there are many; the bound meets the target."""
     kernel: Any = Matern(1.5) if matern else SquaredExponential()
     options: dict[str, Any] = {"target": share * N, "noise": noise, "width": width, "rule": rule}
-    fast, proved = fourier_rank(kernel, N, **options), fourier_rank(kernel, N, **options, rigor="arb")
+    fast, proved = fourier_rank(kernel, N, **options), fourier_rank(kernel, N, **options, rigor="sharp")
     if fast.M is None or proved.M is None:
         observe.holds("N-rff", fast.M == proved.M)
         return
@@ -151,4 +151,4 @@ def test_ranks_by_balls(
 
 def test_the_printed_rank_is_never_proved() -> None:
     with pytest.raises(ValueError, match="rigor: expected 'float' with rule='printed'"):
-        fourier_rank(SquaredExponential(), 10**6, 1.0, noise=0.1, width=1.0, rule="printed", rigor="arb")
+        fourier_rank(SquaredExponential(), 10**6, 1.0, noise=0.1, width=1.0, rule="printed", rigor="sharp")

@@ -45,15 +45,15 @@ def test_expectations_are_the_doubles_above_them_and_doubles_err_as_stated(
     with mp.workdps(60):
         e = reference.esp(values.tolist(), values.size + 5)
         trace = (M + 1) * e[M + 1] / e[M]
-        rounded_up(observe, "R-lem3", trace, kdpp.expected_trace(values, M, rigor="arb"))
-        rounded_up(observe, "N-dpp", (N - M) * trace, kdpp.annealed_trace(values, N, M, rigor="arb"))
+        rounded_up(observe, "R-lem3", trace, kdpp.expected_trace(values, M, rigor="sharp"))
+        rounded_up(observe, "N-dpp", (N - M) * trace, kdpp.annealed_trace(values, N, M, rigor="sharp"))
         esp = mp.binomial(M + j, j) * e[M + j] / e[M]
         if esp < mp.mpf(10) ** 308:
-            rounded_up(observe, "R-lem3", esp, kdpp.expected_esp(values, M, j, rigor="arb"))
+            rounded_up(observe, "R-lem3", esp, kdpp.expected_esp(values, M, j, rigor="sharp"))
         terms = [mp.mpf(c) ** k * mp.binomial(M + k, k) * e[M + k] / e[M] for k in range(1, rank - M + 1)]
     with mp.workdps(400):
         determinant = mp.log1p(mp.fsum(terms))
-    rounded_up(observe, "R-lem3", determinant, kdpp.log_expected_determinant(values, M, c, rigor="arb"))
+    rounded_up(observe, "R-lem3", determinant, kdpp.log_expected_determinant(values, M, c, rigor="sharp"))
     if trace > mp.mpf(10) ** -290:
         stated = (4 * rank + 16 * M + 40) * mp.mpf(2) ** -53
         observe.equal("R-lem3", mp.mpf(kdpp.expected_trace(values, M)), trace, rtol=stated)
@@ -72,7 +72,7 @@ def test_the_mean_residual_is_enclosed(
     """Each number and each function of it is above the one at 80 digits, and as near as one sum of doubles can be."""
     rank = values.size if error else int((values > 0).sum())
     M = int(share * rank)
-    proved = kdpp.expected_residual(values, M, noise=noise, rounding=error, rigor="arb")
+    proved = kdpp.expected_residual(values, M, noise=noise, rounding=error, rigor="sharp")
     near = kdpp.expected_residual(values, M, noise=noise, rounding=error)
     squares = np.random.default_rng(M).random(values.size)
     with mp.workdps(80):
@@ -123,7 +123,7 @@ def test_the_mean_log_determinant_is_bounded_by_doubles_above_its_formulas(
     observe: Observer, values: np.ndarray, share: float, alpha: float, noise: float, form: str
 ) -> None:
     M = int(share * (values > 0).sum())
-    proved = kdpp.expected_logdet_bound(values, M, alpha, form, noise=noise, rigor="arb")
+    proved = kdpp.expected_logdet_bound(values, M, alpha, form, noise=noise, rigor="sharp")
     near = kdpp.expected_logdet_bound(values, M, alpha, form, noise=noise)
     assert proved.certified
     assert not near.certified
@@ -142,19 +142,19 @@ def test_bounds_from_tails_and_on_total_variation_are_rounded_upwards(
     rank = int((values > 0).sum())
     M = max(1, int(share * rank))
     tails = np.maximum.accumulate(np.append(np.cumsum(np.sort(values))[::-1], 0.0)[::-1])[::-1]
-    bound = kdpp.trace_bound(tails, M, rigor="arb")
+    bound = kdpp.trace_bound(tails, M, rigor="sharp")
     assert bound.certified
     rounded_up(observe, "R-lem3", reference.trace_bound(tails.tolist(), M), float(bound))
     with mp.workdps(700):
         e = reference.esp(values.tolist(), M)
         T = mp.mpf(small)
         rest = mp.fsum(e[M - j] / e[M] * T**j / mp.factorial(j) for j in range(1, M + 1))
-        nystrom = kdpp.nystrom_tv(values, small, M, rigor="arb")
+        nystrom = kdpp.nystrom_tv(values, small, M, rigor="sharp")
         rounded_up(observe, "N-tv", rest / (1 + rest), float(nystrom))
         rho = small * float(values[values > 0].min())
         low = reference.esp([max(mp.mpf(v) - mp.mpf(rho), mp.mpf(0)) for v in values], M)
         high = reference.esp([mp.mpf(v) + mp.mpf(rho) for v in values], M)
-        rounding = kdpp.rounding_tv(values, rho, M, rigor="arb")
+        rounding = kdpp.rounding_tv(values, rho, M, rigor="sharp")
         assert nystrom.certified
         assert rounding.certified
         if (values > rho).sum() >= M:

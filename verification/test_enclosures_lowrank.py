@@ -57,7 +57,7 @@ def test_mercer_kl_in_doubles_is_above_the_ball(
     options: dict[str, Any] = {"inputs": Gaussian(dim=dim), "noise": noise, "delta": delta, "form": form}
     kernel = SquaredExponential(variance, ell)
     fast = mercer_kl(kernel, N, r, **options)
-    proved = mercer_kl(kernel, N, r, **options, rigor="arb")
+    proved = mercer_kl(kernel, N, r, **options, rigor="sharp")
     assert fast.certified
     assert proved.certified
     claim = "N-mercer" if delta is None else "L-42"
@@ -125,7 +125,7 @@ def test_mercer_kl_by_balls_is_the_double_above_the_theorem(
     observe: Observer, ell: float, N: int, r: int, noise: float, delta: float | None, form: str
 ) -> None:
     proved = mercer_kl(
-        SquaredExponential(1.0, ell), N, r, inputs=Gaussian(), noise=noise, delta=delta, form=form, rigor="arb"
+        SquaredExponential(1.0, ell), N, r, inputs=Gaussian(), noise=noise, delta=delta, form=form, rigor="sharp"
     )
     with mp.workdps(400):
         tail, one, s2 = ratio(ell, 1) ** r, mp.mpf(1), mp.mpf(noise)
@@ -158,7 +158,7 @@ def test_mercer_kl_by_balls_is_the_double_above_the_theorem(
 def test_ranks_by_balls_are_no_greater(observe: Observer, ell: float, N: int, target: float) -> None:
     options: dict[str, Any] = {"inputs": Gaussian(), "noise": 0.1}
     fast = mercer_rank(SquaredExponential(1.0, ell), N, target, **options)
-    proved = mercer_rank(SquaredExponential(1.0, ell), N, target, **options, rigor="arb")
+    proved = mercer_rank(SquaredExponential(1.0, ell), N, target, **options, rigor="sharp")
     if fast.M is None or proved.M is None:
         observe.holds("L-42", proved.M == fast.M)
         return
@@ -180,7 +180,7 @@ def test_residual_certificates_are_rounded_upwards(
 ) -> None:
     diagonal = 10.0 ** np.random.default_rng(seed).uniform(-16.0, size, n)
     fast = residual_certificate(diagonal, noise=noise, rounding=error)
-    proved = residual_certificate(diagonal, noise=noise, rounding=error, rigor="arb")
+    proved = residual_certificate(diagonal, noise=noise, rounding=error, rigor="sharp")
     with mp.workdps(120):
         truth = reference.divergence(mp.fsum(mp.mpf(x) + mp.mpf(error) for x in diagonal) / mp.mpf(noise))
     observe.upper("L-54", truth, mp.mpf(float(proved)))

@@ -79,7 +79,7 @@ def test_lemma_6_and_shares(
     if mean == 0.0:
         return
     truth = reference.lemma6(mp.mpf(low), mp.mpf(high), mp.mpf(mean), mp.mpf(r), delta)
-    proved = lemma6(low, high, mean, relative_error=r, delta=delta, rigor="arb")
+    proved = lemma6(low, high, mean, relative_error=r, delta=delta, rigor="sharp")
     fast = lemma6(low, high, mean, relative_error=r, delta=delta)
     observe.holds("D-41", mp.mpf(proved) > truth)
     observe.holds("D-41", proved <= fast)
@@ -87,7 +87,7 @@ def test_lemma_6_and_shares(
         observe.holds("D-41", proved == mp.floor(truth) + 1)
         observe.holds("D-41", fast <= mp.floor(truth * (1 + mp.mpf("3e-14"))) + 1)
     share = reference.share(mp.mpf(delta), t)
-    down, near = failure_share(t, delta=delta, rigor="arb"), failure_share(t, delta=delta)
+    down, near = failure_share(t, delta=delta, rigor="sharp"), failure_share(t, delta=delta)
     observe.lower("D-48", share, mp.mpf(down))
     observe.upper("D-48", share * (1 - mp.mpf(2) ** -51), mp.mpf(down))
     observe.equal("D-48", mp.mpf(near), share, rtol=6 * mp.mpf(2) ** -53)
@@ -117,7 +117,7 @@ def test_sample_sizes_are_the_whole_numbers_above_the_theorem(
     top, low, high, least, most = ranges(likelihood, y)
     zeta = float(part * top)
     options: dict[str, Any] = {"n": n, "delta": delta, "step": step, "iteration": t, "zeta": zeta, "rule": rule}
-    proved = sample_size(likelihood, y, **options, rigor="arb")
+    proved = sample_size(likelihood, y, **options, rigor="sharp")
     fast = sample_size(likelihood, y, **options)
     assert proved.certified
     assert not fast.certified
@@ -146,13 +146,13 @@ def test_relative_divergences_of_small_errors_keep_their_digits(observe: Observe
     likelihood, zeta, step = Bernoulli("probit"), 0.1, np.linspace(1.0e-3, 1.3e-3, 400)
     options: dict[str, Any] = {"n": 10**6, "delta": 1e-3, "step": step, "iteration": 1, "rule": "chernoff"}
     fast = sample_size(likelihood, 1.0, zeta=zeta, **options)
-    proved = sample_size(likelihood, 1.0, zeta=zeta, **options, rigor="arb")
+    proved = sample_size(likelihood, 1.0, zeta=zeta, **options, rigor="sharp")
     observe.holds("N-cher", (np.asarray(fast.L) >= np.asarray(proved.L)).all(), cases=step.size)
     observe.holds("N-cher", np.abs(fast.threshold / proved.threshold - 1).max() < 4e-15)
 
 
 def test_what_balls_do_not_enclose_is_refused() -> None:
-    options: dict[str, Any] = {"n": 10, "delta": 0.05, "step": 0.1, "iteration": 1, "rigor": "arb"}
+    options: dict[str, Any] = {"n": 10, "delta": 0.05, "step": 0.1, "iteration": 1, "rigor": "sharp"}
     with pytest.raises(ValueError, match="rigor: expected 'float' with rule='printed' or without zeta"):
         sample_size(Bernoulli("probit"), 1.0, m=0.0, v=1.0, **options)
     with pytest.raises(ValueError, match="no extremes in closed form"):

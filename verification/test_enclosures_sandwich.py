@@ -38,8 +38,8 @@ def test_roots_in_doubles_against_their_balls(observe: Observer, gamma: float) -
     """Within 3e-16 of the ball for every γ; rounded outwards they are at its end, or one double nearer to the root."""
     near = dict(zip(("low", "high", "log_low"), roots(gamma), strict=True))
     near |= dict(zip(("low_less_one", "high_less_one"), roots(gamma, minus_one=True), strict=True))
-    proved = dict(zip(("low", "high", "log_low"), roots(gamma, rigor="arb"), strict=True))
-    proved |= dict(zip(("low_less_one", "high_less_one"), roots(gamma, minus_one=True, rigor="arb"), strict=True))
+    proved = dict(zip(("low", "high", "log_low"), roots(gamma, rigor="sharp"), strict=True))
+    proved |= dict(zip(("low_less_one", "high_less_one"), roots(gamma, minus_one=True, rigor="sharp"), strict=True))
     formulas: dict[str, Any] = {
         "high": lambda g: 1 + enclosures.rise(g),
         "high_less_one": enclosures.rise,
@@ -77,7 +77,7 @@ def test_balls_contain_the_roots(observe: Observer, gamma: float) -> None:
 def test_prop_4_in_doubles_against_its_balls(observe: Observer, gamma: float, share: float) -> None:
     """Every number on its side of the one in doubles, and at most 1e-14 from it, if m² does not cancel 2γ."""
     m = share * math.sqrt(gamma)
-    near, proved = sandwich(gamma, m, rigor="float"), sandwich(gamma, m, rigor="arb")
+    near, proved = sandwich(gamma, m, rigor="float"), sandwich(gamma, m, rigor="sharp")
     for name in ("mean", "mean_first", "low", "high", "log_low", "inverse_low", "inverse_high"):
         sure, plain = (float(getattr(result, name)) for result in (proved, near))
         claim = {"mean": "L-30", "mean_first": "N-mean"}.get(name, "L-31")

@@ -86,7 +86,7 @@ def test_rate_in_doubles_is_above_the_ball(
     assume(not mixed)  # there the doubles have Ritz values and the balls domination
     options: dict[str, Any] = {"inputs": inputs, "noise": noise, "tv": tv, "form": form}
     fast = gpbounds.rate(kernel, N, M, 1.0, **options)
-    proved = gpbounds.rate(kernel, N, M, 1.0, **options, rigor="arb")
+    proved = gpbounds.rate(kernel, N, M, 1.0, **options, rigor="sharp")
     assert fast.certified
     assert proved.certified
     observe.holds("N-pop", float(proved) <= float(fast))
@@ -159,7 +159,7 @@ def test_plans_where_balls_have_other_eigenvalues(observe: Observer, ell: float,
     """On a box the doubles have Ritz values; a plan by balls needs more points, and its bound meets the target."""
     kernel, inputs = SquaredExponential(1.0, ell), Uniform()
     fast = gpbounds.inducing_points(kernel, N, 1.0, target=target, inputs=inputs)
-    proved = gpbounds.inducing_points(kernel, N, 1.0, target=target, inputs=inputs, rigor="arb")
+    proved = gpbounds.inducing_points(kernel, N, 1.0, target=target, inputs=inputs, rigor="sharp")
     assert fast.M is not None
     assert proved.M is not None
     assert proved.bound is not None
@@ -189,5 +189,5 @@ def test_pairs_without_balls_say_what_is_enclosed() -> None:
         (SquaredExponential().on([0]) * Matern(0.5).on([1]), Uniform([0, 0], [1, 1])),
         (SquaredExponential(), Gaussian(cov=[[1.0, 1.0], [1.0, 1.0]])),
     ):
-        with pytest.raises(ValueError, match=r"rigor: expected 'float' for this pair of kernel and inputs; 'arb' encl"):
+        with pytest.raises(ValueError, match=r"rigor: expected 'float' for this pair of kernel and inputs; 'sharp'"):
             laws(kernel, inputs)

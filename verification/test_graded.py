@@ -52,10 +52,10 @@ def eigenvalues(kernel: Kernel, X: np.ndarray) -> list[Any]:
 @pytest.mark.claim("N-graded")
 @given(seed=seeds)
 def test_every_eigenvalue_is_enclosed(observe: Observer, seed: int) -> None:
-    """And the mean trace of ``rate(..., rigor="arb")``; both close, down to 1e-27 of the largest."""
+    """And the mean trace of ``rate(..., rigor="sharp")``; both close, down to 1e-27 of the largest."""
     kernel, X = drawn(seed)
     N = len(X)
-    enclosure = spectrum(kernel, inputs=Empirical(X), rigor="arb")
+    enclosure = spectrum(kernel, inputs=Empirical(X), rigor="sharp")
     assert isinstance(enclosure, EnclosedSpectrum)
     upper, lower = enclosure.upper_eigenvalues(), enclosure.lower_eigenvalues()
     assert (np.diff(upper) <= 0.0).all()
@@ -68,7 +68,7 @@ def test_every_eigenvalue_is_enclosed(observe: Observer, seed: int) -> None:
         for M in range(1, min(enclosure.rank, N - 1) + 1):
             if not truth[M - 1]:
                 break
-            bound = rate(kernel, N, M, 1.0, inputs=Empirical(X), noise=0.1, rigor="arb")
+            bound = rate(kernel, N, M, 1.0, inputs=Empirical(X), noise=0.1, rigor="sharp")
             mean, trace = kdpp.expected_trace(truth, M), mp.mpf(float(bound.terms["expected_trace"]))
             observe.upper("N-graded", mean, trace)
             assert trace <= mean * (1 + mp.mpf("1e-9")) + mp.mpf("1e-25") * (M + 1) * N * truth[0]
@@ -92,7 +92,7 @@ def test_eigenvalues_at_the_ends_of_double_precision(observe: Observer, seed: in
     scale = float(np.clip(size * np.sqrt(D) * 10.0 ** rng.uniform(-1.0, 2.0), 1e-305, 1e305))
     first, second = SquaredExponential(v[0], scale), Matern(1.5, v[1], scale)
     kernel = [first, second, first + second, first * Matern(0.5, 1.0 / v[0], scale), first.on([0])][seed % 5]
-    enclosure = spectrum(kernel, inputs=Empirical(X), rigor="arb")
+    enclosure = spectrum(kernel, inputs=Empirical(X), rigor="sharp")
     assert isinstance(enclosure, EnclosedSpectrum)
     with mp.workdps(DIGITS):
         top = mp.mpf(kernel.max_variance)
@@ -108,7 +108,7 @@ def test_tv_counts_the_variance_of_rows_in_single_precision() -> None:
     """(N − M)·v·tv with v = 0.7, which single precision rounds down, and 0.1, which it rounds up."""
     X = np.arange(3, dtype=np.float32)[:, None]
     for v in (0.7, 0.1):
-        options: dict[str, Any] = {"inputs": Empirical(X), "noise": 1.0, "rigor": "arb"}
+        options: dict[str, Any] = {"inputs": Empirical(X), "noise": 1.0, "rigor": "sharp"}
         without, added = (rate(SquaredExponential(v), 3, 1, 1.0, tv=tv, **options).terms for tv in (0.0, 1.0))
         assert added["expected_trace"] >= without["expected_trace"] + 2.0 * v
 
@@ -167,7 +167,7 @@ def test_a_plan_no_longer_stops_at_the_rounding_of_double_precision() -> None:
     X = np.random.default_rng(0).standard_normal((400, 1))
     options: dict[str, Any] = {"target": 1e-6, "inputs": Empirical(X), "noise": 0.1}
     usual, proved = (
-        inducing_points(SquaredExponential(), 400, 1.0, rigor=flag, **options) for flag in ("float", "arb")
+        inducing_points(SquaredExponential(), 400, 1.0, rigor=flag, **options) for flag in ("float", "sharp")
     )
     assert proved.M is not None
     assert usual.M is not None
@@ -181,9 +181,9 @@ def test_kernels_without_30_digits_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"kernel: expected squared exponential, periodic, constant, linear or polynomial kernels"
     ):
-        rate(Matern(0.7), 3, 1, 1.0, inputs=Empirical(X), rigor="arb")
+        rate(Matern(0.7), 3, 1, 1.0, inputs=Empirical(X), rigor="sharp")
     with pytest.raises(ValueError, match="rigor: expected at most 8192 rows"):
-        rate(Matern(0.5), 8193, 1, 1.0, inputs=Empirical(np.zeros((8193, 1))), rigor="arb")
+        rate(Matern(0.5), 8193, 1, 1.0, inputs=Empirical(np.zeros((8193, 1))), rigor="sharp")
 
 
 def test_a_rate_of_inner_products_is_that_of_doubles() -> None:
@@ -191,6 +191,6 @@ def test_a_rate_of_inner_products_is_that_of_doubles() -> None:
     X = np.random.default_rng(0).standard_normal((40, 2))
     for kernel in (Polynomial(2), SquaredExponential() + Linear()):
         proved, usual = (
-            float(rate(kernel, 40, 4, 0.1, inputs=Empirical(X), rigor=rigor)) for rigor in ("arb", "float")
+            float(rate(kernel, 40, 4, 0.1, inputs=Empirical(X), rigor=rigor)) for rigor in ("sharp", "float")
         )
         assert usual * (1.0 - 1e-6) <= proved <= usual

@@ -1,4 +1,4 @@
-"""Several draws with ``rigor="arb"`` against the theorems for the exact K, to 100 digits (N-antitone)."""
+"""Several draws with ``rigor="sharp"`` against the theorems for the exact K, to 100 digits (N-antitone)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_bounds_of_several_draws_are_above_those_of_the_exact_matrix(observe: Ob
     kernel, X, Y, noise, M = drawn(seed)
     N, R, alpha = len(X), 1 + seed % 5, [1.0, 0.4][seed % 2]
     M = min(M, len(np.unique(X, axis=0)))
-    options: dict[str, Any] = {"inputs": Empirical(X), "noise": noise, "draws": R, "rigor": "arb"}
+    options: dict[str, Any] = {"inputs": Empirical(X), "noise": noise, "draws": R, "rigor": "sharp"}
     norm2 = float((Y * Y).sum())
     given_y = rate(kernel, N, M, alpha, y=Y[:, :1], law="kdpp", **options)
     before = rate(kernel, N, M, alpha, y_norm2=norm2, y_norm2_known="before", **options)
@@ -135,7 +135,7 @@ def test_plans_no_longer_stop_at_the_rounding_of_double_precision() -> None:
         options: dict[str, Any] = {"target": 1e-8, "inputs": Empirical(X), "noise": 0.1, "draws": 10, **about}
         usual, proved = (
             inducing_points(SquaredExponential(1.0, 0.7), 200, 1.0, rigor=rigor, **options)
-            for rigor in ("float", "arb")
+            for rigor in ("float", "sharp")
         )
         assert proved.M is not None
         assert usual.M is not None
@@ -145,7 +145,7 @@ def test_plans_no_longer_stop_at_the_rounding_of_double_precision() -> None:
         assert proved.bound.certified
 
 
-@pytest.mark.parametrize("settings", [{"rigor": "arb"}, {"certified": True}])
+@pytest.mark.parametrize("settings", [{"rigor": "sharp"}, {"rigor": "auto"}])
 def test_targets_beside_rows_in_single_precision_are_not_rounded(settings: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((12, 1)).astype(np.float32), 1e6 + rng.standard_normal(12)
@@ -162,7 +162,7 @@ def test_targets_beside_rows_in_single_precision_are_not_rounded(settings: dict[
         ({"y_norm2": 4.0}, "rigor: expected 'float' for any y of a norm that may depend on the draws"),
         ({"simulate": 39}, "rigor: expected 'float' with simulate"),
         ({"inputs": None}, "rigor: expected 'float' with simulate, and with y or draws for inputs to come"),
-        ({"rigor": "exact"}, "rigor: expected one of 'float', 'arb'"),
+        ({"rigor": "exact"}, "rigor: expected one of 'auto', 'float', 'sharp'"),
         ({"noise": 1e-300}, "noise: expected σ² within a factor of"),
         ({"y": np.full(5, 1e80)}, "y: expected entries below"),
         ({"kernel": SquaredExponential(1e308)}, "kernel: expected a largest variance below"),
@@ -176,4 +176,4 @@ def test_bad_input_is_refused_in_one_sentence(changed: dict[str, Any], message: 
     X = np.linspace(0.0, 1.0, 5)[:, None]
     arguments = {"kernel": SquaredExponential(), "N": 5, "M": 2, "alpha": 1.0, "inputs": Empirical(X), "draws": 3}
     with pytest.raises(ValueError, match=message):
-        rate(**(arguments | {"rigor": "arb"} | changed))
+        rate(**(arguments | {"rigor": "sharp"} | changed))

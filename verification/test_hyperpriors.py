@@ -51,7 +51,7 @@ def test_uniform_grid(observe: Observer) -> None:
     for G1, T in ((1201, 1), (1201, 2), (3, 14), (1, 5)):
         penalty = float(pacbayes.grid_penalty(G1, T))
         observe.equal("P-43", penalty, T * mp.log(G1), rtol=1e-15)
-        proved = mp.mpf(float(pacbayes.grid_penalty(G1, T, certified=True)))
+        proved = mp.mpf(float(pacbayes.grid_penalty(G1, T, rigor="sharp")))
         observe.upper("P-43", T * mp.log(G1), proved)
         observe.equal("P-43", proved, T * mp.log(G1), rtol=2.0**-51)
         if T * np.log(G1) < 12:

@@ -76,7 +76,7 @@ def test_the_right_hand_side_of_the_theorem_is_rounded_up(observe: Observer, see
     for number in range(4):
         risk, kl, N, delta, prior = arguments(seed + number)
         for form in FORMS:
-            rounded = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, form=form, certified=True).terms["ε"]
+            rounded = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, form=form, rigor="sharp").terms["ε"]
             least_above(observe, "P-12", rounded, exact_eps(kl, N, delta, prior, form))
 
 
@@ -88,7 +88,7 @@ def test_the_pinsker_bound_is_rounded_outwards(observe: Observer, seed: int) -> 
         risk, kl, N, delta, prior = arguments(seed + number)
         half = mp.sqrt(exact_eps(kl, N, delta, prior, "printed") / 2)
         options: Any = {"delta": delta, "log_prior_penalty": prior, "form": "printed", "relaxation": "pinsker"}
-        up, down = (bound(risk, kl, N, **options, side=side, certified=True) for side in ("upper", "lower"))
+        up, down = (bound(risk, kl, N, **options, side=side, rigor="sharp") for side in ("upper", "lower"))
         observe.upper("P-11", mpf(risk) + half, mpf(float(up)))
         observe.lower("P-11", mpf(risk) - half, mpf(float(down)))
         q, eps = Fraction(risk), Fraction(up.terms["ε"])
@@ -103,7 +103,7 @@ def test_without_a_divergence_that_is_finite_nothing_is_bounded(observe: Observe
     for kl, prior in ((math.inf, 0.0), (1.0, math.inf)):
         for side, ends in (("upper", (math.inf, 1.0)), ("lower", (-math.inf, 0.0))):
             for form, relaxation in BOUNDS:
-                options: Any = {"form": form, "relaxation": relaxation, "side": side, "certified": True}
+                options: Any = {"form": form, "relaxation": relaxation, "side": side, "rigor": "sharp"}
                 value = float(bound(0.3, kl, 100, delta=0.05, log_prior_penalty=prior, **options))
                 observe.holds("P-12", value == ends[0 if relaxation == "pinsker" else 1])
 
@@ -117,7 +117,7 @@ def test_arrays_are_certified_entry_by_entry(observe: Observer, form: Any, relax
         np.array(v).reshape([-1 if i == axis else 1 for i in range(5)])
         for axis, v in enumerate(([0.0, 0.31], [0.0, 7.0], [3, 40, 200], [0.5, 0.01], [0.0, 3.3]))
     )
-    options: Any = {"form": form, "relaxation": relaxation, "side": side, "certified": True}
+    options: Any = {"form": form, "relaxation": relaxation, "side": side, "rigor": "sharp"}
     whole = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, **options)
     for at in np.ndindex(whole.value.shape):
         each = [np.broadcast_to(v, whole.value.shape)[at] for v in (risk, kl, N, delta, prior)]
@@ -136,9 +136,9 @@ def test_the_certified_bound_is_never_below_the_truth(observe: Observer, seed: i
             observe.upper(
                 "P-14",
                 -mp.expm1(-eps),
-                mpf(float(bound(0.0, kl, N, delta=delta, log_prior_penalty=prior, form=form, certified=True))),
+                mpf(float(bound(0.0, kl, N, delta=delta, log_prior_penalty=prior, form=form, rigor="sharp"))),
             )
-            lower = bound(1.0, kl, N, delta=delta, log_prior_penalty=prior, form=form, side="lower", certified=True)
+            lower = bound(1.0, kl, N, delta=delta, log_prior_penalty=prior, form=form, side="lower", rigor="sharp")
             observe.lower("P-14", mp.exp(-eps), mpf(float(lower)))
 
 
@@ -150,7 +150,7 @@ def test_the_certified_inverse_is_the_best_double(observe: Observer, seed: int) 
     q, eps = float(rng.choice([rng.random(), 10.0 ** rng.uniform(-12, 0)])), float(10.0 ** rng.uniform(-9, 1))
     for side in ("upper", "lower"):
         for complement, truth in zip((False, True), reference.kl_inverse(q, eps, side), strict=True):
-            proved = float(kl_inverse(q, eps, side, complement, certified=True))  # type: ignore[arg-type]
+            proved = float(kl_inverse(q, eps, side, complement, rigor="sharp"))  # type: ignore[arg-type]
             if (side == "upper") != complement:
                 least_above(observe, "P-12", proved, truth)
             else:
@@ -161,7 +161,7 @@ def test_the_certified_inverse_is_the_best_double(observe: Observer, seed: int) 
 @pytest.mark.claim("P-10")
 @given(N=st.integers(1, 400))
 def test_xi_is_rounded_up(observe: Observer, N: int) -> None:
-    proved, truth = float(xi(N, certified=True)), exact_xi(N)
+    proved, truth = float(xi(N, rigor="sharp")), exact_xi(N)
     observe.holds("P-10", Fraction(math.nextafter(proved, 0.0)) < truth <= Fraction(proved))
     observe.equal("P-10", Fraction(float(xi(N))), truth, rtol=Fraction(1, 2**51))  # type: ignore[arg-type]
 
@@ -169,7 +169,7 @@ def test_xi_is_rounded_up(observe: Observer, N: int) -> None:
 @pytest.mark.claim("P-43")
 @given(points=st.integers(1, 10**6), axes=st.integers(1, 80))
 def test_the_penalty_of_a_grid_is_rounded_up(observe: Observer, points: int, axes: int) -> None:
-    proved = float(grid_penalty(points, axes, certified=True))
+    proved = float(grid_penalty(points, axes, rigor="sharp"))
     least_above(observe, "P-43", proved, axes * mp.log(points))
     observe.equal("P-43", mpf(float(grid_penalty(points, axes))), axes * mp.log(points), rtol=mpf(2) ** -51)
 
@@ -181,7 +181,7 @@ def test_the_risk_of_the_mean_prediction_is_rounded_up(observe: Observer, seed: 
     rng = np.random.default_rng(seed)
     for _ in range(4):
         accuracy, std = (float(v) for v in 10.0 ** rng.uniform(-2, 2, 2))
-        gibbs = bound(float(rng.random()), 3.0, 400, delta=0.05, certified=True)
+        gibbs = bound(float(rng.random()), 3.0, 400, delta=0.05, rigor="sharp")
         proved = bayes_risk_bound(gibbs, epsilon=accuracy, least_std=std)
         factor = 2 / (1 + mp.erfc(mp.sqrt(2) * mpf(accuracy) / mpf(std)))
         observe.holds("P-38", proved.certified)

@@ -51,7 +51,7 @@ def test_xi_three_forms(observe: Observer) -> None:
             gamma = mp.exp(N) * mp.mpf(N) ** -N * mp.gammainc(N + 1, N)
         observe.equal("P-10", [falling, gamma], truth, rtol=mp.mpf(10) ** -45)
         observe.equal("P-10", mp.mpf(float(xi(N))), truth, rtol=2 * 2.0**-52)
-        proved = float(xi(N, certified=True))
+        proved = float(xi(N, rigor="sharp"))
         observe.upper("P-10", truth, mp.mpf(proved))
         observe.holds("P-10", mp.mpf(float(np.nextafter(proved, 0))) < truth)
     observe.equal("P-10", [float(xi(2)), round(float(xi(8)), 6), round(float(xi(100)), 6)], [2.5, 4.245018, 13.209961])
@@ -63,7 +63,7 @@ def test_xi_far_out(observe: Observer) -> None:
     for N in (200, 1000, 12_345, 10**6, 10**9, 10**12):
         stirling = mp.exp(mp.loggamma(N + 1) + N - N * mp.log(N)) / 2
         ends = [stirling + 1 - (mp.mpf(1) / 3 + 4 / (135 * (N + k))) for k in (mp.mpf(2) / 21, mp.mpf(8) / 45)]
-        proved = mp.mpf(float(xi(N, certified=True)))
+        proved = mp.mpf(float(xi(N, rigor="sharp")))
         ulp = mp.mpf(float(np.spacing(float(proved))))
         observe.holds("P-10", ends[0] <= proved and proved - ulp <= ends[1])
         observe.equal("P-10", mp.mpf(float(xi(N))), ends[0], rtol=2.0**-51 + 2e-3 / N**2.5)
@@ -216,7 +216,7 @@ def test_order_of_the_forms(
     )
     observe.upper("P-11", sharp, maurer, tol=1e-15)
     observe.upper("P-11", maurer, pinsker, tol=1e-15)
-    proved = bound(risk, divergence, N, delta=delta, log_prior_penalty=prior, certified=True)
+    proved = bound(risk, divergence, N, delta=delta, log_prior_penalty=prior, rigor="sharp")
     assert proved.certified
     observe.upper("P-11", sharp, proved.value, tol=1e-15)
     floors = [
@@ -232,6 +232,6 @@ def test_order_of_the_forms(
 )
 def test_certified_bound(observe: Observer, risk: float, divergence: float, N: int, delta: float, prior: float) -> None:
     truth = reference.bound(risk, divergence, N, delta, prior)
-    proved = float(bound(risk, divergence, N, delta=delta, log_prior_penalty=prior, certified=True))
+    proved = float(bound(risk, divergence, N, delta=delta, log_prior_penalty=prior, rigor="sharp"))
     observe.upper("P-12", truth, mp.mpf(proved))
     observe.equal("P-12", mp.mpf(proved), truth, rtol=1e-14, atol=1e-15)

@@ -67,11 +67,11 @@ def test_the_exact_evidence_is_enclosed(observe: Observer, seed: int) -> None:
     """The ball contains log p(y), and is narrow; where it is refused, the noise that the error names is accepted."""
     kernel, X, Y, noise = drawn(seed)
     try:
-        lower, upper = evidence(kernel, X, Y, None, noise=noise, rigor="arb")
+        lower, upper = evidence(kernel, X, Y, None, noise=noise, rigor="sharp")
     except ValueError as error:
         assert noise < 1e-26 * len(X) * kernel.max_variance
         noise = 2.0 * float(str(error).split("at least ")[1].split(",")[0])
-        lower, upper = evidence(kernel, X, Y, None, noise=noise, rigor="arb")
+        lower, upper = evidence(kernel, X, Y, None, noise=noise, rigor="sharp")
     assert lower.certified
     assert upper.certified
     with mp.workdps(DIGITS):
@@ -96,7 +96,7 @@ def test_bounds_from_inducing_points_enclose_the_evidence(observe: Observer, see
     noise = max(noise, 1e-22 * kernel.max_variance)
     Z = np.concatenate([X[: M // 2 + 1], X[:1] + rng.standard_normal((M - M // 2, X.shape[1]))])
     try:
-        lower, upper = evidence(kernel, X, Y, Z, noise=noise, rigor="arb", members="cheap")
+        lower, upper = evidence(kernel, X, Y, Z, noise=noise, rigor="sharp", members="cheap")
     except ValueError as error:
         assert str(error).startswith("noise: expected σ² of at least")  # noqa: PT017
         return
@@ -112,7 +112,7 @@ def test_bounds_from_inducing_points_enclose_the_evidence(observe: Observer, see
         elbo = reference.elbo(Kff, Kuf, Kuu, mp.matrix(Y.tolist()), exact(noise), exact(alpha))
         if alpha == 1.0:
             observe.lower("N-nystrom", elbo, exact(lower.terms["elbo 1"]))
-        low, high = gap(kernel, X, Y, Z, alpha, noise=noise, rigor="arb")
+        low, high = gap(kernel, X, Y, Z, alpha, noise=noise, rigor="sharp")
         observe.upper("N-nystrom", truth - elbo, exact(high))
         observe.lower("N-exact-gap", max(truth - elbo, mp.mpf(0)), exact(low))  # 0 up to the rounding of mpmath
 
@@ -135,7 +135,7 @@ def test_gaps_with_clustered_inducing_points(
     y = np.sin(2.0 * (X - shift)) + np.sqrt(noise) * rng.standard_normal((9, 1))
     if noise < 1e-8 and seed % 4 == 0 and shift:
         noise = 1e-8  # the linear kernel has a variance of 1e18 there
-    lower, upper = gap(kernel, X, y, Z, alpha, noise=noise, jitter=jitter, rigor="arb")
+    lower, upper = gap(kernel, X, y, Z, alpha, noise=noise, jitter=jitter, rigor="sharp")
     with mp.workdps(DIGITS):
         Kff, Kuf, Kuu = matrix(kernel, X), matrix(kernel, X, Z), matrix(kernel, Z) + exact(jitter) * mp.eye(7)
         elbo = reference.elbo(Kff, Kuf, Kuu, mp.matrix(y.tolist()), exact(noise), exact(alpha))
@@ -170,7 +170,7 @@ def test_wrong_factors_give_bounds_as_well(observe: Observer, seed: int, worse: 
             patch.setattr(module, "solve_lower", off)
         patch.setattr(pair_problem, "pair_cholesky", factor)
         try:
-            lower, upper = evidence(kernel, X, Y, X[::2], noise=noise, rigor="arb", members="all")
+            lower, upper = evidence(kernel, X, Y, X[::2], noise=noise, rigor="sharp", members="all")
         except ValueError as error:
             assert str(error).startswith("noise: expected σ² of at least")  # noqa: PT017
             return

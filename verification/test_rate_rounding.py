@@ -240,7 +240,7 @@ def test_rate_of_other_laws_before_it_is_enlarged(
     setting = Setting.checked(kernel, alpha, inputs, noise, 0.05, None, 0.0, "sharpest", "q||p")
     data, inducing = np.asarray(1e6), np.asarray(float(M))
     fast, c = setting.bound(data, inducing), float(setting.law.roundings(data, inducing))
-    proved = gpbounds.rate(kernel, 10**6, M, alpha, inputs=inputs, noise=noise, rigor="arb")
+    proved = gpbounds.rate(kernel, 10**6, M, alpha, inputs=inputs, noise=noise, rigor="sharp")
     assert fast.certified
     assume(float(proved) > 1e-229)
     computed = mp.mpf(float(fast)) / mp.mpf(float(enlargement(c)))
@@ -280,7 +280,7 @@ def test_rate_before_it_is_enlarged(
     fast = float(setting.bound(data, inducing))
     c = float(setting.law.roundings(data, inducing))
     proved: Any = gpbounds.rate(
-        kernel, N, M, alpha, inputs=inputs, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2, form=form, rigor="arb"
+        kernel, N, M, alpha, inputs=inputs, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2, form=form, rigor="sharp"
     )
     assume(float(proved) > 1e-229)
     computed = mp.mpf(fast) / mp.mpf(float(enlargement(c)))
@@ -351,7 +351,7 @@ def test_mean_trace_of_given_eigenvalues(observe: Observer, N: int, sizes: list[
     M = np.array(sizes, dtype=np.float64)
     computed = setting.law.sharpest(np.asarray(float(N)), M)
     upper = setting.law.spectrum.upper_eigenvalues() * N  # type: ignore[attr-defined]
-    proved = expected_trace(upper, sizes, rigor="arb")
+    proved = expected_trace(upper, sizes, rigor="sharp")
     for value, truth, c in zip(computed, proved, given_eigenvalues(np.asarray(float(N)), M), strict=True):
         observe.upper("N-rate-rounding", mp.mpf(float(truth)) * (1 - mp.mpf(float(c)) * UNIT), mp.mpf(float(value)))
         observe.upper("N-rate-rounding", mp.mpf(float(value)) * (1 - mp.mpf(float(c)) * UNIT), mp.mpf(float(truth)))
@@ -377,7 +377,7 @@ def test_at_the_ends_of_the_doubles_the_bound_is_on_its_side(
     """`rate` in doubles is not below the bound in balls, of which each is within a unit of its theorem; never NaN."""
     kernel, options = SquaredExponential(variance, ratio), {"noise": noise, "delta": delta, "y_norm2": y_norm2}
     doubles = gpbounds.rate(kernel, 10_000, M, order, form=form, **options)
-    balls = gpbounds.rate(kernel, 10_000, M, order, form=form, rigor="arb", **options)
+    balls = gpbounds.rate(kernel, 10_000, M, order, form=form, rigor="sharp", **options)
     assert doubles.certified
     assert float(doubles) >= float(balls) * (1.0 - 2.0**-51)
     if math.isfinite(float(doubles)) and doubles.terms["expected_trace"] > 1e-280 and float(balls) > 1e-229:

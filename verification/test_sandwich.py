@@ -99,8 +99,8 @@ def excess(kind: str, x: float, gamma: float) -> Any:
 @example(gamma=353.7)
 @example(gamma=1e5)
 def test_certified_roots_are_rounded_outwards_and_are_the_nearest_such_floats(observe: Observer, gamma: float) -> None:
-    b, t, log_b = roots(gamma, rigor="arb")
-    less_b, less_t = roots(gamma, minus_one=True, rigor="arb")
+    b, t, log_b = roots(gamma, rigor="sharp")
+    less_b, less_t = roots(gamma, minus_one=True, rigor="sharp")
     for kind, x, outward in (("x", b, -1), ("x", t, 1), ("log", log_b, -1), ("less", less_b, -1), ("less", less_t, 1)):
         inner = float(np.nextafter(x, -outward * np.inf))
         middle = 1.0 if kind == "x" else 0.0
@@ -249,7 +249,7 @@ def test_proposition_4_is_attained_in_one_dimension(observe: Observer, gamma: fl
     observe.equal("L-30", float(bounds.mean), mp.sqrt(2 * g), rtol=3e-16)
     if gamma < 300:
         observe.equal("N-mean", float(bounds.mean_first), mp.sqrt(mp.expm1(2 * g)), rtol=1e-14)
-    sure = proposition4(gamma, rigor="arb")
+    sure = proposition4(gamma, rigor="sharp")
     observe.upper("L-30", mp.sqrt(2 * g), mp.mpf(float(sure.mean)))
     observe.upper("N-mean", mp.sqrt(mp.expm1(2 * g)) if gamma < 300 else 0, mp.mpf(float(sure.mean_first)))
     observe.upper("L-31", 1 + u, mp.mpf(float(sure.high)))
@@ -266,7 +266,7 @@ def test_certified_factors_of_proposition_4_are_rounded_outwards(observe: Observ
     m = np.sqrt(2 * gamma) * share
     with mp.workdps(80):
         left = max(mp.mpf(gamma) - mp.mpf(float(m)) ** 2 / 2, mp.mpf(0))
-        for bounds, rest in ((proposition4(gamma, rigor="arb"), mp.mpf(gamma)), (certified_given(gamma, m), left)):
+        for bounds, rest in ((proposition4(gamma, rigor="sharp"), mp.mpf(gamma)), (certified_given(gamma, m), left)):
             _, u, s = divergences.sandwich_roots(rest)
             upper = {
                 "mean": mp.sqrt(2 * mp.mpf(gamma)),
@@ -282,7 +282,7 @@ def test_certified_factors_of_proposition_4_are_rounded_outwards(observe: Observ
 
 def certified_given(gamma: float, m: float) -> Any:
     """Prop. 4 with the distance of the means known; √(2γ) where rounding took m beyond."""
-    return proposition4(gamma, min(m, float(np.sqrt(2 * gamma))), rigor="arb")
+    return proposition4(gamma, min(m, float(np.sqrt(2 * gamma))), rigor="sharp")
 
 
 # Predictions

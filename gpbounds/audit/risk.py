@@ -74,7 +74,7 @@ def held_out_risk(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, epsilon: f
     targets, means, variances = exactly("y", y), exactly("mean", mean), exactly("variance", variance)
     losses = Band(epsilon).expectation(np.asarray(targets, dtype=np.float64), means, variances)
     n, mean_loss = int(np.size(losses)), float(np.mean(losses))
-    value = float(bound(mean_loss, 0.0, n, delta=failure, certified=True))
+    value = float(bound(mean_loss, 0.0, n, delta=failure, rigor="sharp"))
     terms = {"R_S": mean_loss, "KL": 0.0, "n": n}
     upper = Bound(value, "upper", 1.0 - failure, "P-09, P-10", terms, ASSUMPTIONS, quantity="Gibbs risk")
     return Risk(float(epsilon), mean_loss, upper, n)

@@ -86,12 +86,12 @@ def brackets(
     method: str,
     rows: int,
     seed: int,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Brackets:
     """`Brackets` for the sizes in ``counts`` that exist; with log p(y) and all bounds if there are at most ``rows``
     rows.
 
-    With ``rigor="arb"`` those in O(NM²), and log p(y), with all rounding proved.
+    With ``rigor="sharp"`` those in O(NM²), and log p(y), with all rounding proved.
     """
     from tqdm import tqdm
 
@@ -100,7 +100,7 @@ def brackets(
     from gpbounds.renyi.members import BLOCKS, CHEAP
 
     chooser = Chooser(kernel, data.X, method, seed)
-    proved, whole = rigor == "arb", data.N <= rows
+    proved, whole = rigor == "sharp", data.N <= rows
     members = "cheap" if proved else (*CHEAP, *BLOCKS) if whole else CHEAP  # those that depend on the inducing points
     options: dict[str, Any] = {"noise": noise, "rigor": rigor}
     sizes, pairs = [], []

@@ -56,7 +56,7 @@ def end(q: float, eps: float, direction: Any) -> dict[str, Any]:
 
     value, in_q, in_eps = kl_inverse(q, eps, direction, gradient=True)
     rest = float(kl_inverse(q, eps, direction, complement=True))
-    proved, proved_rest = (float(kl_inverse(q, eps, direction, c, certified=True)) for c in (False, True))
+    proved, proved_rest = (float(kl_inverse(q, eps, direction, c, rigor="sharp")) for c in (False, True))
     return {
         "p": float(value),
         "1-p": rest,

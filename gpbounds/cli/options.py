@@ -213,11 +213,17 @@ def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
     """``--rigor``; its help ends with ``with_data``, for a command that has ``--data``."""
     parser.add_argument(
         "--rigor",
+        type=_rigor,
         choices=RIGOR,
-        default="float",
-        help="float (default): doubles with an allowance for rounding; arb: the double above an Arb ball that contains "
-        "the number" + with_data,
+        default="auto",
+        help="auto (default): doubles, with their errors proved where that is affordable; float: doubles with an "
+        "allowance for rounding; sharp: the double above a ball that contains the number" + with_data,
     )
+
+
+def _rigor(word: str) -> str:
+    """``arb`` is the word of earlier releases for ``sharp``."""
+    return "sharp" if word == "arb" else word
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

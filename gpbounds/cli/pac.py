@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     from gpbounds.pacbayes import bayes_risk_bound, bound
 
     prior, origin = penalty(args)
-    certified = partial(bound, args.risk, args.kl, args.N, delta=args.delta, log_prior_penalty=prior, certified=True)
+    certified = partial(bound, args.risk, args.kl, args.N, delta=args.delta, log_prior_penalty=prior, rigor="sharp")
     best = certified()
     others = {
         "lower bound": certified(side="lower"),
@@ -81,7 +81,7 @@ def penalty(args: argparse.Namespace) -> tuple[float, str]:
         return args.log_prior_penalty or 0.0, "as given" if args.log_prior_penalty else "no hyperparameter was chosen"
     if args.log_prior_penalty is not None:
         raise options.UsageError("pac: expected --log-prior-penalty or --grid-points with --hyperparameters, not both")
-    cost = float(grid_penalty(args.grid_points, args.hyperparameters, certified=True))
+    cost = float(grid_penalty(args.grid_points, args.hyperparameters, rigor="sharp"))
     return cost, f"{args.hyperparameters} ln({args.grid_points})"
 
 

@@ -82,7 +82,7 @@ class Case:
     simulate: int | None = None
     seed: int = 0
     law: str | None = None
-    rigor: str = "float"
+    rigor: str = "auto"
 
     @property
     def about(self) -> str:
@@ -107,7 +107,7 @@ class Case:
         """The case with all rounding proved, if it is about given rows; the law of the draws is then free given y."""
         if not isinstance(self.inputs, Empirical):
             return self
-        return replace(self, rigor="arb", law=None if self.y is not None else self.law)
+        return replace(self, rigor="sharp", law=None if self.y is not None else self.law)
 
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
@@ -355,7 +355,7 @@ def from_arguments(args: argparse.Namespace) -> Problem:
             sets = default_sets(part.N) if args.simulate is None else args.simulate
             cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
             omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
-        if args.rigor == "arb":
+        if args.rigor == "sharp":
             cases = tuple(case.proved() for case in cases)
     kernels: tuple[Kernel, ...] = (hyper.kernel,)
     notes = (*hyper.warning, *hyper.notes)

@@ -38,7 +38,7 @@ def laws(kernel: Kernel, inputs: InputLaw) -> Eigenvalues:
     if isinstance(inputs, Gaussian | Uniform) and (known := _known(kernel, inputs)) is not None:
         return known
     raise ValueError(
-        f"rigor: expected 'float' for this pair of kernel and inputs; 'arb' encloses {KNOWN}; got "
+        f"rigor: expected 'float' for this pair of kernel and inputs; 'sharp' encloses {KNOWN}; got "
         f"{type(kernel).__name__} and {inputs!r}"
     )
 

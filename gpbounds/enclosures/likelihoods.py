@@ -27,7 +27,7 @@ def derivative_range(likelihood: Likelihood, y: float) -> tuple[Any, Pair, Pair]
     if isinstance(likelihood, Poisson) and likelihood.link == "exp":
         return poisson(int(y))
     raise ValueError(
-        "rigor: expected 'float' for a likelihood whose derivatives have no extremes in closed form; 'arb' encloses "
+        "rigor: expected 'float' for a likelihood whose derivatives have no extremes in closed form; 'sharp' encloses "
         f"Bernoulli, Gaussian and Student-t likelihoods and Poisson('exp'), got {likelihood!r}"
     )
 

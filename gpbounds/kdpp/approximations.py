@@ -9,11 +9,11 @@ from gpbounds.bound import Bound
 from gpbounds.enclosures import kdpp as enclosures
 from gpbounds.kdpp.esp import checked, log_esp, scaled_esp
 from gpbounds.kdpp.expectations import balls
-from gpbounds.rigor import RIGOR, exact, rounded
-from gpbounds.validation import choice, count, non_negative, scalar
+from gpbounds.rigor import exact, rigor_of, rounded
+from gpbounds.validation import count, non_negative, scalar
 
 
-def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "float") -> Bound:
+def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "auto") -> Bound:
     """Upper bound on the total variation between the k-DPPs of K and of K̃ ⪯ K, for instance a Nyström approximation.
 
     TV ≤ 1 − e_M(K̃)/e_M(K) ≤ 1 − 1/Σ_{j≤M} (e_{M−j}(K̃)/e_M(K̃)) T^j/j!,   T = Tr(K − K̃)
@@ -32,15 +32,15 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "fl
         T ≥ 0, or an upper bound on it.
     M : int
         ≥ 1; the bound is 1 if fewer than M eigenvalues are > 0.
-    rigor : "float" or "arb"
-        "arb": the value is the double above an Arb ball of the last formula, by construction, and the bound is
+    rigor : "auto", "float" or "sharp"
+        "sharp": the value is the double above an Arb ball of the last formula, by construction, and the bound is
         certified.
 
     >>> round(float(nystrom_tv([2.0, 1.0], 0.1, 1)), 6)  # 1 − 3/3.1
     0.032258
     """
     values, T, M = checked(eigenvalues), scalar(non_negative, "trace", trace), count("M", M)
-    proved = choice("rigor", rigor, RIGOR) == "arb"
+    proved = rigor_of(rigor) == "sharp"
     if int((values > 0).sum()) < M:
         value = 1.0
     elif T == 0.0:
@@ -65,7 +65,7 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "fl
     )
 
 
-def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str = "float") -> Bound:
+def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str = "auto") -> Bound:
     """Upper bound on the total variation between the k-DPP of K and the k-DPP of K̂, where ‖K − K̂‖ ≤ ρ.
 
     TV ≤ [e_M(λ̂ + ρ) − e_M((λ̂ − ρ)₊)] / e_M(λ̂)
@@ -84,15 +84,15 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str =
         ρ ≥ 0, for instance N·eps·λ_max.
     M : int
         ≥ 0; the bound is 1 if fewer than M eigenvalues exceed ρ.
-    rigor : "float" or "arb"
-        "arb": the value is the double above an Arb ball of the last formula, by construction, and the bound is
+    rigor : "auto", "float" or "sharp"
+        "sharp": the value is the double above an Arb ball of the last formula, by construction, and the bound is
         certified.
 
     >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # (3.02 − 2.98)/3
     0.013333
     """
     values, rho, M = checked(eigenvalues), scalar(non_negative, "rounding", rounding), count("M", M, 0)
-    proved = choice("rigor", rigor, RIGOR) == "arb"
+    proved = rigor_of(rigor) == "sharp"
     if int((values > rho).sum()) < M:
         value = 1.0
     elif rho == 0.0:

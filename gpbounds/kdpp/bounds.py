@@ -13,7 +13,7 @@ from gpbounds.enclosures import kdpp as enclosures
 from gpbounds.kdpp.esp import checked
 from gpbounds.kdpp.expectations import balls, defined_sizes, expected_trace, log_expected_determinant, rest_sizes
 from gpbounds.numerics.scalars import trace_term
-from gpbounds.rigor import RIGOR, exact, outer
+from gpbounds.rigor import exact, outer, rigor_of
 from gpbounds.validation import choice, closed_unit, non_negative, order, positive, whole
 
 _K_DPP = "The inducing points are a k-DPP sample of the data: P(Z) ∝ |K_ZZ|."
@@ -26,7 +26,7 @@ def expected_logdet_bound(
     form: str = "sharpest",
     *,
     noise: ArrayLike,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Bound:
     """Upper bound on the mean of −log C_x = (α/(2β)) log|I + (β/σ²)(K − Q)|, β = 1 − α, under the k-DPP.
 
@@ -51,8 +51,8 @@ def expected_logdet_bound(
         "sharpest" is the smaller of the trace and the determinant form; ``terms`` holds both.
     noise : float or array
         Noise variance σ² > 0.  M, alpha and noise broadcast.
-    rigor : "float" or "arb"
-        "arb": the value and its terms are doubles above Arb balls of the formulas, by construction, and the bound is
+    rigor : "auto", "float" or "sharp"
+        "sharp": the value and its terms are doubles above Arb balls of the formulas, by construction, and the bound is
         certified.  "float" is not certified.
 
     Raises
@@ -69,7 +69,7 @@ def expected_logdet_bound(
         defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
     )
     terms: dict[str, Any] = {}
-    proved = choice("rigor", rigor, RIGOR) == "arb"
+    proved = rigor_of(rigor) == "sharp"
     if proved:
         terms = _forms_upwards(values, form, sizes, orders, variances)
         value = np.minimum.reduce(list(terms.values()))
@@ -113,7 +113,7 @@ def _forms_upwards(values: Float, form: str, sizes: Any, orders: Any, variances:
     }
 
 
-def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor: str = "float") -> Bound:
+def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor: str = "auto") -> Bound:
     """Upper bound on the mean of Tr(K − Q) under the k-DPP, from the tails of the spectrum alone.
 
     E_Z Tr(K − Q_Z) ≤ min_{0≤k≤M} (M+1)/(M+1−k) · Σ_{m>k} λ_m;   printed: k = M, the bound (M+1) Σ_{m>M} λ_m
@@ -130,9 +130,9 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor
     M : int or array of int
         Number of inducing points, ≥ 0.
     form : "sharpest" or "printed"
-    rigor : "float" or "arb"
-        "arb": the value is the double above an Arb ball of the formula for these tails, by construction, and the bound
-        is certified.
+    rigor : "auto", "float" or "sharp"
+        "sharp": the value is the double above an Arb ball of the formula for these tails, by construction, and the
+        bound is certified.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor
         raise ValueError(
             "tails: expected a non-increasing array, Σ_{m>k} λ_m for k = 0, 1, ..., got one that increases"
         )
-    proved = choice("rigor", rigor, RIGOR) == "arb"
+    proved = rigor_of(rigor) == "sharp"
     value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
     for index in np.ndindex(sizes.shape):
         m = int(sizes[index])

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_number
 from gpbounds.enclosures import kdpp as enclosures
 from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp, undefined_size
-from gpbounds.rigor import RIGOR, exact, outer
-from gpbounds.validation import choice, non_negative, whole
+from gpbounds.rigor import exact, outer, rigor_of
+from gpbounds.validation import non_negative, whole
 
 _LOG_2 = log(2.0)
 
 
-def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "float") -> Any:
+def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact mean of Tr(K − Q) when the M inducing points are a k-DPP sample of the data.
 
     E_Z Tr(K − Q_Z) = (M+1) e_{M+1}(λ) / e_M(λ)
@@ -40,8 +40,8 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "float"
         All eigenvalues of K, ≥ 0, in squared units of y; the rank is the number of nonzero ones.
     M : int or array of int
         Number of inducing points, 0 ≤ M ≤ rank.
-    rigor : "float" or "arb"
-        "arb" rounds upwards, by construction: the value is the double above an Arb ball of the formula, for the
+    rigor : "auto", "float" or "sharp"
+        "sharp" rounds upwards, by construction: the value is the double above an Arb ball of the formula, for the
         eigenvalues that these doubles are.  At N = 1000, M = 200 it takes 0.1 s.
 
     Returns
@@ -59,7 +59,7 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "float"
     """
     values = checked(eigenvalues)
     sizes = defined_sizes(values, M)
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda m: enclosures.mean_esp(balls(values), m), sizes))
     mantissa, exponent = scaled_esp(values, int(sizes.max(initial=0)) + 1)
     ratio = np.ldexp(mantissa[sizes + 1] / mantissa[sizes], exponent[sizes + 1] - exponent[sizes])
@@ -67,7 +67,7 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "float"
     return result if result.ndim else float(result)
 
 
-def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: str = "float") -> Any:
+def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact mean of the j-th elementary symmetric polynomial of Δ = K − Q_Z's eigenvalues under the k-DPP.
 
     E_Z e_j(Δ_Z) = C(M+j, j) e_{M+j}(λ) / e_M(λ)
@@ -81,8 +81,8 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
         All eigenvalues of K, ≥ 0.
     M, j : int or array of int
         0 ≤ M ≤ rank, j ≥ 0; they broadcast.
-    rigor : "float" or "arb"
-        "arb" rounds upwards, by construction, as in :func:`expected_trace`.
+    rigor : "auto", "float" or "sharp"
+        "sharp" rounds upwards, by construction, as in :func:`expected_trace`.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
     """
     values = checked(eigenvalues)
     sizes, orders = np.broadcast_arrays(defined_sizes(values, M), whole("j", j, 0).astype(np.int64))
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda m, k: enclosures.mean_esp(balls(values), m, k), sizes, orders))
     mantissa, exponent = scaled_esp(values, int((sizes + orders).max(initial=0)))
     result = np.empty(sizes.shape)
@@ -110,7 +110,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
     return result if result.ndim else float(result)
 
 
-def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike, *, rigor: str = "float") -> Any:
+def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact log of the mean of |I + c(K − Q)| under the k-DPP.
 
     log E_Z |I + cΔ_Z| = log Σ_j c^j C(M+j, j) e_{M+j}(λ) / e_M(λ)
@@ -127,8 +127,8 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
         0 ≤ M ≤ rank.
     c : float or array
         ≥ 0, for instance (1 − α)/σ².  M and c broadcast.
-    rigor : "float" or "arb"
-        "arb" rounds upwards, by construction, as in :func:`expected_trace`, and adds all summands.
+    rigor : "auto", "float" or "sharp"
+        "sharp" rounds upwards, by construction, as in :func:`expected_trace`, and adds all summands.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
     """
     values = checked(eigenvalues)
     sizes, factors = np.broadcast_arrays(defined_sizes(values, M), non_negative("c", c))
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         return as_number(
             outer(lambda m, f: enclosures.log_mean_determinant(balls(values), m, exact(f)), sizes, factors)
         )
@@ -155,7 +155,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
         count *= 4
 
 
-def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor: str = "float") -> Any:
+def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact mean of Tr(K − Q) when Z is a continuous k-DPP and the other N − M inputs are iid.
 
     E Tr(K − Q) = (N−M)(M+1) e_{M+1}(λ) / e_M(λ),  λ the eigenvalues of f ↦ ∫ k(·, x) f(x) p(x) dx
@@ -170,8 +170,8 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor:
         Eigenvalues of the operator, in squared units of y.
     N, M : int or array of int
         Number of data, and of inducing points among them; 0 ≤ M ≤ N, M ≤ rank.
-    rigor : "float" or "arb"
-        "arb" rounds upwards, by construction, as in :func:`expected_trace`.
+    rigor : "auto", "float" or "sharp"
+        "sharp" rounds upwards, by construction, as in :func:`expected_trace`.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor:
     2.322581
     """
     rest = rest_sizes(N, M)
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         values = checked(eigenvalues)
         return as_number(
             outer(lambda n, m: int(n) * enclosures.mean_esp(balls(values), m), rest, defined_sizes(values, M))

@@ -16,8 +16,8 @@ from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.tilt import TINY, log_tilt
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.matrices import symmetric_matrix
-from gpbounds.rigor import RIGOR
-from gpbounds.validation import choice, count, finite, non_negative, positive, scalar
+from gpbounds.rigor import rigor_of
+from gpbounds.validation import count, finite, non_negative, positive, scalar
 
 LEAST = 1e-300
 """Least probability that is used: doubles hold the probabilities of up to 1e7 coins of which it is the sum."""
@@ -31,7 +31,7 @@ def expected_residual(
     noise: float | None = None,
     rounding: float = 0.0,
     rank: int | None = None,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> ExpectedResidual:
     """The exact mean of K − Q when the M inducing points are a k-DPP sample of the data, in K's eigenbasis.
 
@@ -60,15 +60,15 @@ def expected_residual(
     rank : int, optional
         With ``rounding``: only the ``rank`` largest eigenvalues may differ from 0, for instance the number of distinct
         inputs; N by default.
-    rigor : "float" or "arb"
-        "arb": every number of the result and every function of it is an upper bound by construction, the double above
+    rigor : "auto", "float" or "sharp"
+        "sharp": every number of the result and every function of it is an upper bound by construction, the double above
         an Arb ball (``lowest`` the double below).  At N = 1000, M = 200 it takes 0.7 s.
 
     Raises
     ------
     ValueError
         if M exceeds the number of eigenvalues that may differ from 0, because the k-DPP is then undefined; or, in
-        doubles, if λ_{M+1}/λ_M is below 1e-600 or ρ below 1e-307, which rigor="arb" computes.
+        doubles, if λ_{M+1}/λ_M is below 1e-600 or ρ below 1e-307, which rigor="sharp" computes.
 
     >>> found = expected_residual([3.0, 2.0, 1.0], 1)
     >>> found.miss.round(4), found.rho.round(4), round(found.trace, 4)
@@ -85,7 +85,7 @@ def expected_residual(
     most = int(some.sum())
     if size > most:
         raise undefined_size(size, most)
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         return enclosed_residual(values.tolist(), float(error), some, size, variance)
     upper = np.where(some, values + error, 0.0)
     lowest = np.maximum(values - error, 0.0) if error else upper
@@ -154,7 +154,7 @@ def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
     if not (least >= LEAST and rest.min() >= TINY):
         raise ValueError(
             f"eigenvalues: expected a spectrum whose ratios of symmetric polynomials doubles hold for M = {M}, got "
-            f"eigenvalues > 0 from {values.min():.3g} to {values.max():.3g}; rigor='arb' computes them"
+            f"eigenvalues > 0 from {values.min():.3g} to {values.max():.3g}; rigor='sharp' computes them"
         )
     return rest, ratio
 

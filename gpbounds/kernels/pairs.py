@@ -160,7 +160,7 @@ def require_doubles(kernel: Kernel, X: Float) -> None:
     _require(kernel)
     if _exponent(kernel, _reach(X)) > EXPONENTS:
         raise ValueError(
-            f"kernel: expected a largest variance below 2**{EXPONENTS} at the rows with rigor='arb', got {kernel!r}"
+            f"kernel: expected a largest variance below 2**{EXPONENTS} at the rows with rigor='sharp', got {kernel!r}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The bounds on random Fourier features with ``rigor="arb"``: outer ends of balls."""
+"""The bounds on random Fourier features with ``rigor="sharp"``: outer ends of balls."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.enclosed import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import rigor_of
 from gpbounds.statements import UP, upper_bound
 from gpbounds.validation import choice, count, open_unit, positive, scalar, whole
 
@@ -26,7 +26,7 @@ FALSE_AS_PRINTED = (
 )
 MEASURED = (
     "The allowance for rounding, 1e-11 of the value and 5e-13 of each failure probability and number of frequencies, "
-    "is measured, not proved; rigor='arb' proves it."
+    "is measured, not proved; rigor='sharp' proves it."
 )
 
 
@@ -93,7 +93,7 @@ class _Setting:
             dimension = min(dimension, scalar(positive, "effective_dimension", effective_dimension))
             sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as the caller states.",)
         enclosed = None
-        if choice("rigor", rigor, RIGOR) == "arb":
+        if rigor_of(rigor) == "sharp":
             numbers = (N, kernel.variance, float(noise), effective_dimension)
             enclosed = EnclosedFrequencies.checked(*numbers, shells() if weighted else None, total, dimension)
         return cls(total, dimension, weighted, sentences, enclosed)
@@ -141,7 +141,7 @@ def fourier_kl(
     delta: float = 0.05,
     features: str = "leverage",
     effective_dimension: float | None = None,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Bound:
     """Upper bound on KL(exact‖random Fourier features) with m random frequencies, 2m real features, for any N inputs.
 
@@ -170,8 +170,8 @@ def fourier_kl(
     features : "leverage" or "classical"
     effective_dimension : positive number, optional
         An upper bound on s_λ.
-    rigor : "float" or "arb"
-        "arb": the value is the double above an Arb ball of the bound, by construction; balls also prove that the
+    rigor : "auto", "float" or "sharp"
+        "sharp": the value is the double above an Arb ball of the bound, by construction; balls also prove that the
         density of the frequencies is at least the leverage, shell by shell, and contain its mass.  "float" enlarges the
         value by 1e-11 and each failure probability by 5e-13, which exceed the rounding errors of their computation as
         measured: such a bound is not certified.
@@ -201,7 +201,7 @@ def fourier_rank(
     delta: float = 0.05,
     rule: str = "sharpest",
     effective_dimension: float | None = None,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Plan:
     """The number of random Fourier features that suffices for KL(exact‖features) ≤ target, for any N inputs in a box.
 
@@ -224,7 +224,7 @@ def fourier_rank(
     target : positive number
         In nats for all N data, εN in the paper; below N/2 for "printed".
     rule : one of the five
-    kernel, N, noise, width, delta, effective_dimension, rigor : as in :func:`fourier_kl`; "arb" is not for "printed"
+    kernel, N, noise, width, delta, effective_dimension, rigor : as in :func:`fourier_kl`; "sharp" is not for "printed"
 
     Returns
     -------
@@ -248,7 +248,7 @@ def fourier_rank(
         raise ValueError(f"target: expected at least 1e-100 nats a datum, got {per_datum:g}")
     choice("rule", rule, RULES)
     if rule == "printed":
-        if choice("rigor", rigor, RIGOR) == "arb":
+        if rigor_of(rigor) == "sharp":
             raise ValueError("rigor: expected 'float' with rule='printed', which is false as printed and not certified")
         return _printed(kernel, size, noise, goal, width, failing)
     setting = _Setting.checked(kernel, size, noise, width, rule == "classical", effective_dimension, rigor)

@@ -24,7 +24,7 @@ from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
 from gpbounds.plan import Plan
 from gpbounds.rates.rounding import FAR
-from gpbounds.rigor import RIGOR, exact, outer, rounded
+from gpbounds.rigor import exact, outer, rigor_of, rounded
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.statements import (
     FIXED,
@@ -52,7 +52,7 @@ class _Setting:
     delta: Float | None
     form: str
     law: Eigenvalues | None
-    """The eigenvalues in balls, with ``rigor="arb"``."""
+    """The eigenvalues in balls, with ``rigor="sharp"``."""
 
     @classmethod
     def checked(
@@ -76,7 +76,7 @@ class _Setting:
             noise=validation.positive("noise", noise),
             delta=None if delta is None else validation.open_unit("delta", delta),
             form=validation.choice("form", form, FORMS),
-            law=laws(kernel, inputs) if validation.choice("rigor", rigor, RIGOR) == "arb" else None,
+            law=laws(kernel, inputs) if rigor_of(rigor) == "sharp" else None,
         )
 
     def evaluate(self, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
@@ -177,7 +177,7 @@ def mercer_kl(
     noise: ArrayLike,
     delta: ArrayLike | None = 0.05,
     form: str = "sharpest",
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Bound:
     """Upper bound on KL(exact‖truncated) for a Mercer expansion truncated after r terms, before the inputs are seen.
 
@@ -205,10 +205,10 @@ def mercer_kl(
         σ², in squared units of y.
     delta : number(s) in (0, 1), or None for the expectation
     form : "sharpest" or "printed"
-    rigor : "float" or "arb"
-        "arb": the value and its terms are doubles above Arb balls of the formulas, by construction; for the spectra of
-        :func:`gpbounds.rate` with ``rigor="arb"``.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is more;
-        c is a proved count of the roundings (N-mercer-rounding), but where those of the tails are not counted
+    rigor : "auto", "float" or "sharp"
+        "sharp": the value and its terms are doubles above Arb balls of the formulas, by construction; for the spectra
+        of :func:`gpbounds.rate` with ``rigor="sharp"``.  The others enlarge the value by 1e-11, or by c·2⁻⁵³ if that is
+        more; c is a proved count of the roundings (N-mercer-rounding), but where those of the tails are not counted
         (Matérn-3/2, 5/2, ...; see :func:`gpbounds.spectra.spectrum`): there the bound is not certified.
 
     Raises
@@ -235,7 +235,7 @@ def mercer_rank(
     noise: float,
     delta: float | None = 0.05,
     form: str = "sharpest",
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Plan:
     """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ target.
 
@@ -293,7 +293,7 @@ def _least_enclosed(reaches: Callable[[int], bool], r: int, most: int) -> int | 
     return r
 
 
-def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float = 0.0, rigor: str = "float") -> Bound:
+def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float = 0.0, rigor: str = "auto") -> Bound:
     """Upper bound on KL(exact‖low rank) from the actual residual, without probability.
 
     K − Σ ⪰ 0, x = Tr(K − Σ)/σ² (L-54, L-43, L-09):
@@ -311,10 +311,10 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
         σ².
     rounding : float
         Bound on the absolute error of each entry, about r·2.2e-16·k(x, x); the function adds it to every entry.
-    rigor : "float" or "arb"
-        "arb": the double above an Arb ball of the formula, by construction.  "float" enlarges trace and value by 1e-11,
-        which is more than its rounding errors for any number of rows: the sum is rounded once, each entry once, and
-        ½[x − log(1 + x)] is accurate to a few units in the last place.
+    rigor : "auto", "float" or "sharp"
+        "sharp": the double above an Arb ball of the formula, by construction.  The others enlarge trace and value by
+        1e-11, which is more than its rounding errors for any number of rows: the sum is rounded once, each entry once,
+        and ½[x − log(1 + x)] is accurate to a few units in the last place.
 
     Raises
     ------
@@ -337,7 +337,7 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
             f"residual: expected numbers >= -rounding = {-float(error):g}, got {diagonal[worst]} at index {worst}: "
             "K - Sigma is not positive semi-definite; if this is rounding, state its size with rounding="
         )
-    if validation.choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
 
         def total() -> Any:
             return sum((exact(x) + exact(float(error)) for x in diagonal.tolist()), exact(0.0))

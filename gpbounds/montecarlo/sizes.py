@@ -18,7 +18,7 @@ from gpbounds.enclosures import montecarlo as enclosures
 from gpbounds.likelihoods import Likelihood
 from gpbounds.montecarlo.arguments import model
 from gpbounds.numerics.log1p import entropy_residual
-from gpbounds.rigor import RIGOR, exact, outer
+from gpbounds.rigor import exact, outer, rigor_of
 
 RULES = ("chernoff", "improved", "printed")
 Schedule = Callable[[Any], Any]
@@ -50,7 +50,7 @@ class SampleSize:
     notes : tuple of str
         Hypotheses, and corrections of the printed form.
     certified : bool
-        True with ``rigor="arb"``: L, threshold, factors and c₃ are not below their formulas, δ_t not above its own.
+        True with ``rigor="sharp"``: L, threshold, factors and c₃ are not below their formulas, δ_t not above its own.
     """
 
     L: Any
@@ -98,7 +98,7 @@ def lemma6(
     *,
     relative_error: ArrayLike,
     delta: ArrayLike,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Any:
     """The least L > (b−a)²/(2r²μ²)·ln(2/δ): then X̄_L/μ ∈ [1−r, 1+r] with probability ≥ 1−δ  (D-41; Lemma 6).
 
@@ -113,10 +113,10 @@ def lemma6(
         r in (0, 1): the error of X̄_L relative to μ.
     delta : array
         In (0, 1), the probability of failure.
-    rigor : "float" or "arb"
-        "arb": the least whole number above an Arb ball of the threshold, by construction.  "float" raises the threshold
-        by 1e-14, and is proved, too: twelve roundings of 2^−53 follow each other, among them that of 2/δ, which changes
-        the logarithm, at least log 2, by 1.45 of itself.
+    rigor : "auto", "float" or "sharp"
+        "sharp": the least whole number above an Arb ball of the threshold, by construction.  The others raise the
+        threshold by 1e-14, and are proved, too: twelve roundings of 2^−53 follow each other, among them that of
+        2/δ, which changes the logarithm, at least log 2, by 1.45 of itself.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def lemma6(
         )
     share = np.asarray(validation.open_unit("relative_error", relative_error))
     failure = np.asarray(validation.open_unit("delta", delta))
-    if validation.choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
 
         def size(*numbers: float) -> Any:
             return enclosures.lemma6(*map(exact, numbers)).floor() + 1
@@ -153,11 +153,11 @@ def least_above(threshold: ArrayLike) -> Float:
     return np.asarray(np.floor(np.asarray(threshold) * (1.0 + 1e-14)) + 1.0)
 
 
-def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "float") -> Any:
+def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "auto") -> Any:
     """δ_t = 6δ/(π²t²), whose sum over t = 1, 2, … is δ  (D-48; Wei et al., after Cor. 5).
 
-    With ``rigor="arb"`` each share is the double below an Arb ball of the formula, so that the shares add up to at most
-    δ.  "float" is within 6·2^−53 of the share: π, its product, its square, 6δ and the quotient are rounded.
+    With ``rigor="sharp"`` each share is the double below an Arb ball of the formula, so that the shares add up to at
+    most δ.  The others are within 6·2^−53 of the share: π, its product, its square, 6δ and the quotient are rounded.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "float
     """
     total = np.asarray(validation.open_unit("delta", delta))
     t = np.asarray(validation.whole("iteration", iteration))
-    if validation.choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda k, d: enclosures.failure_share(exact(k), exact(d)), t, total, upwards=False))
     return as_number(np.asarray(6.0 * total / (math.pi * t) ** 2))
 
@@ -187,7 +187,7 @@ def sample_size(
     v: ArrayLike | None = None,
     rule: Literal["improved", "chernoff", "printed"] = "improved",
     design: ArrayLike = 1.0,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> SampleSize:
     """Samples for each datum in bMC at step t: with probability 1 − δ all steps meet condition (iii) of Prop. 2.
 
@@ -225,8 +225,8 @@ def sample_size(
     rule : "improved", "chernoff" or "printed"
     design : float
         A = max_i ‖(a_i1, vec a_i2 a_i2ᵀ)‖.
-    rigor : "float" or "arb"
-        "arb", with ``zeta`` and the rules "improved" and "chernoff": L is the least whole number above an Arb ball of
+    rigor : "auto", "float" or "sharp"
+        "sharp", with ``zeta`` and the rules "improved" and "chernoff": L is the least whole number above an Arb ball of
         the threshold, by construction, and the record is certified.  For all likelihoods but Poisson("softplus"), whose
         derivatives have no extremes in closed form.  "float" is not certified: it raises the threshold by 1e-14, which
         exceeds its rounding errors, but for Poisson counts y above 10, where the extremes err by up to 1e-15·√y of
@@ -236,7 +236,7 @@ def sample_size(
     ------
     ValueError
         for a wrong argument, a ζ above the maximum of p or above E p, neither ζ nor m and v, or the printed form
-        without m and v; with ``rigor="arb"`` without ζ, for the printed form, and for Poisson("softplus").
+        without m and v; with ``rigor="sharp"`` without ζ, for the printed form, and for Poisson("softplus").
 
     >>> from gpbounds.likelihoods import Bernoulli
     >>> probit, options = Bernoulli("probit"), {"n": 1000, "delta": 0.05, "step": lambda t: 1 / t, "iteration": 10}
@@ -256,11 +256,11 @@ def sample_size(
     norm = np.asarray(validation.positive("design", design))
     relative_error = np.minimum(gamma, 0.5)
     printed = rule == "printed"
-    proved = validation.choice("rigor", rigor, RIGOR) == "arb"
+    proved = rigor_of(rigor) == "sharp"
     if proved and (printed or zeta is None):
         raise ValueError(
             "rigor: expected 'float' with rule='printed' or without zeta, since expectations at m and v are "
-            "computed by quadrature in doubles; 'arb' encloses rule='improved' and rule='chernoff' for a given zeta"
+            "computed by quadrature in doubles; 'sharp' encloses rule='improved' and rule='chernoff' for a given zeta"
         )
     ranges = likelihood.derivative_range(targets, "printed" if printed else "sharpest", repaired=printed)
     (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
@@ -294,7 +294,7 @@ def sample_size(
         arguments = (targets, floor, relative_error, count, t, np.asarray(delta), norm)
         factors = {name: outer(partial(enclosed, name), *arguments) for name in factors}
         threshold, sizes, c3 = (outer(partial(enclosed, part), *arguments) for part in ("threshold", "L", "c3"))
-        failure = np.asarray(failure_share(t, delta=delta, rigor="arb"))
+        failure = np.asarray(failure_share(t, delta=delta, rigor="sharp"))
     lowest = outward(float(floor.min()), "upper")
     notes = [f"Assumes E p(y|f) >= {lowest} at every step, and samples drawn afresh at each."]
     if (gamma > 0.5).any():

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from gpbounds.pacbayes.nearest import nearest_gradient, nearest_inverse
+from gpbounds.rigor import rigor_of
 from gpbounds.validation import choice, closed_unit, extended
 
 Side = Literal["upper", "lower"]
@@ -17,8 +18,9 @@ def kl_inverse(
     divergence: ArrayLike,
     side: Side = "upper",
     complement: bool = False,
-    certified: bool = False,
+    certified: bool | None = None,
     *,
+    rigor: str = "auto",
     gradient: bool = False,
 ) -> Any:
     """Largest (upper) or smallest (lower) p with kl(q‖p) ≤ d, d = ``divergence``.
@@ -31,7 +33,7 @@ def kl_inverse(
     Claims P-03, P-04, P-06, P-07 (Reeb et al., Eq. 3, 12, 13 and App. A).  The upper inverse increases in q and d and
     is jointly concave.  p and, with ``complement``, 1 − p are within 4 ulp on all of [0, 1] × [0, ∞]; neither is
     computed as 1 minus the other.  At neighbouring arguments rounding may reverse the order of values, by up to 2 ulp.
-    ``certified=True`` (P-12): the value is at least (upper) or at most (lower) the true one, within 1 ulp of it, and
+    ``rigor="sharp"`` (P-12): the value is at least (upper) or at most (lower) the true one, within 1 ulp of it, and
     monotone in q and d; Arb balls prove each value.
 
     The derivatives are accurate to a few ulp.  Their limits: at d = 0 they are 1 and ±∞ (∂p/∂d = ±1 at q = 0 of the
@@ -46,9 +48,10 @@ def kl_inverse(
         Right-hand side d of kl(q‖p) ≤ d, in nats.  It broadcasts with q.
     side : "upper" or "lower"
     complement : bool
-        Return 1 − p; with ``certified`` it is rounded in the opposite direction.
-    certified : bool
-        Upper: at least the true p (1 − p: at most).  Lower: at most the true p (1 − p: at least).
+        Return 1 − p; with "sharp" it is rounded in the opposite direction.
+    rigor : "auto", "float" or "sharp"
+        "sharp".  Upper: at least the true p (1 − p: at most).  Lower: at most the true p (1 − p: at least).  The others
+        are within 4 ulp, on no side.  ``certified=True`` is an old spelling of "sharp".
     gradient : bool
         Return (p, ∂p/∂q, ∂p/∂d); with ``complement`` (1 − p, −∂p/∂q, −∂p/∂d).
 
@@ -66,7 +69,7 @@ def kl_inverse(
     """
     risk, nats = closed_unit("q", q), extended("divergence", divergence)
     upper = choice("side", side, ("upper", "lower")) == "upper"
-    if certified:
+    if rigor_of(rigor, certified) == "sharp":
         from gpbounds.pacbayes.certified import certified_inverse
 
         value = certified_inverse(risk, nats, upper, complement)[()]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.rigor import exact, settled
+from gpbounds.rigor import exact, rigor_of, settled
 from gpbounds.validation import choice, extended, positive_unit, whole
 
 Form = Literal["sharpest", "printed"]
@@ -20,7 +20,7 @@ LISTED = 128
 """Up to this N ξ(N) is rounded from its exact rational value; for larger N the series has a relative error of 1e-16."""
 
 
-def xi(N: ArrayLike, certified: bool = False) -> Any:
+def xi(N: ArrayLike, certified: bool | None = None, *, rigor: str = "auto") -> Any:
     """ξ(N), the constant of Theorem 1: the supremum of E exp(N·kl(R_S‖R)) over all laws of a loss in [0, 1].
 
     ξ(N) = Σ_k C(N,k) (k/N)^k (1−k/N)^(N−k) = Σ_{k≤N} N!/((N−k)! N^k) = e^N N^−N Γ(N+1, N),   √N ≤ ξ(N) ≤ 2√N.
@@ -32,9 +32,9 @@ def xi(N: ArrayLike, certified: bool = False) -> Any:
     ----------
     N : int or array of whole numbers >= 1
         Number of data.
-    certified : bool
-        Return the least double that is not below ξ(N), decided with Arb's incomplete Γ function (milliseconds for each
-        N).
+    rigor : "auto", "float" or "sharp"
+        "sharp": the least double that is not below ξ(N), decided with Arb's incomplete Γ function (milliseconds for
+        each N).  The others are within 2 ulp, on no side.  ``certified=True`` is an old spelling of "sharp".
 
     Raises
     ------
@@ -45,7 +45,7 @@ def xi(N: ArrayLike, certified: bool = False) -> Any:
     (2.5, 13.20996063021598)
     """
     sizes = whole("N", N)
-    if certified:
+    if rigor_of(rigor, certified) == "sharp":
         values = {n: _rounded_up(n) for n in np.unique(sizes).tolist()}
         return np.array([values[n] for n in sizes.ravel().tolist()]).reshape(sizes.shape)[()]
     far = np.maximum(sizes, LISTED)
@@ -93,7 +93,9 @@ def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike 
     return prior + (np.log(constant) - np.log(failure))
 
 
-def grid_penalty(points: ArrayLike, hyperparameters: ArrayLike, certified: bool = False) -> Any:
+def grid_penalty(
+    points: ArrayLike, hyperparameters: ArrayLike, certified: bool | None = None, *, rigor: str = "auto"
+) -> Any:
     """ln(1/p_θ) = ln|Θ| = T ln(G+1) of the uniform prior on a grid of G+1 ``points`` for each of T ``hyperparameters``.
 
     Claims P-43, P-48 (Reeb et al., §3.1).  T is 2 for a variance and one lengthscale, d + 1 with a lengthscale for each
@@ -102,8 +104,8 @@ def grid_penalty(points: ArrayLike, hyperparameters: ArrayLike, certified: bool 
     Parameters
     ----------
     points, hyperparameters : int or array of whole numbers >= 1
-    certified : bool
-        Round up to the least double that is not below the penalty.
+    rigor : "auto", "float" or "sharp"
+        "sharp" rounds up to the least double that is not below the penalty.  ``certified=True`` is an old spelling.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def grid_penalty(points: ArrayLike, hyperparameters: ArrayLike, certified: bool 
     14.1818
     """
     T, G1 = np.broadcast_arrays(whole("hyperparameters", hyperparameters), whole("points", points))
-    if certified:
+    if rigor_of(rigor, certified) == "sharp":
         pairs = zip(T.ravel().tolist(), G1.ravel().tolist(), strict=True)
         penalties = [settled(lambda t=t, g=g: exact(t) * exact(g).log(), upwards=True) for t, g in pairs]  # type: ignore[misc]
         return np.array(penalties).reshape(T.shape)[()]

@@ -11,7 +11,7 @@ from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.penalty import Form, penalty_ball, xi
-from gpbounds.rigor import above, at_bits, below, exact
+from gpbounds.rigor import above, at_bits, below, exact, rigor_of
 from gpbounds.validation import choice, closed_unit, extended, positive_unit, whole
 
 FORMS = ("sharpest", "printed")
@@ -33,7 +33,8 @@ def bound(
     form: Form = "sharpest",
     relaxation: Relaxation = "kl",
     side: Side = "upper",
-    certified: bool = False,
+    certified: bool | None = None,
+    rigor: str = "auto",
     gradient: bool = False,
 ) -> Any:
     """PAC-Bayes bound on the true Gibbs risk R(Q) from the empirical one, R_S(Q).
@@ -67,8 +68,9 @@ def bound(
     relaxation : "kl" or "pinsker"
         Invert kl, or apply Pinsker's inequality.
     side : "upper" or "lower"
-    certified : bool
-        Include rounding: d is rounded up, and the inverse outwards (P-12), with Arb balls.
+    rigor : "auto", "float" or "sharp"
+        "sharp" includes rounding: d is rounded up, and the inverse outwards (P-12), with Arb balls.  The others do not.
+        ``certified=True`` is an old spelling of "sharp".
     gradient : bool
         Return (bound, ∂B/∂R_S, ∂B/∂KL), B the bound of ``side``; training by the bound needs them.
 
@@ -89,15 +91,17 @@ def bound(
     """
     checked = _arguments(risk, kl, N, delta, log_prior_penalty)
     choice("form", form, FORMS)
+    chosen = rigor_of(rigor, certified)
+    proved = chosen == "sharp"
     pinsker = choice("relaxation", relaxation, RELAXATIONS) == "pinsker"
     upper = choice("side", side, ("upper", "lower")) == "upper"
     constant = xi(checked.N) if form == "sharpest" else 2.0 * np.sqrt(checked.N)
     parts = (checked.kl / checked.N, checked.prior / checked.N, np.log(constant / checked.delta) / checked.N)
-    divergence = _certified_divergence(checked, form) if certified else parts[0] + (parts[1] + parts[2])
+    divergence = _certified_divergence(checked, form) if proved else parts[0] + (parts[1] + parts[2])
     if pinsker:
-        value = (_certified_pinsker if certified else _pinsker)(checked.risk, divergence, upper)
+        value = (_certified_pinsker if proved else _pinsker)(checked.risk, divergence, upper)
     else:
-        value = kl_inverse(checked.risk, divergence, "upper" if upper else "lower", certified=certified)
+        value = kl_inverse(checked.risk, divergence, "upper" if upper else "lower", rigor=chosen)
     name = "ln(ξ/δ)/N" if form == "sharpest" else "ln(2√N/δ)/N"
     terms = {"R_S": checked.risk, "KL/N": parts[0], "ln(1/p)/N": parts[1], name: parts[2], "ε": divergence}
     charged = bool((checked.prior > 0.0).any())
@@ -108,7 +112,7 @@ def bound(
         "P-11" if pinsker else "P-14" if charged else "P-09",
         {key: as_number(term) for key, term in terms.items()},
         (IID, PRIOR, HYPER) if charged else (IID, PRIOR),
-        certified,
+        proved,
         "R(Q)",
     )
     if not gradient:

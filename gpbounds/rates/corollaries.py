@@ -15,7 +15,7 @@ from gpbounds.enclosures.spectra import Laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
-from gpbounds.rigor import MOST_BITS, RIGOR, at_bits, enclosed, exact, rounded
+from gpbounds.rigor import MOST_BITS, at_bits, enclosed, exact, rigor_of, rounded
 from gpbounds.spectra.geometric import log_ratio
 from gpbounds.statements import upper_bound
 
@@ -39,7 +39,7 @@ def smooth_corollary(
     delta: float = 0.05,
     gamma: float = 1.0,
     norm_ratio: float = 1.0,
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Corollary:
     """R-cor2, corrected: M of order log N inducing points for the squared exponential kernel.
 
@@ -55,8 +55,8 @@ def smooth_corollary(
         Exponent of the rate: the bound is O(N^-γ).
     norm_ratio : float > 0
         R, in squared units of y.
-    rigor : "float" or "arb"
-        "arb": M and the bound are rounded up and ``tv`` down from Arb balls; the bound is certified by construction.
+    rigor : "auto", "float" or "sharp"
+        "sharp": M and the bound are rounded up and ``tv`` down from Arb balls; the bound is certified by construction.
         "float" is not certified: M may be one too small if the formula is within 1e-13 of a whole number.
 
     Raises
@@ -73,7 +73,8 @@ def smooth_corollary(
     size, order = validation.count("N", N, 2), float(validation.order("alpha", alpha))
     noise, delta = float(validation.positive("noise", noise)), float(validation.open_unit("delta", delta))
     gamma, norm_ratio = float(validation.positive("gamma", gamma)), float(validation.positive("norm_ratio", norm_ratio))
-    if validation.choice("rigor", rigor, RIGOR) == "arb":
+    proved = rigor_of(rigor) == "sharp"
+    if proved:
         eigenvalues = laws(kernel, law)
         assert isinstance(eigenvalues, Laws)
         M = max(1, _whole_above(lambda: enclosures.smooth_size(eigenvalues, size, noise, delta, gamma)))
@@ -83,7 +84,7 @@ def smooth_corollary(
         M = max(1, math.ceil(((3.0 + gamma) * math.log(size) + log_eta) / -log_B))
     if size - 1 < M:
         raise ValueError(f"N: the corollary needs M <= N - 1, but its M is {M} for N = {size}; ask for a smaller gamma")
-    if rigor == "arb":
+    if proved:
         parts = lambda: enclosures.smooth_terms(size, order, noise, delta, gamma, norm_ratio)  # noqa: E731
         quadratic, determinant = (rounded(lambda i=i: parts()[i], upwards=True) for i in (0, 1))  # type: ignore[misc]
         tv = rounded(lambda: enclosures.tolerance(kernel.variance, size, noise, delta, gamma), upwards=False)
@@ -94,7 +95,7 @@ def smooth_corollary(
         tv = delta * noise / (kernel.variance * size ** (gamma + 2.0))
     drawn = f"The N inputs are drawn independently from {law!r}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant}
-    bound = _record("R-cor2 (corrected)", drawn, terms, norm_ratio, order, delta, rigor)
+    bound = _record("R-cor2 (corrected)", drawn, terms, norm_ratio, order, delta, proved)
     return Corollary(M, tv, bound)
 
 
@@ -141,7 +142,7 @@ def matern_corollary(
     gamma: float = 0.5,
     norm_ratio: float = 1.0,
     form: str = "sharpest",
-    rigor: str = "float",
+    rigor: str = "auto",
 ) -> Corollary:
     """R-mat-t with constants: M = ⌈N^t⌉ for a spectrum with Σ_{m>M} λ_m <= A·M^-(2r+1) for every M >= 1.
 
@@ -155,7 +156,7 @@ def matern_corollary(
     ----------
     constant : float > 0
         A, in squared units of y.
-    rigor : "float" or "arb"
+    rigor : "auto", "float" or "sharp"
         As in :func:`smooth_corollary`.
 
     Raises
@@ -174,7 +175,7 @@ def matern_corollary(
     noise, delta = float(validation.positive("noise", noise)), float(validation.open_unit("delta", delta))
     norm_ratio = float(validation.positive("norm_ratio", norm_ratio))
     exponent = matern_exponent(r, gamma, form=form)
-    proved = validation.choice("rigor", rigor, RIGOR) == "arb"
+    proved = rigor_of(rigor) == "sharp"
     if exponent >= 1.0:
         M = size
     elif proved:
@@ -200,7 +201,7 @@ def matern_corollary(
     claim = "R-mat-t" + (" (corrected)" if form == "printed" else " (sharper)")
     decay = f"Eigenvalue sums are at most {A:g}·M^-{2 * r + 1}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant, "expected_trace": t}
-    return Corollary(M, tv, _record(claim, decay, terms, norm_ratio, order, delta, rigor))
+    return Corollary(M, tv, _record(claim, decay, terms, norm_ratio, order, delta, proved))
 
 
 def _whole_above(expression: Callable[[], Any]) -> int:
@@ -210,12 +211,12 @@ def _whole_above(expression: Callable[[], Any]) -> int:
 
 
 def _record(
-    claim: str, first: str, terms: dict[str, float], norm_ratio: float, alpha: float, delta: float, rigor: str
+    claim: str, first: str, terms: dict[str, float], norm_ratio: float, alpha: float, delta: float, proved: bool
 ) -> Bound:
     """The bound on D_α[q*‖p], the sum of its two terms, under the hypothesis ``first`` and the shared ones."""
     value = terms["quadratic"] + terms["determinant"]
     return upper_bound(
-        math.nextafter(value, math.inf) if rigor == "arb" else value,
+        math.nextafter(value, math.inf) if proved else value,
         delta,
         claim,
         terms,
@@ -224,6 +225,6 @@ def _record(
             "Z is drawn by a law within total variation tv of a k-DPP of size M.",
             f"‖y‖² <= {norm_ratio:g}·N.",
         ),
-        certified=rigor == "arb",
+        certified=proved,
         quantity=f"D_{alpha:g}[q*||p]",
     )

@@ -1,4 +1,4 @@
-"""The bound of one draw with ``rigor="arb"``: outer ends of balls, cell by cell."""
+"""The bound of one draw with ``rigor="sharp"``: outer ends of balls, cell by cell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpbounds.spectra import Spectrum
 from gpbounds.statements import enlargement
 
 REFUSED = (
-    "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'arb' encloses the bound of one "
+    "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'sharp' encloses the bound of one "
     "draw without y, which with delta/R holds for each of R draws, and for inputs=Empirical(X) those of several draws"
 )
 

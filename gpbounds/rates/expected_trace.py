@@ -12,6 +12,7 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.entries import entry_bound
 from gpbounds.kernels.pairs import pair_error, pair_variances
 from gpbounds.numerics.search import least_each
 from gpbounds.rates import rounding
@@ -111,21 +112,25 @@ class GivenData(TraceLaw):
     """X given: E_Z Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of K, exactly (R-lem3).
 
     e_{M+1}/e_M increases in every eigenvalue (Newton's inequalities), so eigenvalues rounded upward give an
-    upper bound.  With ``proved`` they are proved upper bounds (`EnclosedSpectrum`), and the ratio, which is computed by
-    sums and products of positive numbers, fewer than 16N + 100 one after another, is raised by 40(N + 100)·2⁻⁵².
+    upper bound.  Where they are proved upper bounds, the ratio, which is computed by sums and products of positive
+    numbers, fewer than 16N + 100 one after another, is raised by 40(N + 100)·2⁻⁵².
     """
 
-    def __init__(self, kernel: Kernel, inputs: Empirical, *, proved: bool = False) -> None:
-        self.spectrum: DataSpectrum = data_spectrum(kernel, inputs, proved=proved)
+    def __init__(self, kernel: Kernel, inputs: Empirical, rigor: str) -> None:
+        self.spectrum: DataSpectrum = data_spectrum(kernel, inputs, rigor)
+        proved = self.spectrum.certified
         self.up = 1.0 + (40.0 * (inputs.N + 100) * EPS if proved else 0.0)
         # k(x, x) of rows in single precision is rounded; the largest variance is a double, and sums of them round
         diagonal = kernel.max_variance * (1.0 + 1e-14) if proved else float(kernel.diag(inputs.X).max())
-        if not math.isfinite(diagonal):
+        if not math.isfinite(diagonal) and rigor == "auto":
+            X = np.asarray(inputs.X, dtype=np.float64)
+            diagonal = 1.01 * float(entry_bound(kernel, X, X) or 0.0) + float(kernel.diag(X).max()) * (1.0 + EPS)
+        elif not math.isfinite(diagonal):
             X = np.asarray(inputs.X, dtype=np.float64)
             diagonal = float(pair_variances(kernel, X)[0].max()) * (1.0 + 1e-14) + pair_error(kernel, X)
         self.largest_variance = diagonal
         self.N = inputs.N
-        self.claims = "R-lem3, N-graded" if proved else "R-lem3"
+        self.claims = f"R-lem3, {'N-graded' if rigor == 'sharp' else 'N-enclosed'}" if proved else "R-lem3"
         self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE)
 
     def _check(self, N: Float) -> None:
@@ -155,6 +160,6 @@ class GivenData(TraceLaw):
         return None if self.spectrum.certified else self.spectrum.note
 
 
-def trace_law(kernel: Kernel, inputs: InputLaw, *, proved: bool = False) -> TraceLaw:
-    """The :class:`TraceLaw` for ``inputs``; ``proved`` concerns `Empirical` inputs only."""
-    return GivenData(kernel, inputs, proved=proved) if isinstance(inputs, Empirical) else APriori(kernel, inputs)
+def trace_law(kernel: Kernel, inputs: InputLaw, rigor: str) -> TraceLaw:
+    """The :class:`TraceLaw` for ``inputs``; ``rigor`` concerns `Empirical` inputs only."""
+    return GivenData(kernel, inputs, rigor) if isinstance(inputs, Empirical) else APriori(kernel, inputs)

@@ -23,6 +23,7 @@ from gpbounds.rates.meaning import sentences
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only
 from gpbounds.rates.simulation import simulated_size, simulated_target, simulation
 from gpbounds.rates.to_come import ToCome
+from gpbounds.rigor import rigor_of
 
 
 def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -> int | None:
@@ -62,8 +63,8 @@ def inducing_points(
     tv: float = 0.0,
     form: str = "sharpest",
     direction: str = "q||p",
-    certified: bool = False,
-    rigor: str = "float",
+    certified: bool | None = None,
+    rigor: str = "auto",
     progress: bool = False,
 ) -> Plan:
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
@@ -71,7 +72,7 @@ def inducing_points(
     Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  M is fixed before the
     draws: the plan uses X, y and the law of the draws, but no draw.  The sharpest form decreases in M, so bisection
     gives the answer.  The printed form need not decrease; intervals are excluded by
-    (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.  With ``rigor="arb"`` M is the least number from which
+    (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.  With ``rigor="sharp"`` M is the least number from which
     on the end of the ball is at most the target.  What is certified in doubles is the bound at M, as in :func:`rate`.
 
     With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for future
@@ -107,10 +108,11 @@ def inducing_points(
     target = float(validation.positive("target", target))
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
+    chosen = rigor_of(rigor, certified, was="auto")
     if certified and (y is None or simulate is not None):
         raise ValueError(NOT_CERTIFIED)
     several = y is not None or draws is not None
-    if rigor != "float" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
+    if chosen == "sharp" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
         raise ValueError(REFUSED)
     if simulate is not None:
         if y is not None:
@@ -122,7 +124,7 @@ def inducing_points(
             return _simulated(ToCome.checked(kernel, plan, numbers, draws, options), target, bar.update)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
-        setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction, rigor)
+        setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction, chosen)
         setting.numbers.single()
         return _one_draw(setting, size, target)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
@@ -133,7 +135,14 @@ def inducing_points(
             return _several_draws(line, single, size, target, bar.update)
     with _bar(None, "try", progress) as bar:
         statement = draw_statement(
-            kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, rigor=rigor, **options
+            kernel,
+            law_of_inputs,
+            y=y,
+            draws=draws,
+            prior=y_norm2 is None,
+            certified=bool(certified),
+            rigor=chosen,
+            **options,
         )
         statement.require(np.asarray(float(size)))
         return _several_draws(statement, single, size, target, bar.update)

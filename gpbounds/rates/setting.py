@@ -17,7 +17,7 @@ from gpbounds.rates import forms
 from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.enclosed import TINY, BeforeData, EnclosedRate, FromDoubles, GivenRows
 from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import rigor_of
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
@@ -100,15 +100,16 @@ class Setting:
         tv: ArrayLike,
         form: str,
         direction: str,
-        rigor: str = "float",
+        rigor: str = "auto",
     ) -> Setting:
         """From the arguments that ``rate`` and ``inducing_points`` share."""
         numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
         validation.choice("form", form, FORMS)
         law = Gaussian() if inputs is None else inputs
         enclosed: EnclosedRate | None = None
-        proved = validation.choice("rigor", rigor, RIGOR) == "arb"
-        traces = trace_law(kernel, law, proved=proved)
+        chosen = rigor_of(rigor)
+        proved = chosen == "sharp"
+        traces = trace_law(kernel, law, chosen)
         if proved and isinstance(traces, GivenData):
             enclosed = GivenRows(form, direction, traces)
         elif proved:

@@ -17,6 +17,7 @@ from gpbounds.rates.enclosed import REFUSED
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only, sizes
 from gpbounds.rates.simulation import simulation
 from gpbounds.rates.to_come import ToCome
+from gpbounds.rigor import rigor_of
 
 
 def rate(
@@ -38,8 +39,8 @@ def rate(
     tv: ArrayLike = 0.0,
     form: str = "sharpest",
     direction: str = "q||p",
-    certified: bool = False,
-    rigor: str = "float",
+    certified: bool | None = None,
+    rigor: str = "auto",
 ) -> Bound:
     """Upper bound on the Rényi divergence D_α[q*‖p] of the best sparse posterior from the exact one.
 
@@ -115,27 +116,14 @@ def rate(
     form : "sharpest" or "printed"
     direction : "q||p" or "p||q"
         "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
-    certified : bool
-        True, with y and draws, up to 4096 rows: every rounding is enclosed, that of kernel entries, eigenvalues and
-        eigenvectors included (squared exponential and Matérn kernels of half-integer ν, their sums and products).  It
-        takes three to five times as long.
-    rigor : "float" or "arb"
-        "arb", for one draw: the value is by construction the double above the upper end of a ball that contains the
-        bound, with t* from N-pop in balls.  For squared exponential kernels under Gaussian inputs, also correlated
-        ones, or on boxes (there by domination, wider than the Ritz values of "float"), Matérn-½ kernels on intervals,
-        constant, linear and polynomial kernels, products on different, independent columns and sums.  About 1 ms for
-        each M where t* has a closed form, else 0.01 to 2 s.  For ``Empirical(X)``, up to 8192 rows, squared exponential
-        and Matérn kernels of half-integer ν, their sums and products: with proved bounds on the eigenvalues of the
-        exact matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at
-        which its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
-        eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
-        where M falls by as much.  "float" enlarges the value by 1e-11, or by c·2⁻⁵³ if that is more, and raises it to
-        1e-230; for α < 1e-9, δ < 1e-15, and noise or ‖y‖² beyond 1e±30 it evaluates the theorem of one draw in balls.
-        For one draw c is a proved count of the roundings (N-rate-rounding, N-tail-rounding), but for Ritz values
-        (squared exponential kernels on boxes of more than 6 lengthscales to a side, Matérn-3/2, 5/2, ... on intervals,
-        products and sums with such parts), whose bounds are not certified: 1e-11 exceeds the errors as measured.  For
-        ``Empirical(X)`` "float" is not certified either: that N·eps·λ_max exceeds the errors of the eigenvalues is
-        measured.  The page "What certified means" of the documentation says what is left to belief.
+    rigor : "auto", "float" or "sharp"
+        How much of the arithmetic is proved; the page "What certified means" of the documentation has a table of
+        kernels, inputs and costs.  "auto": doubles with the errors that are proved, for ``Empirical(X)`` from the
+        eigenvectors of K, for one draw or y given, up to 2000 rows (N-enclosed).  "float": doubles, whose allowance may
+        be measured only.  "sharp": by construction above the theorem's number, before the data by balls, for
+        ``Empirical(X)`` in 30 digits (N-graded): there M falls far below what the eigenvalues of doubles can show.
+        `Bound.certified` says what the value is.  ``certified=True`` is an old spelling of "auto" that refuses what is
+        not certified.
 
     Returns
     -------
@@ -165,10 +153,11 @@ def rate(
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     data, inducing = sizes(N, M)
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
+    chosen = rigor_of(rigor, certified, was="auto")
     if certified and (y is None or simulate is not None):
         raise ValueError(NOT_CERTIFIED)
     several = y is not None or draws is not None
-    if rigor != "float" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
+    if chosen == "sharp" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
         raise ValueError(REFUSED)
     if simulate is not None:
         if y is not None:
@@ -178,7 +167,7 @@ def rate(
         return ToCome.checked(kernel, plan, numbers, draws, options).bound(inducing)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
-        setting = Setting.checked(kernel, alpha, law_of_inputs, noise, delta, y_norm2, tv, form, direction, rigor)
+        setting = Setting.checked(kernel, alpha, law_of_inputs, noise, delta, y_norm2, tv, form, direction, chosen)
         return setting.bound(data, inducing)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
     if y is None and on_a_line(law_of_inputs):
@@ -186,7 +175,14 @@ def rate(
         line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
         return line.bound(inducing, **vars(numbers))
     statement = draw_statement(
-        kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, rigor=rigor, **options
+        kernel,
+        law_of_inputs,
+        y=y,
+        draws=draws,
+        prior=y_norm2 is None,
+        certified=bool(certified),
+        rigor=chosen,
+        **options,
     )
     statement.require(data)
     return statement.bound(inducing, **vars(numbers))

@@ -80,6 +80,7 @@ class ToCome:
             n.tv,
             self.options["form"],
             self.options["direction"],
+            "float",
         )
 
     def statement(self, X: Float, *, decomposed: bool) -> DrawStatement:
@@ -92,6 +93,7 @@ class ToCome:
             prior=self.numbers.y_norm2 is None,
             dense=self.plan.N if decomposed else 0,
             first=PIVOTS,
+            rigor="float",
             **self.options,
         )
 

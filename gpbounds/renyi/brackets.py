@@ -27,9 +27,8 @@ from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.quadratic import absolute_products, solve, two_sided
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, streamed
-from gpbounds.rigor import PROOF
+from gpbounds.rigor import rigor_of
 from gpbounds.sources import is_elsewhere
-from gpbounds.validation import choice
 from gpbounds.vecchia import factor, log_det_error, near
 
 QUANTITY = "log p(y)"
@@ -339,7 +338,7 @@ def evidence(
         even if they are equal, which can only lower "determinant".
     y : array (N,) or (N, P), or as `gpbounds.sources.source` takes it
     Z : array (M, D)
-        Inducing inputs; None for the member "exact" of ``rigor="arb"``, which needs none.
+        Inducing inputs; None for the member "exact" of ``rigor="sharp"``, which needs none.
     noise : float
         σ², in squared units of y.
     alphas : number or numbers in [0, 1]
@@ -355,12 +354,12 @@ def evidence(
         give the best ones.
     progress : bool
         Show a bar that counts the members.
-    rigor : "auto", "float", "sharp" or "arb"
+    rigor : "auto", "float" or "sharp"
         "auto", "float": doubles, and every member carries a proved bound on the error of its evaluation, whatever the
         condition of Kuu and K + σ²I (N-member-rounding); a member drops out where it is large.  "auto" goes on to
         "sharp" where those errors are above .01 nats and a twentieth of the interval, for arrays of at most 2000 rows
         and kernels that have 30 digits: the claim is then N-exact.
-        "sharp", or "arb": bounds that are proved with all rounding, at noise far below the error of double precision,
+        "sharp": bounds that are proved with all rounding, at noise far below the error of double precision,
         for every kernel of gpbounds but Matérn with other ν than ½, 1½, … 20½, sums and products included
         (`enclosed_evidence` has the proofs).  Entries of K and factors have 30 digits, sums are balls, and the returned
         doubles are the ends.  Members: "exact", log p(y) between the ends of a ball, from a factor of K + σ²I (N-exact;
@@ -394,13 +393,13 @@ def evidence(
     >>> lower, upper = evidence(SquaredExponential(), X, y, [0.0, 2.0], noise=0.1, members="cheap")
     >>> round(float(lower), 4), round(float(upper), 4), round(lower.terms["elbo 1"], 4)
     (-3.5044, -2.6765, -4.5099)
-    >>> lower, upper = evidence(SquaredExponential(), X, y, None, noise=1e-20, rigor="arb")
+    >>> lower, upper = evidence(SquaredExponential(), X, y, None, noise=1e-20, rigor="sharp")
     >>> round(float(lower), 6), round(float(upper), 6), upper.certified
     (-3.008075, -3.008075, True)
     """
     as_kernel(kernel)
     orders = orders_of(alphas)
-    if choice("rigor", rigor, PROOF) in ("sharp", "arb"):
+    if rigor_of(rigor) == "sharp":
         if orders != (1.0,) or is_elsewhere(X):
             raise ValueError(
                 "rigor: expected 'auto' or 'float' for orders below 1, or rows that are read by partitions: "

@@ -40,7 +40,7 @@ def enclosed_evidence(
     jitter: float = 0.0,
     members: str | Sequence[str] = "auto",
 ) -> tuple[Bound, Bound]:
-    """The bounds of `gpbounds.renyi.evidence` with ``rigor="arb"``.
+    """The bounds of `gpbounds.renyi.evidence` with ``rigor="sharp"``.
 
     Exact: N-exact, with a computed factor L of A = K + σ²I ⪰ σ²I, as the exact K is positive semi-definite.  The bound
     ‖A − LLᵀ‖_F ≤ η is proved: entries of K to 30 digits (N-pairs), products of slices without rounding (N-slices).
@@ -206,7 +206,7 @@ def _names(members: str | Sequence[str], N: int, without: bool) -> tuple[str, ..
         names = (members,) if isinstance(members, str) else tuple(members)
     if not names or not set(names) <= set(MEMBERS):
         raise ValueError(
-            f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, MEMBERS))} with rigor='arb', "
+            f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, MEMBERS))} with rigor='sharp', "
             f"got {members!r}"
         )
     if without and set(names) & set(CHEAP):

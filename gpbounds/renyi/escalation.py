@@ -17,10 +17,9 @@ from gpbounds.interval import Interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.computed import computed_evidence
 from gpbounds.renyi.enclosed import enclosed_evidence
+from gpbounds.rigor import AFFORDABLE
 from gpbounds.sources import is_elsewhere
 
-AFFORDABLE = 2000
-"""Largest N at which ``rigor="auto"`` computes 30 digits, in 16 s at most."""
 SPOILT = 0.01
 """Nats of rounding that ``rigor="auto"`` always accepts."""
 

@@ -30,7 +30,7 @@ from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.residual import Nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Problem, Streamed, streamed
-from gpbounds.rigor import PROOF
+from gpbounds.rigor import rigor_of
 from gpbounds.sources import is_elsewhere
 from gpbounds.validation import choice, order, scalar
 from gpbounds.whitening import as_targets
@@ -102,10 +102,10 @@ def gap(
         "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
     progress : bool
         Show a bar that counts the members of `evidence`, for "blocks" and "streamed".
-    rigor : "auto", "float", "sharp" or "arb"
+    rigor : "auto", "float" or "sharp"
         "auto", "float": doubles with proved errors; "auto" takes log p(y) to 30 digits where those spoil the interval,
         up to 2000 rows, as `evidence` does.
-        "sharp", or "arb": the gap itself between two ends that differ by rounding only, up to N = 2048 (N-exact-gap):
+        "sharp": the gap itself between two ends that differ by rounding only, up to N = 2048 (N-exact-gap):
         entries, Q of clustered inducing points and factors in 30 digits, for the kernels that `evidence` lists; α = 1
         takes 2, 5 and 15 s at N = 500, 1000 and 2000, M = 200.  Above 2048 rows α times the difference of the bounds on
         log p(y) and of L_VI (N-conc).  Jitter "auto" is 0 here; points of Z that others determine to 30 digits are then
@@ -136,7 +136,7 @@ def gap(
     choice("form", form, ("sharpest", "printed"))
     choice("method", method, ("auto", "dense", "blocks", "streamed"))
     a = scalar(order, "alpha", alpha)
-    if choice("rigor", rigor, PROOF) in ("sharp", "arb"):
+    if rigor_of(rigor) == "sharp":
         if form == "printed" or method != "auto" or is_elsewhere(X):
             raise ValueError(
                 "rigor: expected 'auto' or 'float' for the printed form, a method, or rows that are read by "

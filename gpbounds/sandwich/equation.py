@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_number, blockwise
 from gpbounds.numerics.pairs import two_product, two_sum
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import rigor_of
 from gpbounds.sandwich.rounded import outer_end
-from gpbounds.validation import choice, extended
+from gpbounds.validation import extended
 
 TERMS = 28
 """Terms of the series; the first omitted one is below 1e-19 for v ≤ 1."""
@@ -21,7 +21,7 @@ TINY, LIFT = 1e-150, 300
 """γ below TINY is scaled by 4^LIFT, so that no square of v underflows."""
 
 
-def roots(gamma: ArrayLike, *, minus_one: bool = False, rigor: str = "float") -> tuple[Any, ...]:
+def roots(gamma: ArrayLike, *, minus_one: bool = False, rigor: str = "auto") -> tuple[Any, ...]:
     """The roots b ≤ 1 ≤ t of x − 1 − log x = 2γ: (b, t, log b), or (b − 1, t − 1) with ``minus_one``.
 
     KL(N₁‖N₂) ≤ γ confines each eigenvalue of Σ₂⁻¹Σ₁ to [b, t] (L-31).  Claims L-32 (b and t are branches of Lambert's
@@ -38,8 +38,8 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, rigor: str = "float") ->
         γ ≥ 0, in nats; inf gives the limits b = 0, t = inf, log b = −inf.
     minus_one : bool
         Return b − 1 and t − 1, which are accurate where both are tiny.
-    rigor : "float" or "arb"
-        "arb" rounds outwards, by construction: b, log b and b − 1 are the largest floats not above the exact value, t
+    rigor : "auto", "float" or "sharp"
+        "sharp" rounds outwards, by construction: b, log b and b − 1 are the largest floats not above the exact value, t
         and t − 1 the smallest floats not below it, decided in Arb balls by the interval Newton method.  About 0.2 ms
         per value.
 
@@ -59,7 +59,7 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, rigor: str = "float") ->
     (-1.9999999999999986e-15, 2.0000000000000013e-15)
     """
     g = extended("gamma", gamma)
-    if choice("rigor", rigor, RIGOR) == "arb":
+    if rigor_of(rigor) == "sharp":
         names = ("low_less_one", "high_less_one") if minus_one else ("low", "high", "log_low")
         return tuple(as_number(outer_end(name, g)) for name in names)
     with np.errstate(over="ignore", under="ignore"):

@@ -66,7 +66,7 @@ def predictive(
     train: Bound | ArrayLike = 0.0,
     test_inputs: str = "given",
     form: str = "sharpest",
-    rigor: str | None = None,
+    rigor: str = "auto",
 ) -> Predictive:
     """KL between the predictive laws from KL ≤ Γ between the joint ones, and the sandwich it implies (Sec. 4.3).
 
@@ -97,10 +97,10 @@ def predictive(
         is a bound for a truncated Mercer expansion; then X_test must be drawn from μ, like X_train (the paper omits
         this; L-60).
     form : "sharpest" or "printed"
-    rigor : "float" or "arb", optional
-        "arb" is the default if ``joint`` is a certified `Bound`: each number is by construction the double next to the
-        outer end of an Arb ball, and the result is certified if ``joint`` and ``train`` are; a plain number counts as
-        exact.  "float" certifies nothing.
+    rigor : "auto", "float" or "sharp"
+        "sharp": each number is by construction the double next to the outer end of an Arb ball, and the result is
+        certified if ``joint`` and ``train`` are; a plain number counts as exact.  "float" certifies nothing.  "auto" is
+        "sharp" for a certified `Bound`.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def predictive(
     total, train_kl = extended("joint", whole.value), validation.non_negative("train", part.value)
     if (train_kl > total).any():
         raise ValueError("train: expected at most the joint divergence (chain rule, L-61), got more")
-    rounding = _Outward() if how(rigor, joint) == "arb" else _Near()
+    rounding = _Outward() if how(rigor, joint) == "sharp" else _Near()
     proved = isinstance(rounding, _Outward) and whole.certified and part.certified
     mean = rounding.mean(total, train_kl)
     confidence = np.maximum(
@@ -163,7 +163,7 @@ def predictive(
         proved,
         "KL(predictive), exact || approximate,",
     )
-    return Predictive(expected, kl, sandwich(kl, rigor="arb" if isinstance(rounding, _Outward) else "float"))
+    return Predictive(expected, kl, sandwich(kl, rigor="sharp" if isinstance(rounding, _Outward) else "float"))
 
 
 class _Near:

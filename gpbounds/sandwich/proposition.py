@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_number
 from gpbounds.bound import Bound, outward
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import rigor_of
 from gpbounds.sandwich.equation import roots
 from gpbounds.sandwich.rounded import outer_end
 from gpbounds.validation import extended
@@ -71,7 +71,7 @@ class Sandwich:
         return {name: bound.to_dict() for name, bound in vars(self).items()}
 
 
-def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rigor: str | None = None) -> Sandwich:
+def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rigor: str = "auto") -> Sandwich:
     """Means within √(2γ), and b Σ₂ ⪯ Σ₁ ⪯ t Σ₂, for Gaussian laws with KL(N(μ₁,Σ₁)‖N(μ₂,Σ₂)) ≤ γ (Prop. 4).
 
     b ≤ 1 ≤ t are the roots of x − 1 − log x = 2γ.  Claims L-30 and L-31, Daskalakis, Dellaportas and Panos, Prop. 4,
@@ -89,10 +89,10 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rig
         `Bound`.
     mahalanobis : float or array, optional
         m = √((μ₂−μ₁)ᵀΣ₂⁻¹(μ₂−μ₁)), or a lower bound on it; m² ≤ 2γ.
-    rigor : "float" or "arb", optional
-        "arb" is the default if ``kl`` is a certified `Bound`: each number is by construction the double next to the
-        outer end of an Arb ball (about 0.1 ms per number), and the result is certified if ``kl`` is; a plain number
-        counts as exact.  "float" is accurate to a few ulp and certifies nothing.
+    rigor : "auto", "float" or "sharp"
+        "sharp": each number is by construction the double next to the outer end of an Arb ball (about 0.1 ms per
+        number), and the result is certified if ``kl`` is; a plain number counts as exact.  "float" is accurate to a few
+        ulp and certifies nothing.  "auto" is "sharp" for a certified `Bound`.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rig
       Assumes: ...
     """
     kl_bound = _as_bound(kl)
-    proved = how(rigor, kl) == "arb"
+    proved = how(rigor, kl) == "sharp"
     gamma = extended("kl", kl_bound.value)
     distance = None if mahalanobis is None else _distance(gamma, mahalanobis)
     values = _outward(gamma, distance) if proved else _near(gamma, distance)
@@ -137,11 +137,12 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rig
     )
 
 
-def how(rigor: str | None, kl: Bound | ArrayLike) -> str:
-    """``rigor``, or its default: "arb" for a certified bound."""
-    if rigor is None:
-        return "arb" if isinstance(kl, Bound) and kl.certified else "float"
-    return validation.choice("rigor", rigor, RIGOR)
+def how(rigor: str, kl: Bound | ArrayLike) -> str:
+    """ "float" or "sharp"; "auto" is "sharp" for a certified bound."""
+    chosen = rigor_of(rigor)
+    if chosen != "auto":
+        return chosen
+    return "sharp" if isinstance(kl, Bound) and kl.certified else "float"
 
 
 def _outward(gamma: Float, distance: Float | None) -> dict[str, Float]:

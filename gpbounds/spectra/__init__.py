@@ -11,10 +11,9 @@ import numpy as np
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
 from gpbounds.kernels.base import OnColumns, Product, as_kernel
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import rigor_of
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.monomials import expansion
-from gpbounds.validation import choice
 
 if TYPE_CHECKING:
     from gpbounds.spectra.empirical import DataSpectrum
@@ -27,7 +26,7 @@ INSTEAD = (
 )
 
 
-def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spectrum:
+def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "auto") -> Spectrum:
     """The Mercer spectrum of ``kernel`` under the law ``inputs``: eigenvalues, tails and log-tails.
 
     ================================ ============================================================ ==========
@@ -45,7 +44,7 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spect
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N, raised by N·eps·λ_max              no
     ================================ ============================================================ ==========
 
-    "Certified" is the method.  The errors of eigenvalues of k(X, X) in doubles are measured; ``rigor="arb"`` proves
+    "Certified" is the method.  The errors of eigenvalues of k(X, X) in doubles are measured; ``rigor="sharp"`` proves
     bounds.  Whether the rounding of a tail is proved says ``roundings``: it is counted for all
     certified methods (N-tail-rounding) but Matérn-(p+½), p ≥ 1, and what contains it.  For squared exponential kernels
     on boxes bounds also use Ritz values (N-box), whose roundings are enclosed up to 6 lengthscales to each side.
@@ -54,9 +53,10 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spect
     ----------
     kernel : Kernel
     inputs : Gaussian, Uniform or Empirical
-    rigor : "float" or "arb"
-        "arb", for ``Empirical(X)`` only: proved upper bounds on the eigenvalues of the exact matrix, about 1e-9 of each
-        above it or 1e-27 λ_max (N-graded), for squared exponential and Matérn kernels of half-integer ν, their sums and
+    rigor : "auto", "float" or "sharp"
+        For ``Empirical(X)``.  "auto": upper bounds on the eigenvalues in doubles, whose error is proved from the
+        eigenvectors up to 2000 rows (N-enclosed), beyond measured as with "float".  "sharp": about 1e-9 of each above
+        it or 1e-27 λ_max (N-graded), for squared exponential and Matérn kernels of half-integer ν, their sums and
         products.
 
     Returns
@@ -77,11 +77,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spect
     [2.0, 0.763932, 0.000132]
     """
     as_kernel(kernel)
-    proved = choice("rigor", rigor, RIGOR) == "arb"
+    chosen = rigor_of(rigor)
     if isinstance(inputs, Empirical):
-        return data_spectrum(kernel, inputs, proved=proved)
-    if proved:
-        raise ValueError(f"rigor: expected 'float' unless inputs=Empirical(X), got 'arb' with {inputs!r}")
+        return data_spectrum(kernel, inputs, chosen)
+    if chosen == "sharp":
+        raise ValueError(f"rigor: expected 'float' unless inputs=Empirical(X), got 'sharp' with {inputs!r}")
     if isinstance(inputs, Sampler):
         raise ValueError(
             f"inputs: expected Gaussian, Uniform or Empirical, got {inputs!r}: the spectrum under a law by example is "
@@ -153,12 +153,15 @@ def sharpest_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
     return spectrum(kernel, inputs=inputs)
 
 
-def data_spectrum(kernel: Kernel, inputs: Empirical, *, proved: bool = False) -> DataSpectrum:
+def data_spectrum(kernel: Kernel, inputs: Empirical, rigor: str) -> DataSpectrum:
     """`spectrum` for given rows."""
     from gpbounds.spectra.empirical import EmpiricalSpectrum
     from gpbounds.spectra.enclosed import EnclosedSpectrum
 
-    return EnclosedSpectrum(kernel, inputs) if proved else EmpiricalSpectrum(kernel, inputs)
+    if rigor == "sharp":
+        return EnclosedSpectrum(kernel, inputs)
+    proved = EmpiricalSpectrum.proved(kernel, inputs) if rigor == "auto" else None
+    return EmpiricalSpectrum(kernel, inputs) if proved is None else proved
 
 
 def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:

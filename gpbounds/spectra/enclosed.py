@@ -11,7 +11,7 @@ from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles
 from gpbounds.linalg.pair_cholesky import pair_cholesky
 from gpbounds.linalg.pair_eigen import enclosed_values
 from gpbounds.numerics.pairs import Pair
-from gpbounds.spectra.empirical import DataSpectrum
+from gpbounds.spectra.empirical import PROVED, DataSpectrum
 
 LARGEST = 8192
 """Largest N: the factor keeps four matrices of N × N numbers."""
@@ -37,13 +37,13 @@ class EnclosedSpectrum(DataSpectrum):
     """
 
     certified = True
-    note = "The eigenvalues are proved upper bounds on those of the exact covariance matrix of the given inputs."
+    note = PROVED
 
     def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
         if is_cupy(inputs.X) or inputs.N > LARGEST:
             raise ValueError(
-                f"rigor: expected at most {LARGEST} rows in host memory with 'arb', where k(X, X) is factorised in 30 "
-                f"digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
+                f"rigor: expected at most {LARGEST} rows in host memory with 'sharp', where k(X, X) is factorised in "
+                f"30 digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
             )
         X = np.asarray(inputs.X, dtype=np.float64)
         require_doubles(kernel, X)

@@ -40,7 +40,7 @@ def block_factor(case: Instance, rng: np.random.Generator) -> Statement:
 def residual_certificate(case: Instance, rng: np.random.Generator) -> Statement:
     """From the diagonal of K = vvᵀ and Σ = 0, for which the bound is an equality."""
     diagonal, N = case.y * case.y, len(case.y)
-    upper = lowrank.residual_certificate(diagonal, noise=case.noise, rigor=str(rng.choice(["float", "arb"])))
+    upper = lowrank.residual_certificate(diagonal, noise=case.noise, rigor=str(rng.choice(["float", "sharp"])))
 
     def truth() -> Any:
         v, noise = [arb(value).sqrt() for value in diagonal.tolist()], arb(case.noise)

@@ -43,7 +43,7 @@ def risk_bound(risk: float, kl: float, count: int, N: int, delta: float) -> floa
     0.10136636474734233
     """
     divergence = settled(lambda: (exact(kl) + _log_count(count) + _log_xi(N, delta)) / N, upwards=True)
-    return float(kl_inverse(risk, divergence, certified=True))
+    return float(kl_inverse(risk, divergence, rigor="sharp"))
 
 
 def _log_count(count: int) -> Any:

@@ -12,7 +12,7 @@ from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.rounding import entry_errors
 from gpbounds.linalg.enclosed import EnclosedEigen, enclosed_eigen
-from gpbounds.rates.draws.given import tried
+from gpbounds.rates.draws.given import tried, why_void
 from gpbounds.rates.draws.rows import Rows
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, TILTED, record
 from gpbounds.rates.draws.tilted import tilted_means
@@ -163,19 +163,9 @@ def of_kdpp(
         return p * ((1.0 - alpha) + alpha * (1.0 - a)) * (1.0 - 1e-14) - alpha * omega
 
     slack = max(bracket(a) for a in tried(shares, miss, p) if a < 1.0)
-    why = (
-        f"max over a of p(1 - alpha a) - alpha Omega_a is {slack:.3g}: Markov's inequality is void. Take more points "
-        "or more draws"
-    )
-    return record(
-        mean / slack if slack > 0.0 else np.inf,
-        delta,
-        claim,
-        {"mean": mean, "p": p, "margin": slack},
-        assumptions,
-        alpha=alpha,
-        why=why,
-    )
+    terms = {"mean": mean, "p": p, "margin": slack}
+    value = mean / slack if slack > 0.0 else np.inf
+    return record(value, delta, claim, terms, assumptions, alpha=alpha, why=why_void(p, terms))
 
 
 def _of_tilted(rows: EnclosedRows, residual: ExpectedResidual, p: float, alpha: float, delta: float) -> Bound:

@@ -104,7 +104,7 @@ def best_given(
     p = share(delta, draws, tv)
     value, terms = _level(residual, quadratic, p, alpha, outputs)
     assumptions = (DRAWN, BEST_OBJECTIVE, FIXED_BEFORE)
-    return record(value, delta, "N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=_why(p, terms))
+    return record(value, delta, "N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=why_void(p, terms))
 
 
 def best_fixed(
@@ -144,7 +144,7 @@ def best_fixed(
     value, terms = _level(residual, norm * greatest, p, alpha, outputs)
     assumptions = (DRAWN, BEST_OBJECTIVE, BEFORE_DRAWS, FIXED_BEFORE)
     return record(
-        value, delta, "N-fixed, N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=_why(p, terms)
+        value, delta, "N-fixed, N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=why_void(p, terms)
     )
 
 
@@ -217,7 +217,8 @@ def tried(shares: Float, miss: Float, p: float) -> set[float]:
     return {*_TRIED, float(sorted_shares[above[0]]) if above.size else 0.0}
 
 
-def _why(p: float, terms: dict[str, Any]) -> str:
+def why_void(p: float, terms: dict[str, Any]) -> str:
+    """Why a bound for given y is infinite."""
     if p <= 0.0:
         return f"the share of draws that may fail, p = {p:.3g}, is not positive: the total variation tv is too large"
     return (

@@ -68,7 +68,7 @@ class GradedRows(Rows):
         self.exponent = 2 * (unit(kernel, self.X)[1] // 2)
         if Y is not None and math.frexp(float(np.abs(Y).max()))[1] - self.exponent // 2 > FARTHEST:
             raise ValueError(
-                f"y: expected entries below 2**{FARTHEST} standard deviations of f with rigor='arb', got "
+                f"y: expected entries below 2**{FARTHEST} standard deviations of f with rigor='sharp', got "
                 f"{float(np.abs(Y).max()):.3g}"
             )
         scaled = times_power(kernel, -self.exponent, self.X)

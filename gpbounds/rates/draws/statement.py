@@ -14,6 +14,7 @@ from gpbounds.arrays import Float, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.entries import entry_bound
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.broadcasting import broadcast
 from gpbounds.rates.draws.certified import EnclosedRows, certified_bounds
@@ -25,19 +26,19 @@ from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRo
 from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.renyi import direction_factor
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import AFFORDABLE, rigor_of
 from gpbounds.statements import given_inputs
 from gpbounds.whitening import as_targets
 
 LAWS = ("kdpp", "tilted")
 NOT_CERTIFIED = (
     "certified: expected True only with y, draws and inputs=Empirical(X): only there is every rounding enclosed on "
-    "request. For one draw, and for y from the prior, rigor='arb' encloses the bound. Other bounds say in their "
+    "request. For one draw, and for y from the prior, rigor='sharp' encloses the bound. Other bounds say in their "
     "attribute `certified` whether their rounding is proved"
 )
 ONLY_FLOAT = (
     "rigor: expected 'float' for any y of a norm that may depend on the draws (y_norm2_known='after'); with draws "
-    "'arb' bounds y given, y from the prior, and a y of a norm that is fixed before the draws"
+    "'sharp' bounds y given, y from the prior, and a y of a norm that is fixed before the draws"
 )
 
 
@@ -165,14 +166,15 @@ def draw_statement(
     form: str,
     direction: str,
     certified: bool = False,
-    rigor: str = "float",
+    rigor: str = "auto",
     dense: int = DENSE,
     first: int = FIRST_PIVOTS,
 ) -> DrawStatement:
     """The checked arguments of ``rate`` and ``inducing_points`` if draws or targets are passed.
 
-    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.  With ``certified`` every
-    rounding is enclosed: y given, and at most ``dense`` rows; with ``rigor="arb"`` from eigenvalues in 30 digits.
+    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.  Every rounding is enclosed
+    with y given up to `AFFORDABLE` rows for ``rigor="auto"``, up to ``dense`` for ``certified``, which refuses what it
+    cannot enclose; with ``rigor="sharp"`` from eigenvalues in 30 digits.
     """
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
@@ -187,7 +189,7 @@ def draw_statement(
             "draws: expected the number R of draws of which the best is kept, or 'certain', with y; got None"
         )
     count = draws_argument(draws)
-    validation.choice("rigor", rigor, RIGOR)
+    chosen = rigor_of(rigor)
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law is not None:
         validation.choice("law", law, LAWS)
@@ -202,19 +204,20 @@ def draw_statement(
     if law == "tilted" and about in ("before", "after"):
         raise ValueError("law: expected 'kdpp' where only the norm of y is known, got 'tilted'")
     # y stays in double precision where bounds are proved, beside rows in single precision as well
-    proved = (certified or rigor == "arb") and not is_cupy(inputs.X)
+    enclosed = certified or (about == "given" and chosen == "auto" and _affordable(kernel, inputs, dense))
+    proved = (enclosed or chosen == "sharp") and not is_cupy(inputs.X)
     targets = None if y is None else as_targets(y, np.asarray(inputs.X, dtype=np.float64) if proved else inputs.X)
     columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
-    if rigor == "arb":
+    if chosen == "sharp":
         if about == "after":
             raise ValueError(ONLY_FLOAT)
         if is_cupy(inputs.X) or inputs.N > dense:
             raise ValueError(
-                f"rigor: expected at most {dense} rows in host memory with 'arb' and draws, where k(X, X) is "
+                f"rigor: expected at most {dense} rows in host memory with 'sharp' and draws, where k(X, X) is "
                 f"factorised in 30 digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
             )
         return DrawStatement(GradedRows(kernel, inputs.X, columns), about, count, law, direction)
-    if certified:
+    if enclosed:
         if about != "given" or columns is None:
             raise ValueError(NOT_CERTIFIED)
         if is_cupy(inputs.X) or inputs.N > dense:
@@ -226,3 +229,9 @@ def draw_statement(
     if isinstance(rows, StreamedRows) and law == "tilted" and rows.N > DENSE:
         raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got 'tilted'")
     return DrawStatement(rows, about, count, law, direction)
+
+
+def _affordable(kernel: Kernel, inputs: Empirical, dense: int) -> bool:
+    """Whether "auto" encloses all rounding of a statement about y: few rows, and a kernel whose entries' is known."""
+    few = not is_cupy(inputs.X) and inputs.N <= min(AFFORDABLE, dense)
+    return few and entry_bound(kernel, inputs.X[:1], inputs.X[:1]) is not None
