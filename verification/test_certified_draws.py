@@ -103,7 +103,7 @@ def test_the_distance_of_a_decomposition_is_enclosed(observe: Observer, seed: in
     """Decompositions off by up to 10⁻³ in values and vectors, the latter not orthogonal: to 50 digits."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 9))
-    A = SquaredExponential(1.0, 10.0 ** rng.uniform(-1.0, 1.0))(rng.standard_normal((n, 1)))
+    A = SquaredExponential(0.75, 10.0 ** rng.uniform(-1.0, 1.0))(rng.standard_normal((n, 1)))  # in units of 1
     Y = rng.standard_normal((n, 2))
     spectrum = psd.eigen(A, vectors=True)
     skew = np.triu(rng.standard_normal((n, n)), 1)

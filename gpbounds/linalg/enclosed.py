@@ -12,6 +12,8 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg.psd import eigen
 
 U = 0.5 * EPS
+TINIEST = 5e-324
+"""The smallest double above 0: the rounding of numbers that underflow."""
 UP = 1.0 + 1e-8
 """Allows for the rounding of Frobenius norms: 4096² additions, each with a relative error of 2⁻⁵³, are 2e-9."""
 
@@ -67,8 +69,11 @@ def enclosed_eigen(
     (array([3., 1.]), True)
     """
     n = A.shape[0]
-    A = np.tril(A) + np.tril(A, -1).T
-    spectrum = eigen(A, name, vectors=True, rounding=negative)
+    # in units of a power of two near the largest entry, so that squares of residuals neither over- nor underflow
+    exponent = math.frexp(float(np.abs(A).max(initial=0.0)))[1]
+    A, entry_errors = (np.ldexp(matrix, -exponent) for matrix in (np.tril(A) + np.tril(A, -1).T, entry_errors))
+    lowest = None if negative is None else math.ldexp(negative, -exponent) if math.isfinite(negative) else negative
+    spectrum = eigen(A, name, vectors=True, rounding=lowest)
     values, W = spectrum.values, np.asarray(spectrum.vectors)
     gamma = 1.01 * n * U
     residual = _residual_norm(A, W, values, gamma)
@@ -79,10 +84,12 @@ def enclosed_eigen(
     if not f < 0.01:
         raise NotPositiveDefinite(f"{name}: expected eigenvectors that are nearly orthogonal, got ‖VᵀV − I‖ ≤ {f:.3g}")
     decomposed = residual * (1.0 / math.sqrt(1.0 - f) + (1.0 + f) / (1.0 - f) ** 1.5)
-    error = UP * (decomposed + float(entry_errors.sum(axis=1).max()))
+    error = UP * (decomposed + float(entry_errors.sum(axis=1).max())) + n * TINIEST  # of entries that underflow
     projected = W.T @ Y
     # |fl(WᵀY) − WᵀY| ≤ γ|W|ᵀ|Y|
     rounded = gamma * math.sqrt(size) * float(np.linalg.norm(Y))
+    with np.errstate(over="ignore"):
+        values, error = np.ldexp(values, exponent), float(np.ldexp(error, exponent)) * (1.0 + EPS) + TINIEST
     return EnclosedEigen(values, error, projected, UP * (rounded + f * float(np.linalg.norm(Y))))
 
 
