@@ -275,7 +275,7 @@ def test_draws_alone_may_be_worse_than_the_points_of_other_rules(monkeypatch: py
 def test_draws_until_one_is_certain() -> None:
     X, y = data(150)
     for M in (30, 60):
-        level = rate(SMOOTH, 150, M, 1.0, inputs=Empirical(X), noise=NOISE, y=y, draws="certain")
+        level = rate(SMOOTH, 150, M, 1.0, inputs=Empirical(X), noise=NOISE, y=y, draws="certain", rigor="float")
         chosen = kdpp.select(SMOOTH, X, M, "best", 5, y=y, noise=NOISE, draws="certain")
         assert chosen.bound is not None
         assert chosen.bound.confidence == 1.0

@@ -40,7 +40,7 @@ def test_the_greatest_of_the_bounds_given_each_simulated_set(options):
     plan = simulation(PLANE, N, sets=39, delta=0.05, rng=3)
     law = {"law": "tilted"} if options == {"draws": 10} else {}
     values = [
-        rate(KERNEL, N, M, 1.0, inputs=Empirical(X), delta=plan.rest, **{**options, **law}).value
+        rate(KERNEL, N, M, 1.0, inputs=Empirical(X), delta=plan.rest, rigor="float", **{**options, **law}).value
         for X in plan.samples()
     ]
     assert bound.value == pytest.approx(np.max(values, axis=0), rel=1e-12)

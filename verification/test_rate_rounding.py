@@ -347,7 +347,8 @@ def test_sums_of_many_terms_are_counted() -> None:
 def test_mean_trace_of_given_eigenvalues(observe: Observer, N: int, sizes: list[int], ell: float) -> None:
     """For the upper ends of the eigenvalues as they are: the value and the ball differ by the count at most."""
     X = np.random.default_rng(N).standard_normal((N, 1))
-    setting = Setting.checked(SquaredExponential(1.3, ell), 1.0, Empirical(X), 0.1, 0.05, None, 0.0, "sharpest", "q||p")
+    numbers: Any = (1.0, Empirical(X), 0.1, 0.05, None, 0.0)
+    setting = Setting.checked(SquaredExponential(1.3, ell), *numbers, "sharpest", "q||p", "float")
     M = np.array(sizes, dtype=np.float64)
     computed = setting.law.sharpest(np.asarray(float(N)), M)
     upper = setting.law.spectrum.upper_eigenvalues() * N  # type: ignore[attr-defined]

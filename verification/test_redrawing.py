@@ -97,7 +97,8 @@ def test_the_proved_divergence_is_above_the_true_one_to_50_digits(
     x = np.linspace(0.0, 1.0, 12)
     y, kernel, noise = np.sin(9.0 * x), SquaredExponential(1.0, scale), 0.01
     for M in (2, 4, 6):
-        level = float(rate(kernel, 12, M, alpha, inputs=Empirical(x), y=y, noise=noise, draws="certain"))
+        given: Any = {"inputs": Empirical(x), "y": y, "noise": noise, "draws": "certain", "rigor": "float"}
+        level = float(rate(kernel, 12, M, alpha, **given))
         for seed in range(2):
             chosen = kdpp.select(kernel, x, M, "best", seed, y=y, noise=noise, alpha=alpha, draws="certain")
             assert chosen.bound is not None
