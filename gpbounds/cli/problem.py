@@ -103,11 +103,13 @@ class Case:
             else {**common, "simulate": self.simulate, "rng": self.seed}
         )
 
-    def proved(self) -> Case:
-        """The case with all rounding proved, if it is about given rows; the law of the draws is then free given y."""
+    def with_rigor(self, rigor: str) -> Case:
+        """The case with this rigor; "sharp" only about given rows, and the law of the draws is then free given y."""
+        if rigor != "sharp":
+            return replace(self, rigor=rigor)
         if not isinstance(self.inputs, Empirical):
             return self
-        return replace(self, rigor="sharp", law=None if self.y is not None else self.law)
+        return replace(self, rigor=rigor, law=None if self.y is not None else self.law)
 
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
@@ -355,8 +357,7 @@ def from_arguments(args: argparse.Namespace) -> Problem:
             sets = default_sets(part.N) if args.simulate is None else args.simulate
             cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
             omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
-        if args.rigor == "sharp":
-            cases = tuple(case.proved() for case in cases)
+        cases = tuple(case.with_rigor(args.rigor) for case in cases)
     kernels: tuple[Kernel, ...] = (hyper.kernel,)
     notes = (*hyper.warning, *hyper.notes)
     if bounds:

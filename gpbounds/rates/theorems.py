@@ -148,7 +148,7 @@ def rate(
     >>> X = np.linspace(0.0, 10.0, 60)
     >>> bound = rate(SquaredExponential(), 60, 15, 1.0, inputs=Empirical(X), y=np.sin(X), draws=10)
     >>> print(f"{float(bound):.2g} ({bound.claim})")
-    0.13 (N-tilt-given, N-tilt)
+    0.13 (N-tilt-given, N-tilt, N-enclosed)
     """
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     data, inducing = sizes(N, M)
