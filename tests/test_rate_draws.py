@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -248,6 +249,29 @@ def test_the_old_word_certified_refuses_what_is_not(change, message):
     options = {"y": Y, "draws": 10, "inputs": ROWS, "noise": NOISE, "certified": True, **change}
     with pytest.raises(ValueError, match=message):
         rate(KERNEL, 120, 20, 1.0, **options)
+
+
+WAYS = {
+    "given": {"y": Y[:30], "draws": 10},
+    "certain": {"y": Y[:30], "draws": "certain"},
+    "prior": {"draws": 10},
+    "before": {"draws": 10, "y_norm2": 30.0, "y_norm2_known": "before"},
+    "after": {"draws": 10, "y_norm2": 30.0},
+}
+
+
+@pytest.mark.parametrize("rigor", ["auto", "float"])
+@pytest.mark.parametrize("way", WAYS)
+def test_at_the_ends_of_the_doubles_there_is_a_number_or_one_sentence(way, rigor):
+    for variance in (1e-300, 1e-130, 1.0, 1e130, 1e300):
+        for noise in (5e-324, 1e-160, max(1e-59 * variance, 1e-320), min(1e59 * variance, 1e305), 1e300):
+            options = {"inputs": Empirical(X[:30]), "noise": noise, "rigor": rigor, **WAYS[way]}
+            try:
+                bound = rate(SquaredExponential(variance, 0.5), 30, 10, 1.0, **options)
+            except ValueError as error:
+                assert re.match("(kernel|noise|y): expected .* at the rows with draws, .*got", str(error)), error  # noqa: PT017
+            else:
+                assert float(bound) >= 0.0
 
 
 def test_points_beyond_the_distinct_rows_are_refused():

@@ -41,6 +41,9 @@ ONLY_FLOAT = (
     "'sharp' bounds y given, y from the prior, and a y of a norm that is fixed before the draws"
 )
 
+LARGEST, FARTHEST = 1e140, 1e60
+"""The largest k(x, x), and its largest quotient by σ² or y², that doubles serve."""
+
 
 @dataclass(frozen=True, eq=False)
 class DrawStatement:
@@ -80,6 +83,8 @@ class DrawStatement:
         self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
     ) -> Bound:
         """The least bound that is proved for one M."""
+        if not isinstance(self.rows, GradedRows):
+            _require_near(self.rows.variance, noise, math.sqrt(y_norm2 or 0.0))
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
         options |= {"alpha": alpha, "tv": tv}
@@ -217,6 +222,8 @@ def draw_statement(
                 f"factorised in 30 digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
             )
         return DrawStatement(GradedRows(kernel, inputs.X, columns), about, count, law, direction)
+    if columns is not None:
+        _require_near(float(kernel.largest_variance(inputs.X)), y=float(abs(columns).max()))
     if enclosed:
         if about != "given" or columns is None:
             raise ValueError(NOT_CERTIFIED)
@@ -229,6 +236,28 @@ def draw_statement(
     if isinstance(rows, StreamedRows) and law == "tilted" and rows.N > DENSE:
         raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got 'tilted'")
     return DrawStatement(rows, about, count, law, direction)
+
+
+def _require_near(variance: float, noise: float | None = None, y: float = 0.0) -> None:
+    """Refuse numbers whose products leave the doubles; the bounds depend on k(x, x)/σ² and y²/σ² alone.
+
+    ``y`` is the largest |y|, or the norm.
+    """
+    if not 1.0 / LARGEST <= variance <= LARGEST:
+        raise ValueError(
+            f"kernel: expected a largest k(x, x) between {1.0 / LARGEST:g} and {LARGEST:g} at the rows with draws, got "
+            f"{variance:.3g}: multiply y by a number, and kernel and noise by its square"
+        )
+    if noise is not None and not 1.0 / FARTHEST <= noise / variance <= FARTHEST:
+        raise ValueError(
+            f"noise: expected σ² within a factor of {FARTHEST:g} of the largest k(x, x) at the rows with draws, "
+            f"{variance:.3g}, got {noise:.3g}"
+        )
+    if not y / math.sqrt(variance) <= FARTHEST**0.5:
+        raise ValueError(
+            f"y: expected targets, or a norm, up to {FARTHEST**0.5:g} standard deviations of f at the rows with draws, "
+            f"{math.sqrt(variance):.3g}, got {y:.3g}"
+        )
 
 
 def _affordable(kernel: Kernel, inputs: Empirical, dense: int) -> bool:
