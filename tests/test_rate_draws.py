@@ -263,8 +263,8 @@ WAYS = {
 @pytest.mark.parametrize("rigor", ["auto", "float"])
 @pytest.mark.parametrize("way", WAYS)
 def test_at_the_ends_of_the_doubles_there_is_a_number_or_one_sentence(way, rigor):
-    for variance in (1e-300, 1e-130, 1.0, 1e130, 1e300):
-        for noise in (5e-324, 1e-160, max(1e-59 * variance, 1e-320), min(1e59 * variance, 1e305), 1e300):
+    for variance in (1e-250, 1e-49, 1.0, 1e49, 1e250):
+        for noise in (5e-324, 1e-90, 1e-39 * variance, 1e39 * variance, 1e300):
             options = {"inputs": Empirical(X[:30]), "noise": noise, "rigor": rigor, **WAYS[way]}
             try:
                 bound = rate(SquaredExponential(variance, 0.5), 30, 10, 1.0, **options)

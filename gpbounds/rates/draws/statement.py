@@ -41,7 +41,7 @@ ONLY_FLOAT = (
     "'sharp' bounds y given, y from the prior, and a y of a norm that is fixed before the draws"
 )
 
-LARGEST, FARTHEST = 1e140, 1e60
+LARGEST, FARTHEST = 1e50, 1e40
 """The largest k(x, x), and its largest quotient by σ² or y², that doubles serve."""
 
 
