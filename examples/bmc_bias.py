@@ -8,6 +8,8 @@ is the ELBO's term at L = 1 and falls to the direct loss as L grows.  Middle and
 all m_i and in all v_i: the norm of the bias, divided by the norm of the exact gradient.  Lines are exact (integral
 D-21); points are averages of drawn gradients, and the grey line shows their own noise.  uPS draws exactly from
 N(m, v) p(y|f) and has no bias.
+
+Claims of the ledger: D-21, D-22.
 """
 
 from __future__ import annotations

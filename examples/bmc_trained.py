@@ -13,6 +13,8 @@ sharper one of D-50 ("improved"), and with the least one that is proved (N-cher,
 Rows that need more than `--most` samples are left out of these counts and reported.  Below them stands the least L of
 1, 2, 5, 10, … for which the counted frequency is at most δ_t.  c₃ is that of the whole data: ζ = min E p, B* is the
 greatest of all rows, and A = max ‖(v_i, vec v_iv_iᵀ)‖ in whitened coordinates.
+
+Claim of the ledger: D-46.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 A rough kernel (left) and a smooth one (right), on 442 standardised rows of scikit-learn's diabetes data, or on
 synthetic inputs that are uniform on the unit square.  Above: Tr(K - Q)/Tr K against M.  Below: the same, divided by
 its exact mean.
+
+Claim of the ledger: R-lem3.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 Left: the upper and the lower inverse against the empirical risk q, for several ε; with probability 1 − δ the true risk
 lies between the two curves of ε = (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N.  Right: the difference between the bound and q.  It
 grows like √(2q(1−q)ε) for small ε and like ε for ε > q, while Pinsker's inequality gives √(ε/2).
+
+Claims of the ledger: P-03, P-04, P-05.
 """
 
 from __future__ import annotations

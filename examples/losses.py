@@ -4,6 +4,8 @@
 
 Left: the loss of a prediction v against the deviation v - y.  Right: its mean over v ~ N(m, s²), which certificates
 use, for a small and for a large standard deviation s.
+
+Claims of the ledger: P-30, P-31, P-32.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ models use those of the exact GP.  Three pictures: the three models (Fig. 3); se
 frequencies (Fig. 4); KL[exact || approximate] of the law of y against the rank, with its certificate from the residual
 diagonal, at the hyperparameters of the exact GP.  The title of each model gives its KL and certificate at the
 hyperparameters of the model.
+
+Claims of the ledger: L-54, L-50.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ G = 2 L 10^r intervals, ln|Theta| = 4 ln(G + 1), and Q is certified there, with 
 The paper has 2000 rows, 10 000 test rows and 68 repetitions.  It reports a jump of risks and KL at ln|Theta| = 11.3,
 between r = 0 and r >= 1, and that nothing but ln|Theta| changes for r >= 1.  Both are checked and the outcome is
 printed.  A CSV file with all numbers is written beside the picture; --resume keeps its repetitions.
+
+Claim of the ledger: P-43.
 """
 
 from __future__ import annotations

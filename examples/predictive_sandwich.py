@@ -14,6 +14,8 @@ printed (Gamma/eta) and as sharpened, from the exact Gamma.  Right: the extreme 
 covariance in units of the low-rank one, between the roots b and t that the bound allows.  The script counts draws that
 violate the bound on the divergence or on the means; at most 5 % may.  The CSV file beside the picture grows by each
 rank; --resume continues from it.
+
+Claims of the ledger: L-30, L-31, L-62, L-63.
 """
 
 from __future__ import annotations

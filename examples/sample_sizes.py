@@ -5,6 +5,8 @@
 Left: L against the mean of q(f) = N(m, 1), for a probit likelihood with y = 1, at t = 10 of the step sizes 1/t.  The
 printed L divides by |E φ'| and |E φ''| and has poles where these vanish.  The improved L (D-50) depends on E p only; by
 Chernoff's bound (N-cher) it grows like 1/E p instead of 1/(E p)².  Right: L against t, at m = 1/2 and -4.
+
+Claims of the ledger: D-42, D-50, N-cher.
 """
 
 from __future__ import annotations

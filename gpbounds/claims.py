@@ -59,6 +59,8 @@ class Claim:
         Dotted path of the function that computes it; empty until it is built.
     check : str
         File of `verification/` that checks it; empty until it is built.
+    picture : str
+        Script of `examples/` that draws it; else empty.
     proof : str
         The proof of the true statement and of the sharper one, where this project gives both; else empty.  Blank lines
         separate paragraphs.
@@ -81,6 +83,7 @@ class Claim:
     sharper: str = ""
     function: str = ""
     check: str = ""
+    picture: str = ""
     proof: str = ""
     source: str = ""
     unproved: str = ""
@@ -118,6 +121,7 @@ class Claim:
             "Unproved": self.unproved,
             "Function": self.function,
             "Check": self.check or "not built yet",
+            "Picture": self.picture,
         }
         lines = [f"{self.id}: {self.verdict} (section {self.section})"]
         for name, text in rows.items():

@@ -40,6 +40,7 @@ def test_a_claim_is_found_by_its_id_and_reads_well(claim):
     assert ("Printed:" in words) == bool(claim.printed)
     assert ("Sharper:" in words) == bool(claim.sharper)
     assert ("not built yet" in words) == (not claim.check)
+    assert (f"Picture: {claim.picture}" in words) == bool(claim.picture)
     for text in (claim.proof, claim.source, claim.unproved, claim.sharper_proof):
         assert " ".join(text.split()) in words
     assert lines.count("") == 0

@@ -50,6 +50,14 @@ def test_every_mark_is_a_claim_of_the_ledger(marked: dict[str, list[str]]) -> No
     assert not strangers, "\n".join(f"{i!r} is not in the ledger: {node}" for i, node in strangers.items())
 
 
+def test_every_picture_named_is_drawn_by_a_script_that_cites_the_claim() -> None:
+    drawn = [claim for claim in ledger() if claim.picture]
+    assert {claim.id[0] for claim in drawn} == {"R", "L", "P", "D", "N"}
+    for claim in drawn:
+        words = re.findall(r"[A-Z]-[\w*]+", (HERE.parent / claim.picture).read_text(encoding="utf-8"))
+        assert claim.id in words, claim.id
+
+
 def test_every_function_named_can_be_called() -> None:
     faults = []
     for claim in ledger():

@@ -140,6 +140,8 @@ def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
     rows.append((name, Markup(f'<div class="proof">{_linked(text)}</div>')))
     rows.append(("Function", Markup(f"<code>{escaped(claim.function)}</code>") if claim.function else "not built"))
     rows.append(("Check", Markup(f"<code>{escaped(claim.check)}</code>") if claim.check else "not built"))
+    if claim.picture:
+        rows.append(("Picture", Markup(f"<code>{escaped(claim.picture)}</code>")))
     if record is not None:
         rows += _figures(record)
     entries = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in rows)
