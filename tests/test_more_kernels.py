@@ -30,8 +30,8 @@ from gpbounds.kernels import (
     White,
     separated,
 )
+from gpbounds.kernels.errors import entry_errors
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
-from gpbounds.kernels.rounding import entry_errors
 from gpbounds.rates.concentration import sum_bound
 from gpbounds.reference import spectra as reference
 from gpbounds.renyi import elbo, evidence, gap, log_evidence

@@ -22,7 +22,7 @@ from gpbounds.pacbayes.certificate import settled
 from gpbounds.reference import losses, renyi
 from gpbounds.sandwich import sandwich
 from gpbounds.spectra.empirical import EmpiricalSpectrum
-from gpbounds.spectra.enclosed import EnclosedSpectrum
+from gpbounds.spectra.pairs import EnclosedSpectrum
 
 CLAIMS = {
     "evidence": "N-member-rounding",

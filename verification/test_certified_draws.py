@@ -14,10 +14,11 @@ from scipy.linalg import expm
 
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate
 from gpbounds.kernels import Constant, Kernel, Linear, Periodic, Polynomial, RationalQuadratic
+from gpbounds.kernels.errors import entry_errors
 from gpbounds.kernels.plain import kernel_to_plain
-from gpbounds.kernels.rounding import entry_errors
-from gpbounds.linalg import enclosed, psd
-from gpbounds.rates.draws.certified import EnclosedRows, certified_share
+from gpbounds.linalg import errors as decomposition
+from gpbounds.linalg import psd
+from gpbounds.rates.draws.errors import EnclosedRows, certified_share
 from gpbounds.reference import kdpp as reference_kdpp
 from gpbounds.reference import rates as reference
 from gpbounds.reference import spectra as reference_kernels
@@ -110,8 +111,8 @@ def test_the_distance_of_a_decomposition_is_enclosed(observe: Observer, seed: in
     W = spectrum.vectors @ expm(worse * (skew - skew.T)) @ (np.eye(n) + worse * 1e-2 * rng.standard_normal((n, n)))
     other = psd.Eigen(np.abs(spectrum.values + worse * rng.standard_normal(n)), W, 0.0, 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(enclosed, "eigen", lambda *args, **options: other)
-        found = enclosed.enclosed_eigen(A, Y, np.zeros((n, n)))
+        patch.setattr(decomposition, "eigen", lambda *args, **options: other)
+        found = decomposition.enclosed_eigen(A, Y, np.zeros((n, n)))
     with mp.workdps(50):
         exact = mp.matrix(W.tolist())
         values, basis = mp.eigsy(exact.T * exact)
@@ -175,7 +176,7 @@ def test_every_matrix_within_the_errors_is_covered(observe: Observer, seed: int,
     below = np.linalg.eigvalsh(K)[0] > 2.0 * N * size and rng.integers(2)  # still positive definite
     K = K + (-1 if below else 1) * size * np.outer(signs, signs) * (1 - 1e-9)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpbounds.rates.draws.certified.entry_errors", lambda *args: np.full((N, N), size))
+        patch.setattr("gpbounds.rates.draws.errors.entry_errors", lambda *args: np.full((N, N), size))
         options: dict[str, Any] = {"inputs": Empirical(X), "y": y, "noise": noise, "draws": 10, "rigor": "auto"}
         with mp.workdps(40):
             for law in ("kdpp", "tilted"):

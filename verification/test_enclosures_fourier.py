@@ -14,7 +14,7 @@ from observer import Observer
 from gpbounds import Matern, SquaredExponential
 from gpbounds.enclosures import fourier as enclosures
 from gpbounds.lowrank import fourier_kl, fourier_rank
-from gpbounds.lowrank.enclosed import enclosed_density
+from gpbounds.lowrank.balls import enclosed_density
 from gpbounds.lowrank.frequencies import GAPS
 from gpbounds.lowrank.leverage import leverage_density, scaled_widths
 from gpbounds.reference import lowrank as reference

@@ -14,7 +14,7 @@ from observer import Observer
 from gpbounds import Gaussian, SquaredExponential
 from gpbounds.enclosures import truncation as balls
 from gpbounds.lowrank import deviations, mercer_kl, mercer_rank, residual_certificate
-from gpbounds.rates.rounding import FAR
+from gpbounds.rates.errors import FAR
 from gpbounds.reference import lowrank as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.rigor import exact, outer

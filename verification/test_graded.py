@@ -21,7 +21,7 @@ from gpbounds.linalg.pair_eigen import enclosed_values
 from gpbounds.reference import kdpp
 from gpbounds.reference import spectra as reference
 from gpbounds.spectra import spectrum
-from gpbounds.spectra.enclosed import EnclosedSpectrum
+from gpbounds.spectra.pairs import EnclosedSpectrum
 
 seeds = st.integers(0, 2**32 - 1)
 DIGITS = 100

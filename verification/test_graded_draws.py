@@ -14,8 +14,8 @@ from observer import Observer
 from gpbounds import Empirical, Matern, SquaredExponential, inducing_points, rate
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_to_plain
-from gpbounds.rates.draws import graded
-from gpbounds.rates.draws.graded import GradedRows
+from gpbounds.rates.draws import pairs
+from gpbounds.rates.draws.pairs import GradedRows
 from gpbounds.reference import kdpp as reference_kdpp
 from gpbounds.reference import rates as reference
 from gpbounds.reference import spectra as reference_kernels
@@ -64,7 +64,7 @@ def test_the_mean_form_given_y_is_bounded(observe: Observer, seed: int, worse: f
     """q̄ of K with eigenvalues down to 1e-30, at most by a small factor, or by what 30 digits leave; solutions of
     K_n v = y that are off by a share ``worse`` make the bound larger."""
     kernel, X, Y, noise, M = drawn(seed)
-    rng, add = np.random.default_rng(seed), graded.add
+    rng, add = np.random.default_rng(seed), pairs.add
 
     def off(a: Any, b: Any) -> Any:
         high, low = add(a, b)
@@ -74,7 +74,7 @@ def test_the_mean_form_given_y_is_bounded(observe: Observer, seed: int, worse: f
     M = min(M, rows.largest)
     with pytest.MonkeyPatch.context() as patch:
         if worse:
-            patch.setattr(graded, "add", off)
+            patch.setattr(pairs, "add", off)
         bound = rows.quadratic(rows.residual(M, noise))
     with mp.workdps(DIGITS):
         values, vectors = eigen(kernel, X)

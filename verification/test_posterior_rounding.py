@@ -22,7 +22,7 @@ from gpbounds.divergences import (
     whitened_posterior,
 )
 from gpbounds.divergences.collapsed import CollapsedLaw
-from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
+from gpbounds.divergences.errors import Errors, Rounding, free_errors, whitened_errors
 from gpbounds.kernels import Kernel, Matern
 from gpbounds.linalg import cholesky
 from gpbounds.whitening import inducing

@@ -149,7 +149,7 @@ def test_no_entry_is_off_by_more_than_is_charged(observe: Observer, seed: int) -
 @pytest.mark.claim("N-entries")
 @given(seed=SEEDS)
 def test_one_bound_for_all_entries_is_above_the_proved_ones(observe: Observer, seed: int) -> None:
-    from gpbounds.kernels.rounding import entry_errors
+    from gpbounds.kernels.errors import entry_errors
 
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((6, 2)) * 10.0 ** rng.uniform(-2, 3)

@@ -19,15 +19,15 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
 from gpbounds.numerics.scalars import F_hat, tangent
-from gpbounds.rates.rounding import FAR, given_eigenvalues
+from gpbounds.rates.errors import FAR, given_eigenvalues
 from gpbounds.rates.setting import Setting
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.spectra import isotropic_tail
 from gpbounds.rigor import above, below, enclosed
 from gpbounds.spectra import spectrum
+from gpbounds.spectra.balls import enclosed_tails
 from gpbounds.spectra.box import BoxSpectrum
 from gpbounds.spectra.dominated import DominatedSpectrum, domination_family
-from gpbounds.spectra.enclosed_ritz import enclosed_tails
 from gpbounds.spectra.matern_half import SWITCH, MaternHalfUniform
 from gpbounds.statements import UP, enlargement
 

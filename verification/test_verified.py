@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential
-from gpbounds.divergences import verified as laws
+from gpbounds.divergences import pairs as laws
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Constant, Kernel, RationalQuadratic, enclosed
 from gpbounds.kernels.enclosed import EnclosedKernel
 from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.kernels.plain import kernel_to_plain
-from gpbounds.linalg.verified import verified
+from gpbounds.linalg.pair_inverse import verified
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
-from gpbounds.losses.enclosed import enclosed_sum
+from gpbounds.losses.balls import enclosed_sum
 from gpbounds.numerics.pair_exp import log
 from gpbounds.numerics.pairs import reciprocal, row_sums
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened

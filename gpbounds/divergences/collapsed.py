@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, as_points, namespace
-from gpbounds.divergences.predictions import PriorMean, absolute_error, double, mean_at, vector
-from gpbounds.divergences.rounding import (
+from gpbounds.divergences.errors import (
     ENOUGH,
     MARGIN,
     Errors,
@@ -21,6 +20,7 @@ from gpbounds.divergences.rounding import (
     reciprocal,
     square,
 )
+from gpbounds.divergences.predictions import PriorMean, absolute_error, double, mean_at, vector
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, as_points, namespace
+from gpbounds.divergences.errors import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
 from gpbounds.divergences.predictions import (
     Prediction,
     PriorMean,
@@ -19,7 +20,6 @@ from gpbounds.divergences.predictions import (
     rounded_up,
     vector,
 )
-from gpbounds.divergences.rounding import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen

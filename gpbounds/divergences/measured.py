@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from gpbounds.arrays import namespace
-from gpbounds.divergences.rounding import MARGIN, Rounding
+from gpbounds.divergences.errors import MARGIN, Rounding
 from gpbounds.kernels.enclosed import EnclosedKernel
+from gpbounds.linalg.pair_inverse import LEAST, U, norm_above
 from gpbounds.linalg.pair_products import multiply
-from gpbounds.linalg.verified import LEAST, U, norm_above
 from gpbounds.numerics.pairs import add
 from gpbounds.whitening import Inducing
 

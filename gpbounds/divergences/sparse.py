@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, as_points, exactly, namespace
+from gpbounds.divergences.errors import MARGIN, Errors, Rounding, free_errors, gamma, whitened_errors
 from gpbounds.divergences.gaussian import gaussian_kl
 from gpbounds.divergences.predictions import (
     Prediction,
@@ -25,7 +26,6 @@ from gpbounds.divergences.predictions import (
     rounded_up,
     vector,
 )
-from gpbounds.divergences.rounding import MARGIN, Errors, Rounding, free_errors, gamma, whitened_errors
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.kdpp.enclosed import enclosed_residual
+from gpbounds.kdpp.balls import enclosed_residual
 from gpbounds.kdpp.esp import checked, undefined_size
 from gpbounds.kdpp.leave_one_out import leave_one_out
 from gpbounds.kdpp.mean_residual import ExpectedResidual

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.errors import entry_errors
 from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
-from gpbounds.kernels.rounding import entry_errors
 from gpbounds.numerics.pairs import Pair
 
 UP = 1.0 + 1e-8

@@ -9,11 +9,11 @@ import numpy as np
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
+from gpbounds.kernels.errors import EXP_ULPS, TINY, U
 from gpbounds.kernels.inner_products import InnerProduct, Polynomial
 from gpbounds.kernels.matern import Matern
 from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.rational_quadratic import FARTHEST, RationalQuadratic
-from gpbounds.kernels.rounding import EXP_ULPS, TINY, U
 from gpbounds.kernels.squared_exponential import SquaredExponential
 from gpbounds.kernels.stationary import Stationary
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import frequencies
-from gpbounds.lowrank.enclosed import EnclosedFrequencies, enclosed_density
+from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
 from gpbounds.rigor import rigor_of

@@ -23,7 +23,7 @@ from gpbounds.lowrank import deviations
 from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
 from gpbounds.plan import Plan
-from gpbounds.rates.rounding import FAR
+from gpbounds.rates.errors import FAR
 from gpbounds.rigor import exact, outer, rigor_of, rounded
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.statements import (

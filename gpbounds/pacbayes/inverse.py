@@ -70,7 +70,7 @@ def kl_inverse(
     risk, nats = closed_unit("q", q), extended("divergence", divergence)
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if rigor_of(rigor, certified) == "sharp":
-        from gpbounds.pacbayes.certified import certified_inverse
+        from gpbounds.pacbayes.balls import certified_inverse
 
         value = certified_inverse(risk, nats, upper, complement)[()]
     else:

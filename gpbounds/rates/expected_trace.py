@@ -15,7 +15,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.entries import entry_bound
 from gpbounds.kernels.pairs import pair_error, pair_variances
 from gpbounds.numerics.search import least_each
-from gpbounds.rates import rounding
+from gpbounds.rates import errors
 from gpbounds.rates.population import PopulationTrace
 from gpbounds.spectra import Spectrum, data_spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.empirical import DataSpectrum
@@ -105,7 +105,7 @@ class APriori(TraceLaw):
         return exp_up(np.log(M + 1.0) + np.log(N) + log_tail)
 
     def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
-        return rounding.before_data(self.spectrum, None if printed else self.population, M)
+        return errors.before_data(self.spectrum, None if printed else self.population, M)
 
 
 class GivenData(TraceLaw):
@@ -154,7 +154,7 @@ class GivenData(TraceLaw):
         return np.exp(np.log(M + 1.0) + np.log(N) + self.spectrum.log_tail(M if tail_at is None else tail_at))
 
     def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
-        return rounding.given_eigenvalues(N, M)
+        return errors.given_eigenvalues(N, M)
 
     def measured(self, roundings: Float) -> str | None:
         return None if self.spectrum.certified else self.spectrum.note

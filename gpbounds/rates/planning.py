@@ -15,9 +15,9 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Cost, Plan
+from gpbounds.rates.balls import REFUSED
 from gpbounds.rates.draws.line import LineStatement, line_statement
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, DrawStatement, draw_statement
-from gpbounds.rates.enclosed import REFUSED
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only

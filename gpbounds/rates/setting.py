@@ -14,8 +14,8 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
+from gpbounds.rates.balls import TINY, BeforeData, EnclosedRate, FromDoubles, GivenRows
 from gpbounds.rates.draws.sentences import KNOWN
-from gpbounds.rates.enclosed import TINY, BeforeData, EnclosedRate, FromDoubles, GivenRows
 from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
 from gpbounds.rigor import rigor_of
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound

@@ -11,9 +11,9 @@ from gpbounds import validation
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
+from gpbounds.rates.balls import REFUSED
 from gpbounds.rates.draws.line import line_statement
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, draw_statement
-from gpbounds.rates.enclosed import REFUSED
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only, sizes
 from gpbounds.rates.simulation import simulation
 from gpbounds.rates.to_come import ToCome

@@ -19,10 +19,10 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, unproved
 from gpbounds.renyi.blocks import Moments, moments, products
-from gpbounds.renyi.enclosed import enclosed_evidence
 from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_names, orders_of
 from gpbounds.renyi.orders import Order, secant
+from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.quadratic import absolute_products, solve, two_sided
 from gpbounds.renyi.residual import nystrom

@@ -16,7 +16,7 @@ from gpbounds.exact import Exact
 from gpbounds.interval import Interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.computed import computed_evidence
-from gpbounds.renyi.enclosed import enclosed_evidence
+from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.rigor import AFFORDABLE
 from gpbounds.sources import is_elsewhere
 

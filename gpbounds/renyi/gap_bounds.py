@@ -22,10 +22,10 @@ from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import Bracket, bracket
-from gpbounds.renyi.enclosed import enclosed_gap
 from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
 from gpbounds.renyi.gaps import Gap, gap_record
 from gpbounds.renyi.members import BLOCKS, CHEAP, LARGE
+from gpbounds.renyi.pairs import enclosed_gap
 from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.residual import Nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_number, blockwise
 from gpbounds.numerics.pairs import two_product, two_sum
 from gpbounds.rigor import rigor_of
-from gpbounds.sandwich.rounded import outer_end
+from gpbounds.sandwich.balls import outer_end
 from gpbounds.validation import extended
 
 TERMS = 28

@@ -12,8 +12,8 @@ from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_number
 from gpbounds.bound import Bound, outward
 from gpbounds.rigor import rigor_of
+from gpbounds.sandwich.balls import outer_end
 from gpbounds.sandwich.equation import roots
-from gpbounds.sandwich.rounded import outer_end
 from gpbounds.validation import extended
 
 NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."

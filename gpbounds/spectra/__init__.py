@@ -156,7 +156,7 @@ def sharpest_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
 def data_spectrum(kernel: Kernel, inputs: Empirical, rigor: str) -> DataSpectrum:
     """`spectrum` for given rows."""
     from gpbounds.spectra.empirical import EmpiricalSpectrum
-    from gpbounds.spectra.enclosed import EnclosedSpectrum
+    from gpbounds.spectra.pairs import EnclosedSpectrum
 
     if rigor == "sharp":
         return EnclosedSpectrum(kernel, inputs)

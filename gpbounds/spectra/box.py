@@ -11,8 +11,8 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.convex import greatest_convex_below
+from gpbounds.spectra.balls import enclosed_tails
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.enclosed_ritz import enclosed_tails
 from gpbounds.spectra.legendre import gauss, values
 from gpbounds.validation import count as one_count
 

@@ -11,9 +11,9 @@ from gpbounds.arrays import EPS, Float, is_cupy, namespace
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.entries import entry_bound
-from gpbounds.kernels.rounding import entry_errors
+from gpbounds.kernels.errors import entry_errors
 from gpbounds.linalg import psd
-from gpbounds.linalg.enclosed import enclosed_eigen
+from gpbounds.linalg.errors import enclosed_eigen
 from gpbounds.rigor import AFFORDABLE
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.product import log_tails

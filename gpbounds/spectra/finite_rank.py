@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.linalg.enclosed import enclosed_eigen
+from gpbounds.linalg.errors import enclosed_eigen
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.monomials import Monomial, moments, widened
 from gpbounds.spectra.product import log_tails

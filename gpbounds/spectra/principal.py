@@ -9,7 +9,7 @@ import numpy as np
 from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.linalg.enclosed import enclosed_eigen
+from gpbounds.linalg.errors import enclosed_eigen
 from gpbounds.spectra.base import Spectrum
 
 UP = 1.0 + 1e-8

@@ -10,7 +10,7 @@ from flint import arb, arb_mat
 from adversarial import truths
 from adversarial.instances import Instance, Refused, Statement
 from gpbounds import lowrank, vecchia
-from gpbounds.kernels.rounding import entry_errors
+from gpbounds.kernels.errors import entry_errors
 
 
 def block_factor(case: Instance, rng: np.random.Generator) -> Statement:

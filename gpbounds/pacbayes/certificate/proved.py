@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.divergences import verified
+from gpbounds.divergences import pairs
 from gpbounds.kernels.enclosed import EnclosedKernel
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.losses.enclosed import enclosed_sum
+from gpbounds.losses.balls import enclosed_sum
 from gpbounds.pacbayes.certificate import formula
 from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
@@ -93,7 +93,7 @@ def _enclosed(certificate: Statement, kernel: EnclosedKernel, rows: Raw) -> tupl
                 "posterior: expected a sparse one for rows that are read by partitions, got the exact GP posterior, "
                 "which needs all rows in memory"
             )
-        kl, law = verified.full_law(kernel, X, y, certificate.posterior.noise)
+        kl, law = pairs.full_law(kernel, X, y, certificate.posterior.noise)
         return kl, enclosed_sum(loss, y, *_numbers(law))
     q = _sparse(certificate.posterior, kernel, parts)
     total: Any = 0
@@ -104,18 +104,18 @@ def _enclosed(certificate: Statement, kernel: EnclosedKernel, rows: Raw) -> tupl
     return q.kl, total
 
 
-def _numbers(law: verified.Latent) -> tuple[Any, ...]:
+def _numbers(law: pairs.Latent) -> tuple[Any, ...]:
     return law.mean, law.variance, law.mean_error, law.variance_error
 
 
-def _sparse(posterior: Posterior, kernel: EnclosedKernel, parts: verified.Parts) -> verified.SparseLaw:
+def _sparse(posterior: Posterior, kernel: EnclosedKernel, parts: pairs.Parts) -> pairs.SparseLaw:
     if isinstance(posterior, Sparse):
         jitter = float(posterior.jitter)
-        return verified.collapsed_law(kernel, parts, posterior.Z, posterior.noise, posterior.power, jitter)
+        return pairs.collapsed_law(kernel, parts, posterior.Z, posterior.noise, posterior.power, jitter)
     if isinstance(posterior, Free):
-        return verified.free_law(kernel, posterior.Z, posterior.mean, posterior.cov, float(posterior.jitter))
+        return pairs.free_law(kernel, posterior.Z, posterior.mean, posterior.cov, float(posterior.jitter))
     if isinstance(posterior, Whitened):
-        return verified.whitened_law(kernel, posterior.Z, posterior.mean, posterior.factor, float(posterior.jitter))
+        return pairs.whitened_law(kernel, posterior.Z, posterior.mean, posterior.factor, float(posterior.jitter))
     raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Periodic, Product, RationalQuadratic, Sum
+from gpbounds.kernels.errors import EXP_ULPS, U, entry_errors
 from gpbounds.kernels.inner_products import InnerProduct
-from gpbounds.kernels.rounding import EXP_ULPS, U, entry_errors
 
 
 def value_error(kernel: Kernel, reach: Float) -> float:

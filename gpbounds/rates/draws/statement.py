@@ -17,11 +17,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.entries import entry_bound
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.broadcasting import broadcast
-from gpbounds.rates.draws.certified import EnclosedRows, certified_bounds
+from gpbounds.rates.draws.errors import EnclosedRows, certified_bounds
 from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument, redrawn
-from gpbounds.rates.draws.graded import GradedRows, graded_bounds
 from gpbounds.rates.draws.least import least_prior
+from gpbounds.rates.draws.pairs import GradedRows, graded_bounds
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
 from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior

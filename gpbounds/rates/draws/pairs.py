@@ -25,7 +25,7 @@ from gpbounds.linalg.pair_products import multiply as products
 from gpbounds.linalg.pair_solve import U2, remainder, solve
 from gpbounds.numerics import gaussian_forms
 from gpbounds.numerics.pairs import Pair, add, divide, multiply
-from gpbounds.rates.draws.certified import EnclosedRows, certified_bounds, certified_share, of_kdpp
+from gpbounds.rates.draws.errors import EnclosedRows, certified_bounds, certified_share, of_kdpp
 from gpbounds.rates.draws.given import BEFORE_DRAWS
 from gpbounds.rates.draws.prior import prior_moments
 from gpbounds.rates.draws.rows import Rows

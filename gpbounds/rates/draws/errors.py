@@ -10,8 +10,8 @@ from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.rounding import entry_errors
-from gpbounds.linalg.enclosed import EnclosedEigen, enclosed_eigen
+from gpbounds.kernels.errors import entry_errors
+from gpbounds.linalg.errors import EnclosedEigen, enclosed_eigen
 from gpbounds.rates.draws.given import tried, why_void
 from gpbounds.rates.draws.rows import Rows
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, TILTED, record
