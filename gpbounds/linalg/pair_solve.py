@@ -1,9 +1,9 @@
 """Triangular solves in double-double numbers, and log|A| and yᵀA⁻¹y of A = LLᵀ + E in Arb balls (N-exact).
 
-`gpbounds.linalg.pair_inverse` encloses log|A| too. The two do not replace each other. Here A ⪰ λI must be known, L
-comes from a pivoted factorisation in double-double, and its error counts relative to λ alone. For smooth kernels, most
+`gpbounds.linalg.pair_inverse` encloses log|A| too.  The two do not replace each other.  Here A ⪰ λI must be known, L
+comes from a pivoted factorisation in double-double, and its error counts relative to λ alone.  For smooth kernels, most
 of whose eigenvalues are far below σ² = λ, the balls of log|A| are 15 to 300 times narrower, and with 600 rows (squared
-exponential) they exist down to σ² = 1e-25 of the variance, where `pair_inverse` finds no R. There A is proved positive
+exponential) they exist down to σ² = 1e-25 of the variance, where `pair_inverse` finds no R.  There A is proved positive
 definite without a λ, R comes from double precision and is corrected, and its balls depend on the eigenvalues that A
 has, not on λ; it also gives A⁻¹, the diagonal of A⁻¹ and L⁻¹x with bounds on their errors, which certificates need.
 """
