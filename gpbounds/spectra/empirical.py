@@ -91,7 +91,7 @@ class EmpiricalSpectrum(DataSpectrum):
     def proved(cls, kernel: Kernel, inputs: Empirical) -> EmpiricalSpectrum | None:
         """With a proved error of the eigenvalues in place of the allowance (N-enclosed); None where none is known.
 
-        From eigenvectors, which take about five times as long: up to `AFFORDABLE` rows in host memory.
+        From eigenvectors and their residual, about eight times as long: up to `AFFORDABLE` rows in host memory.
         """
         if is_cupy(inputs.X) or inputs.N > AFFORDABLE:
             return None
