@@ -43,14 +43,15 @@ def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -
     >>> rigor_of("sharp")
     'sharp'
     """
-    if certified is not None:
-        replacement = was if certified else "float"
-        _deprecated(f"certified={certified}", replacement)
-        return replacement if certified or rigor == "auto" else rigor_of(rigor)
     if rigor == "arb":
         _deprecated("rigor='arb'", "sharp")
-        return "sharp"
-    return choice("rigor", rigor, RIGOR)
+        rigor = "sharp"
+    stated = choice("rigor", rigor, RIGOR)
+    if certified is None:
+        return stated
+    replacement = was if certified else "float"
+    _deprecated(f"certified={certified}", replacement)
+    return stated if stated == "sharp" or (stated == "float" and not certified) else replacement
 
 
 def _deprecated(spelling: str, replacement: str) -> None:

@@ -61,6 +61,14 @@ def test_every_function_with_rigor_has_the_same_words_and_the_same_default():
         assert any(phrase in written for phrase in ('"sharp"', "as in :func:", "are those of :func:")), name
 
 
+@pytest.mark.filterwarnings("ignore:certified=True is an old spelling:DeprecationWarning")
+def test_the_old_word_takes_nothing_from_the_new_one():
+    given = {"inputs": Empirical(X), "y": Y, "draws": 5}
+    sharp = rate(SquaredExponential(), 40, 10, 1.0, rigor="sharp", **given)
+    assert float(rate(SquaredExponential(), 40, 10, 1.0, rigor="sharp", certified=True, **given)) == float(sharp)
+    assert pacbayes.xi(7, certified=True, rigor="float") == pacbayes.xi(7, rigor="sharp")
+
+
 def test_no_default_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
