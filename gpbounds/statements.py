@@ -18,6 +18,11 @@ MEASURED = (
     "eigenvalues are known in balls."
 )
 """The assumption of bounds whose roundings are not counted."""
+ENCLOSED = (
+    "All rounding is enclosed, if the platform's exp errs by at most 4 units in the last place and its matrix products "
+    "are sums of products in double precision, in any order."
+)
+"""The assumption of bounds from an eigendecomposition in doubles whose error is proved."""
 SMALLEST = np.finfo(np.float64).tiny
 
 FIXED = "Kernel, input law and noise are fixed in advance, not fitted to these data."

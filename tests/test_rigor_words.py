@@ -80,6 +80,7 @@ def test_given_rows_every_bound_of_a_known_kernel_is_certified_by_default():
     one = rate(SquaredExponential(), 40, 10, 1.0, inputs=Empirical(X))
     assert one.certified
     assert "N-enclosed" in one.claim
+    assert any("exp errs by at most 4 units" in sentence for sentence in one.assumptions)
     several = rate(SquaredExponential(), 40, 10, 1.0, **GIVEN)
     assert several.certified
     assert not rate(Matern(0.7), 40, 10, 1.0, inputs=Empirical(X)).certified

@@ -380,7 +380,7 @@ def without_unknown_spectra(problem: Problem) -> Problem:
     cases, notes = [], list(problem.notes)
     for case in problem.cases:
         kernel.lengthscales(case.inputs.dim)  # a wrong number of lengthscales is an error, not an unknown spectrum
-        if case.draws is not None:  # simulation and given rows need no spectrum of the law
+        if case.draws is not None or isinstance(case.inputs, Empirical):  # they need no spectrum of a law
             cases.append(case)
             continue
         try:

@@ -19,7 +19,7 @@ from gpbounds.rates import errors
 from gpbounds.rates.population import PopulationTrace
 from gpbounds.spectra import Spectrum, data_spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.empirical import DataSpectrum
-from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, MEASURED, drawn_from, exp_up, given_inputs
+from gpbounds.statements import ENCLOSED, FIXED, FIXED_IN_ADVANCE, MEASURED, drawn_from, exp_up, given_inputs
 
 
 def best_truncation(law: Spectrum, M: Float) -> Float:
@@ -131,7 +131,8 @@ class GivenData(TraceLaw):
         self.largest_variance = diagonal
         self.N = inputs.N
         self.claims = f"R-lem3, {'N-graded' if rigor == 'sharp' else 'N-enclosed'}" if proved else "R-lem3"
-        self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE)
+        platform = (ENCLOSED,) if proved and rigor == "auto" else ()
+        self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE, *platform)
 
     def _check(self, N: Float) -> None:
         if (N != self.N).any():

@@ -17,11 +17,7 @@ from gpbounds.rates.draws.rows import Rows
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, TILTED, record
 from gpbounds.rates.draws.tilted import tilted_means
 from gpbounds.rigor import at_bits, below, exact
-
-ENCLOSED = (
-    "All rounding is enclosed, if the platform's exp errs by at most 4 units in the last place and its matrix products "
-    "are sums of products in double precision, in any order."
-)
+from gpbounds.statements import ENCLOSED
 
 
 class EnclosedRows(Rows):
