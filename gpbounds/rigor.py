@@ -27,7 +27,8 @@ NARROW = 62
 RIGOR = ("auto", "float", "sharp")
 """What ``rigor=`` may be.
 
-- "auto": doubles with the errors that are proved, and 30 digits where these spoil a bound given rows;
+- "auto": doubles with the errors that are proved; bounds on log p(y) and on divergences of given data go on to 30
+  digits where these spoil them;
 - "float": doubles alone, whose allowance for rounding may be measured only;
 - "sharp": the outer end by construction, of a ball or of 30 digits.
 """

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from gpbounds import Empirical, Matern, SquaredExponential, inducing_points, pacbayes, rate, renyi
+from gpbounds.cli import main
 from gpbounds.kdpp import expected_trace
+from gpbounds.kernels import Linear
 from gpbounds.spectra import spectrum
 from tests.test_vocabulary import CALLABLES, FUNCTIONS, signatures
 
@@ -52,8 +54,18 @@ def test_arb_is_an_old_spelling_of_sharp(call):
     assert old == call("sharp")
 
 
+def test_arb_is_an_old_spelling_in_the_shell(capsys):
+    words = ["rate", "-N", "1000", "-M", "20", "--rigor"]
+    with pytest.warns(DeprecationWarning, match="say rigor='sharp'"):
+        assert main([*words, "arb"]) == 0
+    old = capsys.readouterr().out
+    assert main([*words, "sharp"]) == 0
+    assert capsys.readouterr().out == old
+    assert main([*words, "exact"]) == 2
+
+
 def test_every_function_with_rigor_has_the_same_words_and_the_same_default():
-    rigorous = [(name, p) for name, p in signatures("rigor", FUNCTIONS) if not name.endswith("gpbounds.rigor.rigor_of")]
+    rigorous = [(name, p) for name, p in signatures("rigor", FUNCTIONS)]
     assert len(rigorous) > 25
     assert {p.default for _, p in rigorous} == {"auto"}
     for name, _ in rigorous:
@@ -89,6 +101,14 @@ def test_given_rows_every_bound_of_a_known_kernel_is_certified_by_default():
     assert not fast.certified
     assert float(sharp) <= float(one)
     assert float(one) == pytest.approx(float(sharp), rel=1e-6)
+
+
+def test_the_largest_variance_of_a_kernel_without_one_is_that_of_the_rows():
+    """t grows by tv·(N − M)·max k(x, x), here of a linear kernel: the default is not below 30 digits, and no more."""
+    one, sharp = (
+        float(rate(Linear(0.8), 40, 1, 1.0, inputs=Empirical(X), tv=0.01, rigor=word)) for word in ("auto", "sharp")
+    )
+    assert sharp <= one <= sharp * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(2.0, [0.7, 1.3]), Matern(1.5) + SquaredExponential(0.1)])

@@ -323,3 +323,14 @@ def test_clusters_are_not_split_by_an_input_with_a_long_lengthscale():
     assert distortion < 1.5 / (12.0 * 8.0**2)  # eight intervals of equal length have 1/(12·64)
     doubled = choose_inducing(SquaredExponential(1.0, [0.2, 200.0]), 2.0 * X, 8, "kmeans", np.random.default_rng(0))
     assert np.array_equal(doubled, 2.0 * centres)
+
+
+def test_ranks_are_those_of_scipy_with_ties():
+    from scipy.stats import rankdata
+
+    from fitting.pilot import _ranks
+
+    rng = np.random.default_rng(0)
+    for top in (1, 3, 50, 10_000):
+        x = rng.integers(0, top, 200).astype(np.float64)
+        np.testing.assert_array_equal(_ranks(x), rankdata(x))

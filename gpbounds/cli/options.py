@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.rigor import RIGOR
+from gpbounds.rigor import RIGOR, rigor_of
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
@@ -222,8 +222,8 @@ def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
 
 
 def _rigor(word: str) -> str:
-    """``arb`` is the word of earlier releases for ``sharp``."""
-    return "sharp" if word == "arb" else word
+    """``arb``, the word of earlier releases, is read as `rigor_of` reads it; argparse refuses other strangers."""
+    return rigor_of(word) if word == "arb" else word
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

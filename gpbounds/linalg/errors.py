@@ -84,7 +84,7 @@ def enclosed_eigen(
     if not f < 0.01:
         raise NotPositiveDefinite(f"{name}: expected eigenvectors that are nearly orthogonal, got ‖VᵀV − I‖ ≤ {f:.3g}")
     decomposed = residual * (1.0 / math.sqrt(1.0 - f) + (1.0 + f) / (1.0 - f) ** 1.5)
-    error = UP * (decomposed + float(entry_errors.sum(axis=1).max())) + n * TINIEST  # of entries that underflow
+    error = UP * (decomposed + float(entry_errors.sum(axis=1).max())) + 2 * n * TINIEST  # entries that underflow
     projected = W.T @ Y
     # |fl(WᵀY) − WᵀY| ≤ γ|W|ᵀ|Y|
     rounded = gamma * math.sqrt(size) * float(np.linalg.norm(Y))

@@ -124,7 +124,7 @@ class GivenData(TraceLaw):
         diagonal = kernel.max_variance * (1.0 + 1e-14) if proved else float(kernel.diag(inputs.X).max())
         if not math.isfinite(diagonal) and rigor == "auto":
             X = np.asarray(inputs.X, dtype=np.float64)
-            diagonal = 1.01 * float(entry_bound(kernel, X, X) or 0.0) + float(kernel.diag(X).max()) * (1.0 + EPS)
+            diagonal = 1.01 * float(entry_bound(kernel, X, X) or 0.0) + float(kernel.diag(X).max()) * (1.0 + 1e-14)
         elif not math.isfinite(diagonal):
             X = np.asarray(inputs.X, dtype=np.float64)
             diagonal = float(pair_variances(kernel, X)[0].max()) * (1.0 + 1e-14) + pair_error(kernel, X)
