@@ -175,7 +175,6 @@ def test_rate_prints_the_bound_of_the_library(capsys):
         ("--inputs uniform --low=-1,0 --high 2,1", {"inputs": gpbounds.Uniform([-1.0, 0.0], [2.0, 1.0])}),
         ("--std 1,2", {"inputs": gpbounds.Gaussian([1.0, 2.0])}),
         ("--dim 3", {"inputs": gpbounds.Gaussian(1.0, 3)}),
-        ("--rigor arb", {"rigor": "sharp"}),
     ],
 )
 def test_every_option_reaches_the_library(capsys, words, settings):
