@@ -12,10 +12,11 @@ import pytest
 from gpbounds import Empirical, Gaussian, SquaredExponential, inducing_points, rate
 from gpbounds.kdpp import expected_residual
 from gpbounds.kernels import Matern
+from gpbounds.rates.base import Numbers
 from gpbounds.rates.draws import rows as rows_module
 from gpbounds.rates.draws.given import best_given, certain, margin
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
-from gpbounds.rates.draws.statement import draw_statement
+from gpbounds.rates.draws.statement import draws_from_rows
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((120, 2))
@@ -178,16 +179,17 @@ def test_a_margin_is_at_least_that_without_a_threshold():
 def test_more_points_than_pivots_are_as_good_as_fewer(monkeypatch):
     """Bounds from few pivots fall with M and stay where they are at last; they are above those of the decomposition."""
     monkeypatch.setattr(rows_module, "MOST_PIVOTS", 90)
-    sizes, numbers = (20, 40, 80, 89, 90, 100, 119), {"alpha": 1.0, "noise": NOISE, "delta": 0.05}
-    for options in ({"y": Y, "prior": True}, {"y": None, "prior": True}, {"y": None, "prior": False}):
-        norm = {} if options["prior"] else {"y_norm2": float(Y @ Y)}
+    sizes = (20, 40, 80, 89, 90, 100, 119)
+    for y, norm in ((Y, None), (None, None), (None, float(Y @ Y))):
+        numbers = Numbers.checked(1.0, NOISE, 0.05, norm, 0.0, "q||p")
         streamed, dense = (
-            draw_statement(KERNEL, ROWS, draws=10, **options, **SETTING, dense=rows, first=30) for rows in (100, 200)
+            draws_from_rows(KERNEL, ROWS, numbers, y=y, draws=10, **SETTING, dense=rows, first=30)
+            for rows in (100, 200)
         )
-        values = np.array([float(streamed.cell(M, **numbers, **norm)) for M in sizes])
+        values = np.array([float(streamed.at(M)) for M in sizes])
         assert (values[1:] <= values[:-1] * (1.0 + 1e-11)).all()
         assert np.isfinite(values).all()
-        assert (values >= [float(dense.cell(M, **numbers, **norm)) for M in sizes]).all()
+        assert (values >= [float(dense.at(M)) for M in sizes]).all()
     single = StreamedRows(KERNEL, np.vstack([X[:1], X[:1] + 1e-12]), Y[:2, None])
     assert single.residual(1, NOISE).trace < 1e-9
 
@@ -315,11 +317,11 @@ def test_a_plan_with_certified_bounds():
 
 @pytest.mark.filterwarnings("ignore:certified=True is an old spelling:DeprecationWarning")
 def test_kernels_and_sizes_without_proved_rounding_are_bounded_in_doubles_and_refused_by_the_old_word():
-    options = {"inputs": ROWS, "y": Y, "draws": 10}
+    options, numbers = {"inputs": ROWS, "y": Y, "draws": 10}, Numbers.checked(1.0, NOISE, 0.05, None, 0.0, "q||p")
     doubles = rate(Matern(0.7), 120, 20, 1.0, **options)
     assert not doubles.certified
     assert float(doubles) == float(rate(Matern(0.7), 120, 20, 1.0, rigor="float", **options))
     with pytest.raises(ValueError, match=r"kernel: expected a kernel of gpbounds .* half-integer nu"):
         rate(Matern(0.7), 120, 20, 1.0, certified=True, **options)
     with pytest.raises(ValueError, match="certified: expected at most 100 rows in host memory"):
-        draw_statement(KERNEL, ROWS, y=Y, draws=10, prior=True, certified=True, dense=100, **SETTING)
+        draws_from_rows(KERNEL, ROWS, numbers, y=Y, draws=10, certified=True, dense=100, **SETTING)

@@ -15,8 +15,9 @@ from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, i
 from gpbounds.inputs import InputLaw
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel, Linear
+from gpbounds.rates.base import Numbers
 from gpbounds.rates.forms import prior_tail
-from gpbounds.rates.setting import Setting
+from gpbounds.rates.theorems import statement
 from gpbounds.spectra import spectrum
 
 SE = SquaredExponential()
@@ -219,10 +220,10 @@ def test_a_value_depends_neither_on_other_values_nor_on_earlier_calls(
 ) -> None:
     """Longer orders of eigenvalues change neither the value for a smaller M nor the allowance for its rounding."""
     N, M = 10**6, [10, 100]
-    setting = Setting.checked(kernel, 1.0, inputs, 0.1, 0.05, None, 0.0, "sharpest", "q||p")
-    before = setting.bound(np.asarray(float(N)), np.array(M, dtype=np.float64))
-    setting.bound(np.asarray(float(N)), np.asarray(float(longest)))
-    after = setting.bound(np.asarray(float(N)), np.array([*M, float(longest)]))
+    stated = statement(kernel, np.asarray(float(N)), Numbers.checked(1.0, 0.1, 0.05, None, 0.0, "q||p"), inputs=inputs)
+    before = stated.bound(np.array(M, dtype=np.float64))
+    stated.bound(np.asarray(float(longest)))
+    after = stated.bound(np.array([*M, float(longest)]))
     assert after.value[:2].tolist() == before.value.tolist()
     assert [float(rate(kernel, N, m, 1.0, inputs=inputs)) for m in M] == before.value.tolist()
 

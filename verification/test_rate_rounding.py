@@ -19,8 +19,9 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
 from gpbounds.numerics.scalars import F_hat, tangent
+from gpbounds.rates.base import Numbers
 from gpbounds.rates.errors import FAR, given_eigenvalues
-from gpbounds.rates.setting import Setting
+from gpbounds.rates.one_draw import OneDraw
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.spectra import isotropic_tail
 from gpbounds.rigor import above, below, enclosed
@@ -230,6 +231,24 @@ def test_tails_on_boxes_with_enclosed_ritz_values(observe: Observer, g: float, n
             observe.upper("N-tail-rounding", [t * (1 - c * UNIT) for t in truth], computed)
 
 
+def one_draw(
+    kernel: Kernel,
+    inputs: InputLaw,
+    N: float,
+    alpha: float = 1.0,
+    noise: float = 0.1,
+    delta: float = 0.05,
+    y_norm2: float | None = None,
+    tv: float = 0.0,
+    *,
+    form: str = "sharpest",
+    rigor: str = "auto",
+) -> OneDraw:
+    """The statement of `rate`, whose parts are looked at."""
+    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, "q||p")
+    return OneDraw.of(kernel, inputs, np.asarray(float(N)), numbers, form=form, direction="q||p", rigor=rigor)
+
+
 @pytest.mark.slow
 @pytest.mark.claim("N-rate-rounding")
 @given(pair=WITH_BALLS, M=st.integers(1, 30), alpha=ORDERS, noise=powers(-6, 6))
@@ -237,9 +256,8 @@ def test_rate_of_other_laws_before_it_is_enlarged(
     observe: Observer, pair: tuple[Kernel, InputLaw], M: int, alpha: float, noise: float
 ) -> None:
     kernel, inputs = pair
-    setting = Setting.checked(kernel, alpha, inputs, noise, 0.05, None, 0.0, "sharpest", "q||p")
-    data, inducing = np.asarray(1e6), np.asarray(float(M))
-    fast, c = setting.bound(data, inducing), float(setting.law.roundings(data, inducing))
+    stated = one_draw(kernel, inputs, 1e6, alpha, noise)
+    fast, c = stated.bound(np.asarray(float(M))), float(stated.roundings(np.asarray(float(M))))
     proved = gpbounds.rate(kernel, 10**6, M, alpha, inputs=inputs, noise=noise, rigor="sharp")
     assert fast.certified
     assume(float(proved) > 1e-229)
@@ -275,10 +293,9 @@ def test_rate_before_it_is_enlarged(
 ) -> None:
     kernel, inputs = law_of(ratios, equal, 0.0)
     M = max(1, min(round(float(N) ** share), N - 1, 10**9 if inputs.dim == 1 else 100))
-    setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, "q||p")
-    data, inducing = np.asarray(float(N)), np.asarray(float(M))
-    fast = float(setting.bound(data, inducing))
-    c = float(setting.law.roundings(data, inducing))
+    stated = one_draw(kernel, inputs, N, alpha, noise, delta, y_norm2, tv, form=form)
+    fast = float(stated.bound(np.asarray(float(M))))
+    c = float(stated.law.roundings(stated.N, np.asarray(float(M))))
     proved: Any = gpbounds.rate(
         kernel, N, M, alpha, inputs=inputs, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2, form=form, rigor="sharp"
     )
@@ -333,12 +350,9 @@ def test_a_tangent_anywhere_beyond_the_turn(observe: Observer, alpha: float, bey
 @pytest.mark.claim("N-rate-rounding")
 def test_sums_of_many_terms_are_counted() -> None:
     """n is what the tails were summed from, also where R-lem3 uses more eigenvalues than N-pop; few stay at 1e-11."""
-    setting = Setting.checked(
-        SquaredExponential(1.0, [0.01, 0.02]), 1.0, Gaussian(dim=2), 0.1, 0.05, None, 0.0, "sharpest", "q||p"
-    )
-    N, few, many = (np.asarray(number) for number in (1e6, 64.0, 50_000.0))
-    assert float(setting.law.roundings(N, few)) * 2.0**-53 < 1e-11
-    assert float(setting.law.roundings(N, many)) > 75_000 + 4 * 65_536
+    stated = one_draw(SquaredExponential(1.0, [0.01, 0.02]), Gaussian(dim=2), 1e6)
+    assert float(stated.roundings(np.asarray(64.0))) * 2.0**-53 < 1e-11
+    assert float(stated.roundings(np.asarray(50_000.0))) > 75_000 + 4 * 65_536
 
 
 @pytest.mark.claim("N-rate-rounding")
@@ -347,11 +361,10 @@ def test_sums_of_many_terms_are_counted() -> None:
 def test_mean_trace_of_given_eigenvalues(observe: Observer, N: int, sizes: list[int], ell: float) -> None:
     """For the upper ends of the eigenvalues as they are: the value and the ball differ by the count at most."""
     X = np.random.default_rng(N).standard_normal((N, 1))
-    numbers: Any = (1.0, Empirical(X), 0.1, 0.05, None, 0.0)
-    setting = Setting.checked(SquaredExponential(1.3, ell), *numbers, "sharpest", "q||p", "float")
+    stated = one_draw(SquaredExponential(1.3, ell), Empirical(X), N, rigor="float")
     M = np.array(sizes, dtype=np.float64)
-    computed = setting.law.sharpest(np.asarray(float(N)), M)
-    upper = setting.law.spectrum.upper_eigenvalues() * N  # type: ignore[attr-defined]
+    computed = stated.law.sharpest(stated.N, M)
+    upper = stated.law.spectrum.upper_eigenvalues() * N  # type: ignore[attr-defined]
     proved = expected_trace(upper, sizes, rigor="sharp")
     for value, truth, c in zip(computed, proved, given_eigenvalues(np.asarray(float(N)), M), strict=True):
         observe.upper("N-rate-rounding", mp.mpf(float(truth)) * (1 - mp.mpf(float(c)) * UNIT), mp.mpf(float(value)))

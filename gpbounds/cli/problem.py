@@ -172,7 +172,7 @@ class Problem:
 
     def check_numbers(self, alpha: float | Sequence[float]) -> None:
         """Refuse wrong numbers before the first case, because each of them would fail."""
-        from gpbounds.rates.setting import Numbers
+        from gpbounds.rates.base import Numbers
 
         stated = self.statement
         for norm in {case.y_norm2 for case in self.cases}:

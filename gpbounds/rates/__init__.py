@@ -1,6 +1,5 @@
 """The theorems: how many inducing points suffice, and with which probability (ledger R, sections G and H)."""
 
-from gpbounds.rates.planning import inducing_points
-from gpbounds.rates.theorems import rate
+from gpbounds.rates.theorems import inducing_points, rate
 
 __all__ = ["inducing_points", "rate"]

@@ -1,4 +1,5 @@
-"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before either is computed."""
+"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before either is computed, and
+``inducing_points``: the least M from which on the bound stays below a target.  Each is asked of one `Statement`."""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
+from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
+from gpbounds.plan import Plan
 from gpbounds.rates.balls import REFUSED
-from gpbounds.rates.draws.line import line_statement
-from gpbounds.rates.draws.statement import NOT_CERTIFIED, draw_statement
-from gpbounds.rates.setting import Numbers, Setting, one_draw_only, sizes
+from gpbounds.rates.base import Numbers, Statement
+from gpbounds.rates.draws.line import draws_on_a_line
+from gpbounds.rates.draws.statement import NOT_CERTIFIED, draws_from_rows
+from gpbounds.rates.one_draw import OneDraw, one_draw_only
 from gpbounds.rates.simulation import simulation
 from gpbounds.rates.to_come import ToCome
 from gpbounds.rigor import rigor_of
@@ -150,50 +154,174 @@ def rate(
     >>> print(f"{float(bound):.2g} ({bound.claim})")
     0.13 (N-tilt-given, N-tilt, N-enclosed)
     """
-    law_of_inputs: Any = Gaussian() if inputs is None else inputs
     data, inducing = sizes(N, M)
-    options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
+    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
+    return statement(
+        kernel,
+        data,
+        numbers,
+        inputs=inputs,
+        y=y,
+        draws=draws,
+        y_norm2_known=y_norm2_known,
+        simulate=simulate,
+        rng=rng,
+        law=law,
+        form=form,
+        direction=direction,
+        certified=certified,
+        rigor=rigor,
+    ).bound(inducing)
+
+
+def inducing_points(
+    kernel: Kernel,
+    N: int,
+    alpha: float,
+    *,
+    target: float,
+    inputs: InputLaw | None = None,
+    noise: float = 0.1,
+    delta: float = 0.05,
+    y: ArrayLike | None = None,
+    draws: int | str | None = None,
+    y_norm2: float | None = None,
+    y_norm2_known: str = "after",
+    simulate: int | None = None,
+    rng: np.random.Generator | int | None = None,
+    law: str | None = None,
+    tv: float = 0.0,
+    form: str = "sharpest",
+    direction: str = "q||p",
+    certified: bool | None = None,
+    rigor: str = "auto",
+    progress: bool = False,
+) -> Plan:
+    """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
+
+    Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  M is fixed before the
+    draws: the plan uses X, y and the law of the draws, but no draw.  The sharpest form decreases in M, so bisection
+    gives the answer.  The printed form need not decrease; intervals are excluded by
+    (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.  With ``rigor="sharp"`` M is the least number from which
+    on the end of the ball is at most the target.  What is certified in doubles is the bound at M, as in :func:`rate`.
+
+    With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for future
+    inputs the bound at this M is at most the target.
+
+    Parameters
+    ----------
+    target : float
+        The bound on D_α must not exceed it, in nats.
+    progress : bool
+        Show a bar that counts the simulated sets, or the numbers M that were tried.
+
+    Returns
+    -------
+    Plan
+        ``.M`` (None if no M < N suffices), ``.bound``, ``.bound_before`` (at M - 1), ``.needed`` (for
+        ``inputs=Empirical(X)``: with fewer, no choice of inducing variables reaches the target, N-low), ``.meaning``,
+        ``.cost``.
+
+    Raises
+    ------
+    ValueError
+        as :func:`rate`; for a target that is not positive; for an array.
+    NotConverged
+        if the spectrum cannot be computed as far as the answer needs.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
+    >>> plan.M, float(plan.bound) <= 0.01 < float(plan.bound_before)
+    (28, True)
+    """
+    size = validation.count("N", N, 2)
+    target = float(validation.positive("target", target))
+    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
+    numbers.single()
+    with _bar(simulate, progress) as bar:
+        return statement(
+            kernel,
+            np.asarray(float(size)),
+            numbers,
+            inputs=inputs,
+            y=y,
+            draws=draws,
+            y_norm2_known=y_norm2_known,
+            simulate=simulate,
+            rng=rng,
+            law=law,
+            form=form,
+            direction=direction,
+            certified=certified,
+            rigor=rigor,
+        ).least(target, bar.update)
+
+
+def _bar(sets: int | None, progress: bool) -> Any:
+    from tqdm import tqdm
+
+    unit = "try" if sets is None else "set"
+    return tqdm(desc="Inducing points", total=sets, unit=unit, leave=False, disable=not progress)
+
+
+def statement(
+    kernel: Kernel,
+    N: Float,
+    numbers: Numbers,
+    *,
+    inputs: InputLaw | None = None,
+    y: ArrayLike | None = None,
+    draws: int | str | None = None,
+    y_norm2_known: str = "after",
+    simulate: int | None = None,
+    rng: np.random.Generator | int | None = None,
+    law: str | None = None,
+    form: str = "sharpest",
+    direction: str = "q||p",
+    certified: bool | None = None,
+    rigor: str = "auto",
+) -> Statement:
+    """What a call of `rate` states but for M, from checked N and numbers; made once, it is asked for several M."""
+    law_of_inputs: Any = Gaussian() if inputs is None else inputs
     chosen = rigor_of(rigor, certified, was="auto")
     if certified and (y is None or simulate is not None):
         raise ValueError(NOT_CERTIFIED)
     several = y is not None or draws is not None
     if chosen == "sharp" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
         raise ValueError(REFUSED)
+    options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
-        numbers = Numbers.checked(alpha, noise, _one_delta(delta), y_norm2, tv, direction)
-        plan = simulation(law_of_inputs, one_size(data, "simulate"), sets=simulate, delta=_one_delta(delta), rng=rng)
-        return ToCome.checked(kernel, plan, numbers, draws, options).bound(inducing)
-    if y is None and draws is None:
+        delta = validation.scalar(validation.open_unit, "delta", numbers.delta)
+        sets = simulation(law_of_inputs, _one_size(N, "simulate"), sets=simulate, delta=delta, rng=rng)
+        return ToCome.checked(kernel, sets, numbers, draws, options)
+    if not several:
         one_draw_only(y_norm2_known, law)
-        setting = Setting.checked(kernel, alpha, law_of_inputs, noise, delta, y_norm2, tv, form, direction, chosen)
-        return setting.bound(data, inducing)
-    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
+        return OneDraw.of(kernel, law_of_inputs, N, numbers, form=form, direction=direction, rigor=chosen)
     if y is None and on_a_line(law_of_inputs):
-        size = one_size(data, "draws for inputs to come")
-        line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
-        return line.bound(inducing, **vars(numbers))
-    statement = draw_statement(
-        kernel,
-        law_of_inputs,
-        y=y,
-        draws=draws,
-        prior=y_norm2 is None,
-        certified=bool(certified),
-        rigor=chosen,
-        **options,
+        size = _one_size(N, "draws for inputs to come")
+        return draws_on_a_line(kernel, law_of_inputs, size, numbers, draws=draws, **options)
+    best = draws_from_rows(
+        kernel, law_of_inputs, numbers, y=y, draws=draws, certified=bool(certified), rigor=chosen, **options
     )
-    statement.require(data)
-    return statement.bound(inducing, **vars(numbers))
+    best.require(N)
+    return best
 
 
-def one_size(N: Any, why: str) -> int:
+def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
+    """N and M as whole numbers with 1 <= M <= N - 1 in every cell of their broadcast."""
+    data, inducing = validation.whole("N", N, 2), validation.whole("M", M)
+    wide_N, wide_M = np.broadcast_arrays(data, inducing)
+    if (wide_M >= wide_N).any():
+        cell = tuple(int(i) for i in np.argwhere(wide_M >= wide_N)[0])
+        where = f" at index {cell}" if cell else ""
+        raise ValueError(f"M: expected 1 <= M <= N - 1, got M = {wide_M[cell]:.0f}, N = {wide_N[cell]:.0f}{where}")
+    return data, inducing
+
+
+def _one_size(N: Float, why: str) -> int:
     """N as one number; ``why`` names the argument that requires it."""
     if np.ndim(N):
         raise ValueError(f"N: expected one number with {why}, got shape {np.shape(N)}; call the function once for each")
     return int(N)
-
-
-def _one_delta(delta: ArrayLike) -> float:
-    return validation.scalar(validation.open_unit, "delta", delta)

@@ -1,8 +1,8 @@
-"""``rate`` and ``inducing_points`` for inputs that are simulated: the statement given X that is computed for each
-set."""
+"""Statements about inputs that are simulated: the statement given X, of each set."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,13 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
-from gpbounds.numerics.search import least
+from gpbounds.plan import Cost, Plan
+from gpbounds.rates.base import Numbers, Statement
 from gpbounds.rates.draws.rows import DENSE, StreamedRows
-from gpbounds.rates.draws.statement import DrawStatement, draw_statement
-from gpbounds.rates.setting import Numbers, Setting, one_draw_only
-from gpbounds.rates.simulation import Simulation, simulated_bound
+from gpbounds.rates.draws.statement import DrawsFromRows, draws_from_rows
+from gpbounds.rates.meaning import sentences
+from gpbounds.rates.one_draw import OneDraw, one_draw_only
+from gpbounds.rates.simulation import Simulation, simulated_bound, simulated_size, simulated_target
 
 DECOMPOSED = 600
 """Number of rows up to which K is always decomposed."""
@@ -27,8 +29,8 @@ PIVOTS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class ToCome:
-    """The statement that is computed for each simulated set of inputs.
+class ToCome(Statement):
+    """The greatest, or k-th greatest, of the bounds given X of simulated sets of inputs (N-sim).
 
     Attributes
     ----------
@@ -67,30 +69,19 @@ class ToCome:
         """The numbers of the statement given X, with the remaining part of δ."""
         return replace(self.numbers, delta=np.asarray(self.plan.rest))
 
-    def setting(self, X: Float) -> Setting:
+    def one_draw(self, X: Float) -> OneDraw:
         """One draw from the rows X."""
-        n = self.within
-        return Setting.checked(
-            self.kernel,
-            n.alpha,
-            Empirical(X),
-            n.noise,
-            n.delta,
-            n.y_norm2,
-            n.tv,
-            self.options["form"],
-            self.options["direction"],
-            "float",
-        )
+        form, direction, N = self.options["form"], self.options["direction"], np.asarray(float(self.plan.N))
+        return OneDraw.of(self.kernel, Empirical(X), N, self.within, form=form, direction=direction, rigor="float")
 
-    def statement(self, X: Float, *, decomposed: bool) -> DrawStatement:
+    def several(self, X: Float, *, decomposed: bool) -> DrawsFromRows:
         """The best of several draws from the rows X, from eigenvalues or from pivots."""
-        return draw_statement(
+        return draws_from_rows(
             self.kernel,
             Empirical(X),
+            self.within,
             y=None,
             draws=self.draws,
-            prior=self.numbers.y_norm2 is None,
             dense=self.plan.N if decomposed else 0,
             first=PIVOTS,
             rigor="float",
@@ -104,23 +95,12 @@ class ToCome:
             return (False,)
         return (True,) if N <= max(DECOMPOSED, ROWS_PER_POINT * largest) else (False, True)
 
-    def least(self, X: Float, target: float) -> tuple[int, Bound] | None:
-        """The least M at which the bound for several draws from X is at most the target, and the bound there."""
-        N, within = self.plan.N, self.within.single()
-        few = N // ROWS_PER_POINT
-        for decomposed in self.ways(few - 1):
-            largest = N - 1 if decomposed or N > DENSE else few
-            answer = least_cell(self.statement(X, decomposed=decomposed), within, target, largest)
-            if answer is not None:
-                return answer
-        return None
-
     def given(self, X: Float, M: Float) -> Bound:
         """The bound given the rows X."""
         if self.draws is None:
-            return self.setting(X).bound(np.asarray(float(self.plan.N)), M)
+            return self.one_draw(X).bound(M)
         for decomposed in self.ways(int(M.max())):
-            bound = self.statement(X, decomposed=decomposed).bound(M, **vars(self.within))
+            bound = self.several(X, decomposed=decomposed).bound(M)
             if np.isfinite(bound.value).all():
                 break
         return bound
@@ -129,14 +109,64 @@ class ToCome:
         """The k-th greatest of the bounds of the sets, entry by entry."""
         return simulated_bound(self.plan, lambda X: self.given(X, M), delta=float(self.numbers.delta))
 
+    def least_given(self, X: Float, target: float) -> tuple[int, Bound] | None:
+        """The least M at which the bound given the rows X is at most the target, and the bound there."""
+        N = self.plan.N
+        if self.draws is None:
+            plan = self.one_draw(X).least(target, lambda: None)
+            return None if plan.M is None or plan.bound is None else (plan.M, plan.bound)
+        few = N // ROWS_PER_POINT
+        for decomposed in self.ways(few - 1):
+            largest = N - 1 if decomposed or N > DENSE else few
+            answer = _least(self.several(X, decomposed=decomposed), target, largest)
+            if answer is not None:
+                return answer
+        return None
 
-def least_cell(
-    statement: DrawStatement, within: dict[str, Any], target: float, largest: int
-) -> tuple[int, Bound] | None:
+    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
+        """The k-th greatest of the M's that the simulated sets need.
+
+        Given X the bounds decrease in M, so at this M the bound for the future inputs is at most the target, except
+        with the probability that the simulation spends.
+        """
+        alpha, delta, N = float(self.numbers.alpha), float(self.numbers.delta), self.plan.N
+        bounds: list[Bound] = []
+
+        def size_for(X: Float) -> int | None:
+            advance()
+            answer = self.least_given(X, target)
+            if answer is None:
+                return None
+            bounds.append(answer[1])
+            return answer[0]
+
+        M, sizes = simulated_size(self.plan, size_for)
+        fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
+        return Plan(
+            method="inducing",
+            N=N,
+            target=target,
+            M=M,
+            bound=None if M is None else simulated_target(self.plan, bounds, target, delta, sizes),
+            bound_before=None,
+            meaning=sentences(target, alpha),
+            cost=None if M is None else Cost.of(N, M),
+            notes=(
+                f"The {self.plan.sets} simulated sets of inputs need from {fewest} to {most} points, in the median "
+                f"{middle}.",
+            ),
+        )
+
+
+def _number(size: float) -> str:
+    return f"{size:.0f}" if np.isfinite(size) else "N or more"
+
+
+def _least(statement: DrawsFromRows, target: float, largest: int) -> tuple[int, Bound] | None:
     """The least M up to ``largest`` at which the bound is at most the target, and the bound there."""
     rows = statement.rows
-    M = least(lambda m: float(statement.cell(m, **within)) <= target, 1, min(largest, statement.largest))
+    M = statement.least_below(target, min(largest, statement.largest))
     if M is None and isinstance(rows, StreamedRows) and 1 < rows.pivots <= largest:
         # beyond the pivots there are up to rounding error nothing is proved
-        M = least(lambda m: float(statement.cell(m, **within)) <= target, 1, rows.pivots - 1)
-    return None if M is None else (M, statement.cell(M, **within))
+        M = statement.least_below(target, rows.pivots - 1)
+    return None if M is None else (M, statement.at(M))

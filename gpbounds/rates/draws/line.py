@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpbounds import validation
-from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import SumLaw
 from gpbounds.rates.draws.adversary import AFTERWARDS, LEAST_TRACE
-from gpbounds.rates.draws.broadcasting import broadcast
+from gpbounds.rates.draws.base import SeveralDraws
 from gpbounds.rates.draws.from_trace import adversary_from_trace, fixed_from_trace, prior_from_trace
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KNOWN
 from gpbounds.rates.expected_trace import APriori
-from gpbounds.rates.setting import Numbers, Setting
+from gpbounds.rates.one_draw import OneDraw
 from gpbounds.renyi import direction_factor
 from gpbounds.statements import FIXED, UP, drawn_from
 
@@ -28,14 +28,15 @@ SMALL = 1.0 / 32.0
 
 
 @dataclass(frozen=True, eq=False)
-class LineStatement:
-    """The bounds of ``rate`` for several draws, if X is iid on a line.
+class DrawsOnALine(SeveralDraws):
+    """The bound for several draws, if X is iid on a line.
 
     P(τ_M(K_X) > t) ≤ δ₁ and P(τ_{M−1}(K_X) > Mr) ≤ δ₂ (N-sum), and given X the bounds of N-trace in t and r fail with
     probability at most δ − δ₁ − δ₂.
 
     Attributes
     ----------
+    numbers : Numbers
     law : SumLaw
     about : str
         The hypothesis on y: "prior", "before" or "after".
@@ -45,6 +46,7 @@ class LineStatement:
         The mean of the trace from the spectrum, if the spectrum is known.
     """
 
+    numbers: Numbers
     law: SumLaw
     about: str
     draws: int
@@ -52,21 +54,19 @@ class LineStatement:
     one_draw: APriori | None
 
     @property
-    def kernel(self) -> Kernel:
-        """The kernel of the law."""
-        return self.law.kernel
+    def N(self) -> int:
+        return self.law.N
 
     @property
     def largest(self) -> int:
-        """The largest possible M."""
         return self.law.N - 1
 
     def cell(
         self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
     ) -> Bound:
-        """The least bound over the shares of δ, for one M."""
+        """The least over the shares of δ."""
         N, law = self.law.N, self.law
-        ratio = law.quantile(M - 1, SMALL * delta)[0] / M * UP if M > 1 else N * self.kernel.max_variance
+        ratio = law.quantile(M - 1, SMALL * delta)[0] / M * UP if M > 1 else N * law.kernel.max_variance
         bounds = []
         for part in SHARES:
             value, outliers = law.quantile(M, part * delta)
@@ -104,35 +104,31 @@ class LineStatement:
         """R-thm1 or R-thm2 with N-pop: the draw that is kept is at least as good as the first one."""
         assert self.one_draw is not None
         parts = Numbers.checked(alpha, noise, delta, y_norm2, 0.0, "q||p")
-        setting = Setting(law=self.one_draw, **vars(parts), form="sharpest", direction="q||p")
-        bound = setting.bound(np.asarray(float(self.law.N)), np.asarray(float(M)))
+        one_draw = OneDraw(np.asarray(float(self.N)), parts, self.one_draw, form="sharpest", direction="q||p")
+        bound = one_draw.bound(np.asarray(float(M)))
         kept = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR) if self.about == "prior" else (DRAWN, LEAST_TRACE, AFTERWARDS)
         return replace(bound, value=float(bound), assumptions=kept, certified=False)
 
-    def bound(self, M: Float, *, alpha: Float, noise: Float, delta: Float, tv: Float, y_norm2: Float | None) -> Bound:
-        """The :class:`Bound` whose arrays broadcast."""
-        return broadcast(self.cell, M, alpha=alpha, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2)
 
-
-def line_statement(
+def draws_on_a_line(
     kernel: Kernel,
     inputs: Gaussian | Uniform,
     N: int,
+    numbers: Numbers,
     *,
     draws: int | str | None,
-    prior: bool,
     y_norm2_known: str,
     law: str | None,
     form: str,
     direction: str,
-) -> LineStatement:
-    """The checked arguments of ``rate`` and ``inducing_points`` for draws from future inputs on a line."""
+) -> DrawsOnALine:
+    """The statement of ``rate`` for draws from future inputs on a line."""
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law not in (None, "kdpp"):
         raise ValueError(f"law: expected 'kdpp' for future inputs, unless they are simulated (simulate=m); got {law!r}")
-    about, count = "prior" if prior else y_norm2_known, validation.count("draws", draws)
+    about, count = "prior" if numbers.y_norm2 is None else y_norm2_known, validation.count("draws", draws)
     known = isinstance(kernel, SquaredExponential | Matern)
     one_draw = APriori(kernel, inputs) if known else None
-    return LineStatement(SumLaw(kernel, N, inputs), about, count, direction, one_draw)
+    return DrawsOnALine(numbers, SumLaw(kernel, N, inputs), about, count, direction, one_draw)

@@ -1,4 +1,4 @@
-"""Statements about the best of several draws, given the inputs: which theorems apply, and the least of their bounds."""
+"""The best of several draws from given rows: which theorems apply, and the least of their bounds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.entries import entry_bound
+from gpbounds.rates.base import Numbers
 from gpbounds.rates.draws.adversary import adversary
-from gpbounds.rates.draws.broadcasting import broadcast
+from gpbounds.rates.draws.base import SeveralDraws
 from gpbounds.rates.draws.errors import EnclosedRows, certified_bounds
 from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument, redrawn
@@ -46,11 +47,12 @@ LARGEST, FARTHEST = 1e50, 1e40
 
 
 @dataclass(frozen=True, eq=False)
-class DrawStatement:
-    """The arguments of the bounds for given rows, except M, alpha, noise, delta, tv and y_norm2.
+class DrawsFromRows(SeveralDraws):
+    """The bound for draws from given rows.
 
     Attributes
     ----------
+    numbers : Numbers
     rows : DenseRows, StreamedRows, or for bounds whose rounding is enclosed EnclosedRows, GradedRows
     about : str
         The hypothesis on y: "given", "prior", "before" (any y of a norm, fixed before the draws) or "after" (any y of a
@@ -61,6 +63,7 @@ class DrawStatement:
     direction : str
     """
 
+    numbers: Numbers
     rows: DenseRows | StreamedRows | EnclosedRows | GradedRows
     about: str
     draws: int | str
@@ -68,8 +71,11 @@ class DrawStatement:
     direction: str
 
     @property
+    def N(self) -> int:
+        return self.rows.N
+
+    @property
     def largest(self) -> int:
-        """The largest possible M."""
         return self.rows.largest
 
     def require(self, N: Float) -> None:
@@ -79,10 +85,17 @@ class DrawStatement:
                 f"N: expected the number of rows of X, {self.rows.N}, for inputs=Empirical(X), got {N.flat[0]:.0f}"
             )
 
+    def needed(self, target: float) -> int | None:
+        if self.direction == "p||q" or self.rows.outputs > 1:
+            return None
+        from gpbounds.renyi import needed_from_eigenvalues
+
+        alpha, noise = float(self.numbers.alpha), float(self.numbers.noise)
+        return needed_from_eigenvalues(self.rows.lower_eigenvalues(), alpha, noise=noise, target=target)
+
     def cell(
         self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
     ) -> Bound:
-        """The least bound that is proved for one M."""
         if not isinstance(self.rows, GradedRows):
             _require_near(self.rows.variance, noise, math.sqrt(y_norm2 or 0.0))
         sure = self.draws == CERTAIN
@@ -154,18 +167,14 @@ class DrawStatement:
             quantity=bound.quantity.replace("q*||p", "p||q*"),
         )
 
-    def bound(self, M: Float, *, alpha: Float, noise: Float, delta: Float, tv: Float, y_norm2: Float | None) -> Bound:
-        """The :class:`Bound` whose arrays broadcast."""
-        return broadcast(self.cell, M, alpha=alpha, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2)
 
-
-def draw_statement(
+def draws_from_rows(
     kernel: Kernel,
     inputs: InputLaw,
+    numbers: Numbers,
     *,
     y: ArrayLike | None,
     draws: int | str | None,
-    prior: bool,
     y_norm2_known: str,
     law: str | None,
     form: str,
@@ -174,8 +183,8 @@ def draw_statement(
     rigor: str = "auto",
     dense: int = DENSE,
     first: int = FIRST_PIVOTS,
-) -> DrawStatement:
-    """The checked arguments of ``rate`` and ``inducing_points`` if draws or targets are passed.
+) -> DrawsFromRows:
+    """The statement of ``rate`` if draws or targets are passed.
 
     Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.  Every rounding is enclosed
     with y given up to `AFFORDABLE` rows for ``rigor="auto"``, up to ``dense`` for ``certified``, which refuses what it
@@ -193,7 +202,7 @@ def draw_statement(
         raise ValueError(
             "draws: expected the number R of draws of which the best is kept, or 'certain', with y; got None"
         )
-    count = draws_argument(draws)
+    count, prior = draws_argument(draws), numbers.y_norm2 is None
     chosen = rigor_of(rigor)
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law is not None:
@@ -221,7 +230,7 @@ def draw_statement(
                 f"rigor: expected at most {dense} rows in host memory with 'sharp' and draws, where k(X, X) is "
                 f"factorised in 30 digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
             )
-        return DrawStatement(GradedRows(kernel, inputs.X, columns), about, count, law, direction)
+        return DrawsFromRows(numbers, GradedRows(kernel, inputs.X, columns), about, count, law, direction)
     if columns is not None:
         _require_near(float(kernel.largest_variance(inputs.X)), y=float(abs(columns).max()))
     if enclosed:
@@ -231,11 +240,11 @@ def draw_statement(
             raise ValueError(
                 f"certified: expected at most {dense} rows in host memory, where k(X, X) is decomposed, got {inputs.N}"
             )
-        return DrawStatement(EnclosedRows(kernel, inputs.X, columns), about, count, law, direction)
+        return DrawsFromRows(numbers, EnclosedRows(kernel, inputs.X, columns), about, count, law, direction)
     rows = rows_of(kernel, inputs.X, columns, dense=dense, first=first)
     if isinstance(rows, StreamedRows) and law == "tilted" and rows.N > DENSE:
         raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got 'tilted'")
-    return DrawStatement(rows, about, count, law, direction)
+    return DrawsFromRows(numbers, rows, about, count, law, direction)
 
 
 def _require_near(variance: float, noise: float | None = None, y: float = 0.0) -> None:
