@@ -48,44 +48,24 @@ def rate(
 ) -> Bound:
     """Upper bound on the Rényi divergence D_α[q*‖p] of the best sparse posterior from the exact one.
 
-    One draw (``draws=None``).  With probability at least 1 - δ over X (iid), Z (k-DPP of size M among the rows of X)
-    and, if ``y_norm2`` is None, y: with t* = N (M+1) e_{M+1}(λ)/e_M(λ) + (N-M)·v·tv, λ the Mercer eigenvalues (N-pop;
-    for large M also min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m if that is smaller), n = N - M,
+    One draw of Z, y from the prior (R-thm1): with probability at least 1 - δ over X (iid), Z (a k-DPP of size M among
+    the rows of X) and y, with t* = N (M+1) e_{M+1}(λ)/e_M(λ) + (N-M)·v·tv, λ the Mercer eigenvalues (N-pop, R-lem3),
+    and n = N - M,
 
-    - y from the prior (R-thm1; the smaller of): D_α <= (n/δ) F̂(t*/(nσ²)), and the mean at T = t*/δ₁ plus a χ² tail
-      at δ₂ = δ - δ₁, least over δ₂ = δ/2 ... δ/64;
-    - any y with ‖y‖² = y_norm2 (R-thm2): D_α <= g_n(t*/δ) + ½ (‖y‖²/σ²) ψ(t*/(δσ²)).
+        D_α <= (n/δ) F̂(t*/(nσ²)),  and  D_α <= the mean at t*/δ₁ plus a χ² tail at δ - δ₁;
 
-    ``form="printed"`` gives the papers' forms instead, in the direction q*‖p in which they are true (R-dir):
-    αt/(2δσ²) + g_N(t)/δ and g_N(t)/δ + αt‖y‖²/(2δσ⁴), t = (M+1) N Σ_{m>M} λ_m + 2N·v·tv.
-    These bounds are never tight: Markov's inequality costs a factor of about 1/δ. Yue & Kontar, Theorem 1 of both
-    papers.
+    any y with ‖y‖² = ``y_norm2`` (R-thm2): D_α <= g_n(t*/δ) + ½ (‖y‖²/σ²) ψ(t*/(δσ²)).
 
-    The best of R draws (``draws=R``), for given rows, ``inputs=Empirical(X)``: of R independent draws you keep the one
-    with the greatest objective of order α, computed without jitter.  Then with p = δ^(1/R) - tv in place of δ:
-
-    - ``y=y``, the targets themselves (N-given, N-tilt-given), with probability over the draws alone: D_α <= (α/2)(q̄ +
-      b̄)/max_a[...], see `gpbounds.rates.draws.given.best_given`.  Kernel and noise may have been fitted to these data;
-    - y from the prior, with probability over y and the draws: the least of N-prior, N-prior2, N-one, N-tilt-prior and
-      the bound of one draw;
-    - ``y_norm2`` with ``y_norm2_known="before"`` the draws (N-fixed), or "after" them (N-adv: the draw with the least
-      trace is kept).
-
-    ``draws="certain"`` with ``y``: draw until log p(y) minus the objective is proved not to exceed the value, which
-    takes 5 draws on average; the confidence is 1, and delta is not used.  ``gpbounds.kdpp.select(...,
-    method="best", draws="certain", y=y)`` makes these draws.  With R = 10 the bound is about twice the 95 %
-    quantile of the divergence that the same rule reaches.
-
-    Before X is seen.  ``simulate=m`` (N-sim): any of these without ``y``, for any kernel and any law of inputs that can
-    be sampled, in any dimension: the k-th greatest of the bounds of m simulated sets of N inputs, k = ⌊(m+1)δ/2⌋, each
-    made with δ - k/(m+1); m = 39 at δ = .05, or 199 for less noise.  Over an array of M each entry is a separate
-    statement; use :func:`inducing_points` to find the least M.  Without ``simulate``, for Gaussian or uniform inputs in
-    one dimension, ``draws=R``: N-trace from quantiles of the mean trace (N-sum), for any N.
+    ``inputs=Empirical(X)`` makes the statement conditional on X; ``draws=R`` bounds the best of R draws; ``y=y`` is
+    about these targets, and the probability over the draws alone; ``simulate=m`` serves any kernel and law of inputs
+    (N-sim).  The page "What each theorem assumes" has the table of all combinations: theorem, hypotheses, what is
+    certified.  With M points fixed on a grid each entry of an array is a separate statement; :func:`inducing_points`
+    states the least M.  Yue & Kontar, Theorem 1 of both papers.
 
     Parameters
     ----------
     kernel : Kernel
-        Fixed in advance, not fitted to the data.
+        Fixed in advance, not fitted to the data; with ``y`` it may be fitted.
     N : whole number(s) >= 2
         Number of data.
     M : whole number(s), 1 <= M <= N - 1
@@ -93,9 +73,8 @@ def rate(
     alpha : number(s) in (0, 1]
         Rényi order; 1 is the Kullback-Leibler divergence.
     inputs : Gaussian, Uniform, Empirical or Sampler
-        Law of the inputs, ``Gaussian()`` by default; a Sampler needs ``simulate``.  With ``Empirical(X)`` the bound is
-        conditional on X and uses E Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must
-        be the number of rows of X.
+        Law of the inputs, ``Gaussian()`` by default; a Sampler needs ``simulate``; with ``Empirical(X)`` N is the
+        number of rows of X.
     noise : positive number(s)
         Noise variance σ², in squared units of y.
     delta : number(s) in (0, 1)
@@ -103,45 +82,43 @@ def rate(
     y : array (N,) or (N, P), optional
         The targets; with several outputs the bound is on the sum of their D_α, for one Z.
     draws : whole number >= 1 or "certain", optional
-        R.
+        R: of R draws the one with the greatest objective of order α is kept.  "certain": draw until log p(y) minus the
+        objective is proved not to exceed the value, 5 draws on average; the confidence is 1
+        (:func:`gpbounds.kdpp.select` makes the draws).
     y_norm2 : number(s) >= 0, optional
         Squared norm of y, summed over the outputs; None for y drawn from the prior.
     y_norm2_known : "before" or "after"
         Whether y is fixed before the draws, or may depend on Z.
     simulate : whole number, optional
-        m, the number of simulated sets of inputs.
+        m, the number of simulated sets of inputs: 39 for delta = 0.05, or 199 for less noise.
     rng : numpy.random.Generator or int, optional
         Source of randomness of the simulation, or a seed.
     law : "kdpp" or "tilted", optional
-        The law of each draw: P(Z) ∝ |K_ZZ|, or P(Z) ∝ |(K² + σ²K)_ZZ| (N-tilt), whose bound loses nothing for large
-        gaps. By default the law with the smaller bound; the assumptions name it.
+        The law of each draw: P(Z) ∝ |K_ZZ|, or P(Z) ∝ |(K² + σ²K)_ZZ| (N-tilt); by default the one with the smaller
+        bound, which the assumptions name.
     tv : number(s) in [0, 1]
-        Total variation distance of the law of Z from the named one (R-cor1; with draws it is subtracted from p).
+        Total variation distance of the law of Z from the named one (R-cor1); with draws it is subtracted from
+        δ^(1/R).
     form : "sharpest" or "printed"
+        "printed" gives the papers' forms, in the direction in which they are true.
     direction : "q||p" or "p||q"
         "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
     rigor : "auto", "float" or "sharp"
-        How much of the arithmetic is proved; the page "What certified means" of the documentation has a table of
-        kernels, inputs and costs.  "auto": doubles with the errors that are proved, for ``Empirical(X)`` from the
-        eigenvectors of K, for one draw or y given, up to 2000 rows (N-enclosed).  "float": doubles, whose allowance may
-        be measured only.  "sharp": by construction above the theorem's number, before the data by balls, for
-        ``Empirical(X)`` in 30 digits (N-graded): there M falls far below what the eigenvalues of doubles can show.
-        `Bound.certified` says what the value is.  ``certified=True`` is an old spelling of "auto" that refuses what is
-        not certified.
+        How much of the arithmetic is proved; the page "What certified means" has the table.  "auto": doubles with
+        the errors that are proved; "float": their allowance may be measured only; "sharp": above the theorem's number
+        by construction.  `Bound.certified` says what the value is.  ``certified=True`` is an old spelling.
 
     Returns
     -------
     Bound
-        N, M, alpha, noise, delta, y_norm2 and tv broadcast.  ``terms["expected_trace"]`` is t; with draws
-        ``terms["mean"]`` is, to first order in K - Q, the mean of D_α over one draw.  The value is inf if nothing is
-        proved; the last assumption then gives the reason.
+        N, M, alpha, noise, delta, y_norm2 and tv broadcast.  The value is inf if nothing is proved; the last assumption
+        then gives the reason.
 
     Raises
     ------
     ValueError
-        for an argument out of range, for M >= N in any cell, for inputs that do not fit the kernel; with draws for y
-        of another length than X, for M above the number of distinct rows of X, and if ``simulate`` is too small for
-        delta.
+        for an argument out of range, M >= N in any cell, inputs that do not fit the kernel, or a combination that no
+        theorem states.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> bound = rate(SquaredExponential(), N=10_000, M=30, alpha=1.0)
