@@ -32,6 +32,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "plain_text",
     "claims",
+    "combinations",
 ]
 exclude_patterns = ["_build", "pictures/README.md", "gallery_source"]
 templates_path = ["templates"]

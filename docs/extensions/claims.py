@@ -28,6 +28,12 @@ def _link(id: str, document: str) -> nodes.reference:
     return nodes.reference(id, id, refuri=f"{up}{FOLDER}/index.html#{claim.id}", reftitle=claim.statement)
 
 
+def linked(text: str, document: str) -> list[nodes.Node]:
+    """The text of a document with a link for each claim that it names."""
+    parts = named_claims().split(text)
+    return [_link(part, document) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
+
+
 class Proofs(SphinxDirective):
     """The claims that are proved here, with their proofs.
 
@@ -55,10 +61,8 @@ class Proofs(SphinxDirective):
         return nodes.definition_list_item("", nodes.term("", "", _link(claim.id, self.env.docname)), body)
 
     def _paragraph(self, text: str) -> nodes.paragraph:
-        """The text with a link for each claim that it names; its primes are not quotation marks."""
-        parts = named_claims().split(text)
-        links = [_link(part, self.env.docname) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
-        return nodes.paragraph("", "", *links, support_smartquotes=False)
+        """The text with its links; its primes are not quotation marks."""
+        return nodes.paragraph("", "", *linked(text, self.env.docname), support_smartquotes=False)
 
 
 class Counts(SphinxDirective):
