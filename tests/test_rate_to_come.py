@@ -10,12 +10,14 @@ from thinning import one_in
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
 from gpbounds.errors import NotConverged
+from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import LARGEST, sum_bound
 from gpbounds.rates.draws.from_trace import prior_from_trace, streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
 from gpbounds.rates.draws.tilted import tilted_prior
 from gpbounds.rates.simulation import simulation
+from gpbounds.rates.theorems import statement
 
 PLANE = Uniform([0, 0], [1, 1])
 KERNEL = Matern(1.5, 1.0, 0.8)
@@ -215,6 +217,19 @@ def test_bad_input(change, message):
     if "delta" not in change:
         with pytest.raises(ValueError, match=message):
             inducing_points(KERNEL, 50, 1.0, target=1.0, **options)
+
+
+def test_a_statement_is_about_one_simulation_and_each_generator_draws_its_own():
+    """Asked again, a statement answers about the same sets; two calls with one generator are about different ones."""
+    numbers = Numbers.checked(1.0, 0.1, 0.05, None, 0.0, "q||p")
+    stated = statement(KERNEL, np.asarray(40.0), numbers, inputs=PLANE, simulate=39, rng=3)
+    M = np.asarray(20.0)
+    plan = stated.least(float(stated.bound(M)), lambda: None)
+    assert plan.M == 20
+    assert float(stated.bound(M)) == float(rate(KERNEL, 40, 20, 1.0, **SIMULATED))
+    rng = np.random.default_rng(3)
+    first, second = (float(rate(KERNEL, 40, 20, 1.0, inputs=PLANE, simulate=39, rng=rng)) for _ in range(2))
+    assert first != second
 
 
 def test_one_number_of_data_with_simulation():

@@ -101,7 +101,7 @@ def test_failure_frequency_of_a_function_of_the_inputs(observe: Observer, order:
     assert traces(one[None])[0] == pytest.approx(by_library, rel=1e-9)
     failures = 0
     for _ in range(runs):
-        plan = Simulation(Gaussian(), N, sets, order, 0.5, rng)
+        plan = Simulation(Gaussian(), N, sets, order, 0.5, rng.spawn(1)[0])
         level = plan.greatest(traces(np.array(plan.answers(lambda X: X))))
         failures += traces(Gaussian().sample(N, rng)[None])[0] > level
     observe.frequency("N-sim", int(failures), runs, order / (sets + 1))

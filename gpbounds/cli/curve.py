@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from gpbounds.cli import options, output, selection
 from gpbounds.cli.brackets import Brackets, brackets, ladder
 from gpbounds.cli.floors import Floors
 from gpbounds.cli.looks import BEST_OF_SEVERAL, BY_ORDER
-from gpbounds.cli.problem import Case, Problem, describe, from_arguments, headline
+from gpbounds.cli.problem import Case, Problem, bounds_at, describe, from_arguments, headline
 from gpbounds.cli.steps import Steps, shown
 from gpbounds.inputs import Empirical
+
+if TYPE_CHECKING:
+    from gpbounds.rates.base import Statement
 
 EPILOG = """\
 example:
@@ -135,8 +138,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _curve(problem: Problem, case: Case, N: int, alpha: float, counts: list[int] | None) -> Series:
-    M = counts or default_counts(problem, case, N, alpha)
-    return case, N, alpha, M, problem.rate(case, [N], M, [alpha])
+    stated = problem.stated(case, [N], [alpha])
+    M = counts or default_counts(stated, case, N)
+    return case, N, alpha, M, bounds_at(stated, [N], M)
 
 
 def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | None, tuple[str, ...]]:
@@ -151,22 +155,20 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
     else:
         counts = ladder(min(args.most, N - 1))
     settings = {"method": args.select, "rows": args.rows, "seed": args.seed, "rigor": args.rigor}
-    bracket = brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings)
+    bracket = brackets(problem.kernels[0], problem.data, problem.settings.noise, counts, **settings)
     if not bracket.M:
         return None, ("The evidence is omitted: the method cannot choose so many points.",)
     return bracket, ()
 
 
-def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
+def default_counts(stated: Statement, case: Case, N: int) -> list[int]:
     """At most 200 values of M up to where the bound falls below FLOOR, or to the last M; 30 of simulated bounds."""
-    from dataclasses import replace
-
-    last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M
+    last = stated.least(FLOOR, lambda: None).M
     if last is None:
         last = case.largest(N)
         if case.draws is not None:  # rounding keeps the bound up: end where it no longer falls by much
-            level = 2.0 * float(problem.rate(case, [N], [last], [alpha]))
-            last = problem.plan(replace(case, sizes=(N,)), alpha, level).M or last
+            level = 2.0 * float(bounds_at(stated, [N], [last]))
+            last = stated.least(level, lambda: None).M or last
     spread = np.geomspace if last > plotting.FAR else np.linspace
     return [int(m) for m in np.unique(np.rint(spread(1, last, 30 if case.simulate else 200)))]
 
@@ -212,7 +214,7 @@ def picture(
         y = f"the best of {case.draws} draws"
     title = (
         f"{inputs}{size}, {y}, probability {100 * (1 - args.delta):g} %\n"
-        f"{headline(problem.kernels[0], problem.statement.noise)}"
+        f"{headline(problem.kernels[0], problem.settings.noise)}"
     )
     order = next(iter(orders)) if len(orders) == 1 else None
     ylabel = f"Bound on {plotting.divergence_symbol(order, args.direction)} (nats)"
@@ -225,12 +227,12 @@ def lower_curves(problem: Problem, series: list[Series]) -> list[plotting.Curve]
     """Both lower bounds for the rows of the data-aware statement, down to the least upper bound; for one order only."""
     orders = {alpha for _, _, alpha, _, _ in series}
     aware = [(case, M) for case, _, _, M, _ in series if case.kind == "data-aware" and case.draws is not None]
-    if len(orders) > 1 or not aware or problem.statement.direction != "q||p":
+    if len(orders) > 1 or not aware or problem.settings.direction != "q||p":
         return []
     (case, M), floor = aware[0], min(float(np.min(bound.value)) for *_, bound in series)
     law = case.inputs
     assert isinstance(law, Empirical)
-    floors = Floors.of(problem.kernels[0], np.asarray(law.X), problem.statement.noise, orders.pop())
+    floors = Floors.of(problem.kernels[0], np.asarray(law.X), problem.settings.noise, orders.pop())
     counts = np.asarray(M, dtype=np.float64)
     return [
         plotting.Curve(

@@ -184,7 +184,7 @@ def report(result: Study) -> str:
     """The study as text with two tables."""
     problem, part = result.problem, result.part
     divergence = "KL[q*||p]" if result.alpha == 1.0 else f"D_{result.alpha:g}[q*||p]"
-    sure = f"{100 * (1 - problem.statement.delta):g} %"
+    sure = f"{100 * (1 - problem.settings.delta):g} %"
     rows = []
     for case, plan in result.plans:
         y = f"any, |y|^2 = {case.y_norm2:.6g}" if case.about == "any y" else case.about.removeprefix("y ")
@@ -218,7 +218,7 @@ def vacuous(result: Study) -> list[str]:
 
 def _needed(result: Study) -> str:
     problem = result.problem
-    floors = Floors.of(problem.kernels[0], result.part.X, problem.statement.noise, result.alpha)
+    floors = Floors.of(problem.kernels[0], result.part.X, problem.settings.noise, result.alpha)
     return output.wrapped(sentence(floors.record(result.target)))
 
 

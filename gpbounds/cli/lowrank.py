@@ -72,8 +72,8 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
 
     entries: list[Entry] = []
     reasons: list[str] = []
-    statement, target = problem.statement, args.target
-    rule = "sharpest" if statement.form == "sharpest" else "printed"
+    settings, target = problem.settings, args.target
+    rule = "sharpest" if settings.form == "sharpest" else "printed"
     matern = not isinstance(problem.kernels[0], SquaredExponential)
     notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if matern else ()
 
@@ -82,10 +82,10 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
             return fourier_rank(
                 kernel,
                 N,
-                noise=statement.noise,
+                noise=settings.noise,
                 target=target,
                 width=None if width is None or matern else width.tolist(),
-                delta=statement.delta,
+                delta=settings.delta,
                 rule=rule,
                 effective_dimension=None if dimension is None else dimension(kernel),
                 rigor=args.rigor,
@@ -182,7 +182,7 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
 
     entries: list[Entry] = []
     reasons: list[str] = []
-    statement, target = problem.statement, args.target
+    settings, target = problem.settings, args.target
     for case in problem.cases:
         if case.kind != "a priori":
             continue
@@ -196,9 +196,9 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
                 N,
                 target,
                 inputs=law,
-                noise=statement.noise,
-                delta=statement.delta,
-                form=statement.form,
+                noise=settings.noise,
+                delta=settings.delta,
+                form=settings.form,
                 rigor=args.rigor,
             )
 
@@ -225,7 +225,7 @@ def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entr
     from gpbounds.lowrank.features import MercerFeatures
     from gpbounds.lowrank.truncation import residual_certificate
 
-    data, target, noise = problem.data, args.target, problem.statement.noise
+    data, target, noise = problem.data, args.target, problem.settings.noise
     (kernel,) = problem.kernels
     assert data is not None
     assert isinstance(kernel, SquaredExponential)
@@ -272,7 +272,7 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
 
     data = problem.data
     assert data is not None
-    part, noise = data.subset(args.rows, args.seed), problem.statement.noise
+    part, noise = data.subset(args.rows, args.seed), problem.settings.noise
     decomposed = eigen(problem.kernels[0](part.X), "k(X, X)")
     high: NDArray[np.float64] = decomposed.values + decomposed.rounding
     effective_dimension = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None

@@ -66,7 +66,7 @@ def heading(problem: Problem) -> str:
     names = describe_kernel(problem.kernels[0]) + (
         f" ... {describe_kernel(problem.kernels[-1])}" if len(problem.kernels) > 1 else ""
     )
-    lines.append(f"Kernel: {names}, noise variance {problem.statement.noise:.3g}. {problem.origin}")
+    lines.append(f"Kernel: {names}, noise variance {problem.settings.noise:.3g}. {problem.origin}")
     return wrapped("\n".join(lines))
 
 
@@ -76,6 +76,6 @@ def problem_record(problem: Problem) -> dict[str, Any]:
     return {
         "data": data and {"name": data.name, "N": data.N, "D": data.D, "notes": data.notes},
         "kernels": [kernel_record(kernel) for kernel in problem.kernels],
-        "statement": problem.statement.keywords(),
+        "statement": vars(problem.settings),
         "origin": problem.origin,
     }

@@ -133,7 +133,7 @@ def floors_of(problem: Problem, args: argparse.Namespace) -> dict[str, int] | No
     for law in laws:
         if isinstance(law, Empirical):
             X = np.asarray(law.X)
-            return Floors.of(problem.kernels[0], X, problem.statement.noise, args.alpha).record(args.target)
+            return Floors.of(problem.kernels[0], X, problem.settings.noise, args.alpha).record(args.target)
     return None
 
 
@@ -143,18 +143,18 @@ def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwar
         return None, ()
     if len(problem.kernels) > 1 or args.lengthscale_range:
         return None, ("The plan after the fact needs one kernel; it is omitted with --lengthscale-range.",)
-    statement = problem.statement
+    settings = problem.settings
     return afterwards(
         problem.kernels[0],
         problem.data,
-        statement.noise,
+        settings.noise,
         args.alpha,
         args.target,
         method=args.select,
         most=args.most,
         rows=args.rows,
         seed=args.seed,
-        direction=statement.direction,
+        direction=settings.direction,
     ), ()
 
 

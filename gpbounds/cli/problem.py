@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.cli import hyperparameters, worst
+from gpbounds.cli import hyperparameters
 from gpbounds.cli.data import Data, load
 from gpbounds.cli.options import UsageError, dimension, parsed_inputs, parsed_norm, scalar_or_list
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
+
+if TYPE_CHECKING:
+    from gpbounds.rates.base import Numbers, Statement
 
 FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: the Gaussian with the covariance "
@@ -39,18 +43,14 @@ OMITTED = (
 
 
 @dataclass(frozen=True)
-class Statement:
-    """The settings of a bound that all cases share."""
+class Settings:
+    """The numbers and choices that the bounds of all cases share."""
 
     noise: float
     delta: float = 0.05
     tv: float = 0.0
     form: str = "sharpest"
     direction: str = "q||p"
-
-    def keywords(self) -> dict[str, float | str]:
-        """Keyword arguments of ``rate`` and ``inducing_points``."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,8 @@ class Case:
         return "y from the prior" if self.y_norm2 is None else "any y"
 
     def keywords(self) -> dict[str, Any]:
-        """Keyword arguments of ``rate`` and ``inducing_points`` that belong to the case."""
-        common: dict[str, Any] = {"inputs": self.inputs, "y_norm2": self.y_norm2, "rigor": self.rigor}
+        """Keyword arguments of `gpbounds.rates.theorems.statement` that belong to the case."""
+        common: dict[str, Any] = {"inputs": self.inputs, "rigor": self.rigor}
         if self.draws is None:
             return common
         common |= {"draws": self.draws, "law": self.law}
@@ -130,57 +130,60 @@ class Case:
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels (several for a worst case on a grid), the statement, and the cases."""
+    """Kernels (several for a worst case on a grid), the settings, and the cases."""
 
     kernels: tuple[Kernel, ...]
-    statement: Statement
+    settings: Settings
     cases: tuple[Case, ...]
     data: Data | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()
     fitted: tuple[str, ...] = ()
 
-    def rate(self, case: Case, N: Sequence[int], M: Sequence[int], alpha: Sequence[float]) -> Bound:
-        """``gpbounds.rate`` on the grid N x M x alpha, the worst over the kernels; scalar for one cell."""
-        from gpbounds.rates import rate
+    def stated(self, case: Case, N: Sequence[int], alpha: Sequence[float]) -> Statement:
+        """What `gpbounds.rate` states of the case, the worst over the kernels, on the grid N x M x alpha."""
+        from gpbounds.cli.worst import WorstOf
+        from gpbounds.rates.theorems import statement
 
-        axes = np.ix_(np.asarray(N), np.asarray(M), np.asarray(alpha, dtype=np.float64))
-        sizes, counts, orders = (axis.item() if axis.size == 1 else axis for axis in axes)
-        settings: Any = self.statement.keywords()
-        return worst.worst_bound([rate(k, sizes, counts, orders, **case.keywords(), **settings) for k in self.kernels])
+        numbers = self.numbers(case.y_norm2, np.reshape(alpha, (1, 1, -1)) if len(alpha) > 1 else alpha[0])
+        sizes = validation.whole("N", np.reshape(N, (-1, 1, 1)) if len(N) > 1 else N[0], 2)
+        choices: dict[str, Any] = {"form": self.settings.form, "direction": self.settings.direction}
+        each = [statement(kernel, sizes, numbers, **case.keywords(), **choices) for kernel in self.kernels]
+        return WorstOf(numbers, tuple(each), tuple(describe_kernel(kernel) for kernel in self.kernels))
+
+    def rate(self, case: Case, N: Sequence[int], M: Sequence[int], alpha: Sequence[float]) -> Bound:
+        """The bound on the grid N x M x alpha; scalar for one cell."""
+        return bounds_at(self.stated(case, N, alpha), N, M)
 
     def plan(self, case: Case, alpha: float, target: float) -> Plan:
-        """``gpbounds.inducing_points`` for the case, the worst over the kernels, with its notes."""
-        from gpbounds.rates import inducing_points
-
+        """The least M for the case, with its notes."""
         (N,) = case.sizes
-        settings: Any = self.statement.keywords()
-        plans = [
-            inducing_points(
-                k,
-                N,
-                alpha,
-                target=target,
-                **case.keywords(),
-                **settings,
-            )
-            for k in self.kernels
-        ]
-        i = worst.worst_plan(plans)
-        at = (f"The worst kernel of the grid is {describe_kernel(self.kernels[i])}.",) if len(plans) > 1 else ()
-        return replace(plans[i], notes=(*plans[i].notes, *self.notes_on(case), *case.notes, *at))
+        plan = self.stated(case, [N], [alpha]).least(target, lambda: None)
+        return replace(plan, notes=(*plan.notes, *self.notes_on(case), *case.notes))
 
     def check_numbers(self, alpha: float | Sequence[float]) -> None:
         """Refuse wrong numbers before the first case, because each of them would fail."""
+        for norm in {case.y_norm2 for case in self.cases}:
+            self.numbers(norm, alpha)
+
+    def numbers(self, y_norm2: float | None, alpha: Any) -> Numbers:
+        """The numbers of a bound, checked."""
         from gpbounds.rates.base import Numbers
 
-        stated = self.statement
-        for norm in {case.y_norm2 for case in self.cases}:
-            Numbers.checked(alpha, stated.noise, stated.delta, norm, stated.tv, stated.direction)
+        stated = self.settings
+        return Numbers.checked(alpha, stated.noise, stated.delta, y_norm2, stated.tv, stated.direction)
 
     def notes_on(self, case: Case) -> tuple[str, ...]:
         """The notes of the problem that concern the case: given y, hyperparameters may have been fitted to it."""
         return tuple(note for note in self.notes if case.y is None or note not in self.fitted)
+
+
+def bounds_at(stated: Statement, N: Sequence[int], M: Sequence[int]) -> Bound:
+    """The bounds of `Problem.stated` for the numbers M; scalar for one cell."""
+    from gpbounds.rates.theorems import sizes
+
+    _, counts = sizes(np.reshape(N, (-1, 1, 1)), np.reshape(M, (1, -1, 1)))
+    return stated.bound(counts if len(M) > 1 else np.asarray(counts[0, 0, 0]))
 
 
 def short(values: object) -> str:
@@ -363,11 +366,13 @@ def from_arguments(args: argparse.Namespace) -> Problem:
     if bounds:
         hyper = replace(hyper, fitted=tuple(name for name in hyper.fitted if name != "lengthscale"))
         notes = (*hyper.warning, *hyper.notes)
-        kernels, note = worst.box(args.kernel, hyper.kernel.max_variance, *bounds)
+        from gpbounds.cli.worst import box
+
+        kernels, note = box(args.kernel, hyper.kernel.max_variance, *bounds)
         notes = (*notes, note)
     notes = (*notes, *omitted)
-    statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction)
-    problem = Problem(kernels, statement, cases, data, hyper.origin, notes, hyper.warning)
+    settings = Settings(hyper.noise, args.delta, args.tv, args.form, args.direction)
+    problem = Problem(kernels, settings, cases, data, hyper.origin, notes, hyper.warning)
     return without_unknown_spectra(problem) if data is not None else problem
 
 

@@ -14,7 +14,7 @@ from gpbounds.cli.data import Data
 from gpbounds.cli.floors import Floors
 from gpbounds.cli.hyperparameters import Hyperparameters
 from gpbounds.cli.looks import BEST_OF_SEVERAL
-from gpbounds.cli.problem import Case, Problem, Statement, best_cases, data_cases, default_sets, headline
+from gpbounds.cli.problem import Case, Problem, Settings, best_cases, data_cases, default_sets, headline
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
@@ -211,7 +211,7 @@ def study(
     """
     part = data.subset(rows, seed)
     simulate = default_sets(part.N) if simulate is None else simulate
-    fixed = Statement(hyper.noise, delta)
+    fixed = Settings(hyper.noise, delta)
     notes = (*hyper.warning, *hyper.notes)
     problem = Problem((hyper.kernel,), fixed, (), data, hyper.origin, notes, hyper.warning)
     several = best_cases(data, part, best, simulate=simulate, seed=seed, law=law) if best else ()
@@ -242,7 +242,7 @@ def _single(problem: Problem, data: Data, part: Data, grid: Float, alpha: float,
         about = "one draw, any $y$ of this norm" if y == "any" else "one draw, $y$ from the prior"
         lines += [Line(f"a priori, {about}", apriori, "sharpest", _values(problem, apriori, grid, alpha))]
         lines += [Line(f"data-aware, {about}", aware, "sharpest", _values(problem, aware, grid, alpha))]
-    printed = Problem(problem.kernels, replace(problem.statement, form="printed"), ())
+    printed = Problem(problem.kernels, replace(problem.settings, form="printed"), ())
     lines.append(Line("the same, as printed", aware, "printed", _values(printed, aware, grid, alpha)))
     return lines
 
@@ -266,7 +266,7 @@ def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
 def picture(result: Study) -> Any:
     """The figure of the study: the divergences of subsets and the bounds."""
     bounds = [plotting.Curve(line.label, result.grid, line.value, *_look(line)) for line in result.lines]
-    reached, statement = result.reached, result.problem.statement
+    reached, settings = result.reached, result.problem.settings
     draws = reached.random.shape[0]
     best = f"the best of {result.best} draws" if result.best else "k-DPP subsets"
     spread = f"median, range of {draws}" if draws > 1 else "one draw"
@@ -290,7 +290,7 @@ def picture(result: Study) -> Any:
         lower,
         title=title(result),
         ylabel=f"{plotting.divergence_symbol(result.alpha)} to the exact posterior $p$ (nats)",
-        confidence=f"Upper bounds for {best},\nprobability {100 * (1 - statement.delta):g} %",
+        confidence=f"Upper bounds for {best},\nprobability {100 * (1 - settings.delta):g} %",
         target=result.target,
     )
 
@@ -310,5 +310,5 @@ def title(result: Study) -> str:
     part, data = result.part, result.problem.data
     assert data is not None
     rows = f"{part.N} of {data.N} rows" if part.N < data.N else f"N = {data.N}"
-    settings = headline(result.problem.kernels[0], result.problem.statement.noise)
+    settings = headline(result.problem.kernels[0], result.problem.settings.noise)
     return f"{data.name} ({rows}, D = {data.D}, standardised)\n{settings}"

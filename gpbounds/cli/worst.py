@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.plan import Plan
+from gpbounds.rates.base import Numbers, Statement
 
 GRID = 9
 
@@ -42,7 +44,34 @@ def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kern
     return tuple(stationary(nu, variance, float(scale)) for scale in scales), note
 
 
-def worst_bound(bounds: Sequence[Bound]) -> Bound:
+@dataclass(frozen=True, eq=False)
+class WorstOf(Statement):
+    """The largest bound over kernels, and the largest of the least M's.
+
+    Attributes
+    ----------
+    numbers : Numbers
+    each : tuple of Statement
+        One for each kernel.
+    names : tuple of str
+        The kernels in words.
+    """
+
+    numbers: Numbers
+    each: tuple[Statement, ...]
+    names: tuple[str, ...]
+
+    def bound(self, M: Float) -> Bound:
+        return _largest([statement.bound(M) for statement in self.each])
+
+    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
+        plans = [statement.least(target, advance) for statement in self.each]
+        i = worst_plan(plans)
+        note = f"The worst kernel of the grid is {self.names[i]}."
+        return replace(plans[i], notes=(*plans[i].notes, note)) if len(plans) > 1 else plans[i]
+
+
+def _largest(bounds: Sequence[Bound]) -> Bound:
     """The largest of ``bounds`` in each cell, with its terms."""
     first = bounds[0]
     if len(bounds) == 1:
@@ -64,5 +93,5 @@ def worst_bound(bounds: Sequence[Bound]) -> Bound:
 
 
 def worst_plan(plans: Sequence[Plan]) -> int:
-    """Index of the plan that needs most inducing points; a plan without an answer counts as the largest."""
+    """Index of the plan that needs the highest rank; a plan without an answer counts as the largest."""
     return max(range(len(plans)), key=lambda i: (plans[i].M is None, plans[i].M or 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -56,6 +57,7 @@ class Simulation:
     rest : float
         δ − k/(m+1), the part of δ for the statement given X.
     rng : Generator
+        As it is before the first set.
     """
 
     inputs: SampledLaw
@@ -66,9 +68,10 @@ class Simulation:
     rng: np.random.Generator
 
     def samples(self) -> Iterator[Float]:
-        """The simulated sets of inputs, each of shape (N, dim)."""
+        """The simulated sets of inputs, each of shape (N, dim), the same ones each time."""
+        rng = deepcopy(self.rng)
         for _ in range(self.sets):
-            yield self.inputs.sample(self.N, self.rng)
+            yield self.inputs.sample(self.N, rng)
 
     def answers(self, given: Callable[[Float], Answer]) -> list[Answer]:
         """``given`` of each simulated set."""
@@ -105,6 +108,7 @@ def simulation(
     delta : float
         δ in (0, 1), for the simulation and the statement given X together.
     rng : numpy.random.Generator or int, optional
+        A Generator is spawned from, so that the next simulation draws other sets.
 
     Raises
     ------
@@ -131,7 +135,8 @@ def simulation(
             f"simulate: expected at least {least} sets of inputs for delta = {level:g}, of which the simulation may "
             f"spend half, got {m}: the greatest of {m} is exceeded with probability 1/{m + 1}"
         )
-    return Simulation(inputs, validation.count("N", N, 1), m, k, level - k / (m + 1), np.random.default_rng(rng))
+    source = rng.spawn(1)[0] if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+    return Simulation(inputs, validation.count("N", N, 1), m, k, level - k / (m + 1), source)
 
 
 def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta: float) -> Bound:
