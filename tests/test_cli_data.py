@@ -18,7 +18,7 @@ from gpbounds.cli.brackets import brackets, ladder
 from gpbounds.cli.data import column_names, load, read_table, read_with_words
 from gpbounds.cli.problem import headline
 from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
-from gpbounds.rates.draws import statement as draws
+from gpbounds.rates import theorems
 
 NOISE = 0.2
 KERNEL = gpbounds.SquaredExponential(1.5, [0.7, 0.9])
@@ -255,12 +255,8 @@ def test_above_the_rows_for_dense_algebra_the_bracket_holds_without_the_exact_va
 
 def test_a_curve_decomposes_the_rows_once_for_each_statement(monkeypatch, capsys, tmp_path, table):
     """Its end is searched for and its points are computed on one statement: y from the prior, and y given."""
-    made = []
-    for name in ("rows_of", "EnclosedRows"):
-        before = getattr(draws, name)
-        monkeypatch.setattr(
-            draws, name, lambda *args, before=before, **rest: made.append(args) or before(*args, **rest)
-        )
+    made, draws_from_rows = [], theorems.draws_from_rows
+    monkeypatch.setattr(theorems, "draws_from_rows", lambda *a, **k: made.append(a) or draws_from_rows(*a, **k))
     ask(capsys, "curve", "--data", table, *FIXED, "--best", 10, "--select", "none", "--out", tmp_path / "c.svg")
     assert len(made) == 2
 
