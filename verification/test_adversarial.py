@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 from adversarial import attacks, laws, truths
+from adversarial.draws import Drawn
 from adversarial.instances import instance
-from flint import arb, ctx
+from flint import arb, arb_mat, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from observer import Observer
 from test_certificates_hard import instance as certified_instance
+from test_draws_prior import instance as drawn_instance
 from test_proved_rounding import exact_kernel
 
 from gpbounds.interval import Interval, Member
+from gpbounds.kdpp.residual import expected_residual
 from gpbounds.pacbayes.certificate import settled
+from gpbounds.rates.draws.errors import EnclosedRows
+from gpbounds.rates.draws.given import best_given
+from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.reference import losses, renyi
 from gpbounds.sandwich import sandwich
 from gpbounds.spectra.empirical import EmpiricalSpectrum
@@ -36,6 +42,7 @@ CLAIMS = {
     "consequences": "L-30",
     "select": "N-given",
     "rate": "N-enclosed",
+    "rate with y": "N-enclosed",
     "posterior": "N-rounded-kl",
     "issue": "N-rounded-kl",
     "check": "N-rounded-kl",
@@ -108,6 +115,17 @@ def _eigenvalues(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(kind, "upper_eigenvalues", kind.lower_eigenvalues)
 
 
+def _eigenvectors(patch: pytest.MonkeyPatch) -> None:
+    """K is what its computed eigenvectors and eigenvalues make."""
+    computed = EnclosedRows.__init__
+
+    def init(rows: EnclosedRows, *data: Any) -> None:
+        computed(rows, *data)
+        rows.error, rows.eigen = 1e-300, replace(rows.eigen, components_error=0.0)
+
+    patch.setattr(EnclosedRows, "__init__", init)
+
+
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "evidence": (_members, 15),
     "computed_evidence": (_members, 0),
@@ -120,6 +138,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "consequences": (_constant("gpbounds.audit.predictions.sandwich", lambda kl: sandwich(0.5 * float(kl))), 62),
     "select": (_objective, 11),
     "rate": (_eigenvalues, 0),
+    "rate with y": (_eigenvectors, 12),
     "posterior": (_posteriors, 2),
     "issue": (_in_doubles, 2),
     "check": (_in_doubles, 34),
@@ -169,6 +188,28 @@ def test_the_references_are_those_of_mpmath() -> None:
                 assert float(truths.narrow(truths.mean_divergence(case, jitter, alpha)).mid()) == pytest.approx(
                     float(mean), rel=1e-13
                 )
+
+
+def test_the_laws_of_one_draw_are_those_of_its_eigenvalues() -> None:
+    """E(K − Q) over all subsets, and the means of N-tilt, by symmetric polynomials in double precision."""
+    regular = [each for each in map(drawn_instance, range(60)) if each[0].values.min() > 1e-3][:12]
+    assert len(regular) == 12
+    finite = 0
+    for cell, rng, M in regular:
+        y, alpha, p = rng.standard_normal(len(cell.K)), 0.7, 0.9
+        residual = expected_residual(cell.values, M, noise=cell.noise)
+        squares = (cell.vectors.T @ y) ** 2
+        others = (
+            best_given(residual, residual.quadratic(squares), delta=p, alpha=alpha),
+            tilted_given(residual, squares, delta=p, alpha=alpha),
+        )
+        with ctx.workprec(1200):
+            K, X = arb_mat([list(map(arb, row)) for row in cell.K.tolist()]), np.arange(float(len(cell.K)))[:, None]
+            own = [Drawn(K, X, y, cell.noise, M, alpha, tilted).level(arb(p)) for tilted in (False, True)]
+        for ball, other in zip(own, map(float, others), strict=True):
+            assert float(ball.mid()) == pytest.approx(other, rel=1e-6)
+            finite += other < np.inf
+    assert finite >= 18
 
 
 @pytest.mark.parametrize("form", ["vfe", "fitc", "steep", "free", "whitened", "exact"])

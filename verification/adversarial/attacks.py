@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from adversarial import bounds, certificates, factors, truths
+from adversarial import bounds, certificates, draws, factors, truths
 from adversarial.instances import Attack, Refused, instance
 from gpbounds.errors import ImpossibleInterval, NotConverged
 
@@ -22,6 +22,7 @@ ATTACKS: dict[str, Attack] = {
     "consequences": bounds.consequences,
     "select": bounds.selected,
     "rate": bounds.rate_of_rows,
+    "rate with y": draws.rate_of_targets,
     "posterior": certificates.posterior,
     "issue": certificates.issued,
     "check": certificates.confirmed,
@@ -43,6 +44,7 @@ EACH = {
     "consequences": 3,
     "select": 4,
     "rate": 14,
+    "rate with y": 6,
     "posterior": 50,
     "issue": 12,
     "check": 2,
@@ -50,7 +52,7 @@ EACH = {
     "log_det_error": 26,
     "residual_certificate": 8,
 }
-"""Intervals of each among 190: fewer of those that take longer."""
+"""Intervals of each among 196: fewer of those that take longer."""
 
 
 def outcomes(name: str, seed: int) -> list[tuple[str, bool]]:

@@ -115,28 +115,28 @@ def trace(A: arb_mat) -> Any:
 
 
 def quadratic(C: arb_mat, y: np.ndarray) -> Any:
-    """yᵀC⁻¹y."""
-    t = arb_mat(len(y), 1, [arb(float(value)) for value in y])
-    return (t.transpose() * C.solve(t))[0, 0]
+    """yᵀC⁻¹y, summed over the columns of y (N,) or (N, P)."""
+    t = arb_mat(len(y), outputs(y), [arb(value) for value in y.ravel().tolist()])
+    return trace(t.transpose() * C.solve(t))
+
+
+def outputs(y: np.ndarray) -> int:
+    """P."""
+    return 1 if y.ndim == 1 else y.shape[1]
 
 
 def log_normal(C: arb_mat, y: np.ndarray) -> Any:
-    """log N(y; 0, C)."""
-    return -(quadratic(C, y) + C.det().log() + len(y) * (2 * arb.pi()).log()) / 2
+    """log N(y; 0, C), summed over the columns of y."""
+    return -(quadratic(C, y) + outputs(y) * (C.det().log() + len(y) * (2 * arb.pi()).log())) / 2
 
 
 class Dense:
-    """K, K + σ²I, Q = Kfu(Kuu + jI)⁻¹Kuf and Ξ = Q + β(K − Q) + σ²I, β = 1 − α, of an instance."""
+    """K, K + σ²I and Ξ = Q + β(K − Q) + σ²I, β = 1 − α, for a residual K − Q and targets (N,) or (N, P)."""
 
-    def __init__(self, case: Instance, jitter: float = 0.0, alpha: float = 1.0) -> None:
-        self.N, self.y, self.noise, self.alpha = len(case.X), case.y, arb(case.noise), arb(alpha)
-        points = case.Z if jitter else np.unique(case.Z, axis=0)
-        self.K = covariances(case.kernel, case.X, case.X)
-        self.A = self.K + identity(self.N, case.noise)
-        Kuf = covariances(case.kernel, points, case.X)
-        Kuu = covariances(case.kernel, points, points) + identity(len(points), jitter)
-        self.left = self.K - Kuf.transpose() * Kuu.solve(Kuf)
-        self.Xi = self.A - self.alpha * self.left
+    def __init__(self, K: arb_mat, left: arb_mat, y: np.ndarray, noise: float, alpha: float = 1.0) -> None:
+        self.N, self.y, self.noise, self.alpha, self.left = len(y), y, arb(noise), arb(alpha), left
+        self.A = K + identity(self.N, noise)
+        self.Xi = self.A - self.alpha * left
 
     @property
     def penalty(self) -> Any:
@@ -152,7 +152,7 @@ class Dense:
 
     def objective(self) -> Any:
         """L_α = log N(y; 0, Ξ) − the penalty: the greatest of its values at all q(u)."""
-        return log_normal(self.Xi, self.y) - self.penalty
+        return log_normal(self.Xi, self.y) - outputs(self.y) * self.penalty
 
     def divergence(self) -> Any:
         """log p(y) − L_α, which is D_α[q*‖p]."""
@@ -162,6 +162,14 @@ class Dense:
         """The same averaged over y from the prior."""
         logs = self.Xi.det().log() - self.A.det().log()
         return (logs + trace(self.Xi.solve(self.A)) - self.N) / 2 + self.penalty
+
+
+def of_case(case: Instance, jitter: float, alpha: float = 1.0) -> Dense:
+    """K and Q = Kfu(Kuu + jI)⁻¹Kuf of an instance."""
+    points = case.Z if jitter else np.unique(case.Z, axis=0)
+    K, Kuf = covariances(case.kernel, case.X, case.X), covariances(case.kernel, points, case.X)
+    Kuu = covariances(case.kernel, points, points) + identity(len(points), jitter)
+    return Dense(K, K - Kuf.transpose() * Kuu.solve(Kuf), case.y, case.noise, alpha)
 
 
 def noisy(case: Instance) -> Callable[[], arb_mat]:
@@ -177,19 +185,19 @@ def evidence(case: Instance) -> Formula:
 
 def dense(case: Instance, jitter: float, alpha: float = 1.0) -> Callable[[], Dense]:
     """The model with this jitter, built once at each number of bits."""
-    return once(lambda: Dense(case, jitter, alpha))
+    return once(lambda: of_case(case, jitter, alpha))
 
 
 def residual_trace(case: Instance, jitter: float) -> Formula:
     """Tr(K − Q)."""
-    return lambda: trace(Dense(case, jitter).left)
+    return lambda: trace(of_case(case, jitter).left)
 
 
 def divergence(case: Instance, jitter: float, alpha: float = 1.0) -> Formula:
     """D_α[q*‖p]; KL at α = 1."""
-    return lambda: Dense(case, jitter, alpha).divergence()
+    return lambda: of_case(case, jitter, alpha).divergence()
 
 
 def mean_divergence(case: Instance, jitter: float, alpha: float = 1.0) -> Formula:
     """E_y D_α[q*‖p]."""
-    return lambda: Dense(case, jitter, alpha).mean_divergence()
+    return lambda: of_case(case, jitter, alpha).mean_divergence()
