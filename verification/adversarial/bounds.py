@@ -13,7 +13,7 @@ from flint import arb
 from sklearn.exceptions import ConvergenceWarning
 
 from adversarial import laws, truths
-from adversarial.instances import Instance, Refused, Statement, one_of
+from adversarial.instances import Instance, Refused, Statement, one_of, order
 from fitting import SparseGP
 from gpbounds import Empirical, audit, iterative, kdpp, rate, renyi
 from gpbounds.pacbayes import Exact, Sparse
@@ -66,7 +66,7 @@ def of_model(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
 
 
 def gap(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
-    jitter, alpha = _jitter(case, rng), _order(rng)
+    jitter, alpha = _jitter(case, rng), order(rng)
     options: list[dict[str, Any]] = [{"method": each} for each in ("auto", "dense", "blocks", "streamed")]
     chosen = one_of([*options, {"rigor": "sharp"}], rng)
     lower, upper = renyi.gap(*case.arguments, alpha, noise=case.noise, jitter=jitter, **chosen)
@@ -74,13 +74,13 @@ def gap(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
 
 
 def gap_from_trace(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
-    jitter, alpha = _jitter(case, rng), _order(rng)
+    jitter, alpha = _jitter(case, rng), order(rng)
     upper = renyi.gap_from_trace(*case.arguments, alpha, noise=case.noise, jitter=jitter)
     yield None, truths.divergence(case, jitter, alpha), float(upper)
 
 
 def expected_gap_bounds(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
-    jitter, alpha = _jitter(case, rng), _order(rng)
+    jitter, alpha = _jitter(case, rng), order(rng)
     lower, upper = renyi.expected_gap_bounds(case.kernel, case.X, case.Z, alpha, noise=case.noise, jitter=jitter)
     yield float(lower), truths.mean_divergence(case, jitter, alpha), float(upper)
 
@@ -125,7 +125,7 @@ def selected(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
     """The bound of the best draws, on the divergence, or without y on the trace."""
     M = int(rng.integers(1, max(2, len(np.unique(case.X, axis=0)))))
     settings: dict[str, Any] = {"draws": one_of(["certain", 1, 3], rng), "jitter": one_of(["auto", 0.0], rng)}
-    alpha = _order(rng)
+    alpha = order(rng)
     if settings["draws"] == "certain" or rng.random() < 0.7:
         settings |= {"y": case.y, "noise": case.noise, "alpha": alpha}
     chosen = kdpp.select(case.kernel, case.X, M, "best", rng, delta=IMPROBABLE, candidates=[case.Z[:M]], **settings)
@@ -156,12 +156,6 @@ def rate_of_rows(case: Instance, rng: np.random.Generator) -> Iterator[Statement
 
     yield None, mean, float(stated.terms["expected_trace"])
     yield None, markov, float(stated.terms["markov"])
-
-
-def _order(rng: np.random.Generator) -> float:
-    return one_of(
-        [1.0, 1.0, 0.5, float(10.0 ** rng.uniform(-6.0, 0.0)), 1.0 - float(10.0 ** rng.uniform(-9.0, -1.0))], rng
-    )
 
 
 def _jitter(case: Instance, rng: np.random.Generator) -> float:

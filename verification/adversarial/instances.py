@@ -56,6 +56,13 @@ def one_of(choices: Sequence[Any], rng: np.random.Generator) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
+def order(rng: np.random.Generator) -> float:
+    """α: 1, ½, near 0 or near 1."""
+    return one_of(
+        [1.0, 1.0, 0.5, float(10.0 ** rng.uniform(-6.0, 0.0)), 1.0 - float(10.0 ** rng.uniform(-9.0, -1.0))], rng
+    )
+
+
 def instance(seed: int) -> Instance:
     """Up to 12 rows and 5 inducing points in up to 3 dimensions.
 
