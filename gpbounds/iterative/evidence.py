@@ -98,6 +98,18 @@ def evidence(
     approximate solution bounds the quadratic form (N-quad).  Only the probes are random: the statement holds for
     hyperparameters fitted to these data, but not with probes that were used to fit them.
 
+    Rounding.  Proved: that of the entries of K; of the quadratic form, at the solution that was computed (N-quad); of
+    log|P| (N-vecchia), and so log|K + σ²I| ≤ log|P| as computed; of log|Q + σ²I| below it.  If these alone were used,
+    both ends would hold with certainty.  Believed, of the probes' part:
+
+    - T_k of each probe, fully orthogonalised, is the exact one of a B whose K + σ²I lies between (1 − r) and (1 + r)
+      times the given one, r = ((4 + √N)·2⁻⁵² + error of entries)·(1 + λ_max(Q)/σ²).  −N log(1 − r), part of
+      "rounding", is added at both ends.  √N, in place of N, supposes that roundings of a sum have independent signs,
+      λ_max(Q), in place of λ_max(K), that the inducing points reach the greatest eigenvalue;
+    - eigenvalues and vectors of T_k, a, F̂ and the tails are computed in doubles, which err by far less than the tails
+      are wide; nothing is added for these, but the search of a tail ends above it, by up to 1e-6 of its width;
+    - `numpy.random.Generator.standard_normal` draws from N(0, 1).
+
     Cost: (24 to 80 steps of 7 probes, 8 to 20 of all others)·2N² flops a column, N²/2 kernel entries a step unless K is
     stored, and N(p + b)³/(3b) for U, with b = ``block`` and p = ``neighbours``.  Memory in bytes: 8N(p + b) for U,
     8N·(k + 12)·71 for k steps, and at most ``memory`` for K.
