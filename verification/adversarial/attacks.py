@@ -21,6 +21,7 @@ ATTACKS: dict[str, Attack] = {
     "enough": bounds.enough,
     "consequences": bounds.consequences,
     "select": bounds.selected,
+    "spectrum": bounds.spectrum_of_rows,
     "rate": bounds.rate_of_rows,
     "rate with y": draws.rate_of_targets,
     "posterior": certificates.posterior,
@@ -43,6 +44,7 @@ EACH = {
     "enough": 8,
     "consequences": 3,
     "select": 4,
+    "spectrum": 20,
     "rate": 14,
     "rate with y": 6,
     "posterior": 50,
@@ -52,7 +54,7 @@ EACH = {
     "log_det_error": 26,
     "residual_certificate": 8,
 }
-"""Intervals of each among 196: fewer of those that take longer."""
+"""Intervals of each among 216: fewer of those that take longer."""
 
 
 def outcomes(name: str, seed: int) -> list[tuple[str, bool]]:

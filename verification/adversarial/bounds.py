@@ -18,6 +18,8 @@ from fitting import SparseGP
 from gpbounds import Empirical, audit, iterative, kdpp, rate, renyi
 from gpbounds.pacbayes import Exact, Sparse
 from gpbounds.renyi.computed import computed_evidence
+from gpbounds.spectra import spectrum
+from gpbounds.spectra.empirical import DataSpectrum
 from gpbounds.whitening import whiten
 
 IMPROBABLE = 1e-9
@@ -134,6 +136,19 @@ def selected(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
     own = replace(case, Z=chosen.Z)
     divergence, trace = truths.divergence(own, chosen.jitter, alpha), truths.residual_trace(own, chosen.jitter)
     yield None, divergence if "y" in settings else trace, float(chosen.bound)
+
+
+def spectrum_of_rows(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
+    """The greatest, the least and another eigenvalue of K/N; those that are listed are upper bounds themselves."""
+    X, rigor = case.X[:8], one_of(["auto", "sharp"], rng)
+    about, N = spectrum(case.kernel, inputs=Empirical(X), rigor=rigor), len(X)
+    assert isinstance(about, DataSpectrum)
+    if not about.certified:
+        raise Refused("nothing is proved")
+    exact = truths.once(lambda: truths.eigenvalues(truths.covariances(case.kernel, X, X)))
+    low, high = about.lower_eigenvalues(), np.minimum(about.upper_eigenvalues(), about.eigenvalues(N))
+    for i in {0, int(rng.integers(N)), N - 1}:
+        yield float(low[i]), lambda i=i: exact()[i] / N, float(high[i])
 
 
 def rate_of_rows(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:

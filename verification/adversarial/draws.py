@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
-from flint import acb_mat, arb, arb_mat
+from flint import arb, arb_mat
 
 from adversarial import truths
 from adversarial.instances import Instance, Refused, Statement, one_of, order
@@ -135,7 +135,7 @@ class Drawn:
     @cached_property
     def _missed(self) -> tuple[list[Any], list[Any]]:
         """λ_i and miss_i = e_M(λ without λ_i)/e_M(λ)."""
-        values = _eigenvalues(self.K)
+        values = truths.eigenvalues(self.K)
         whole = _symmetric(values, self.M)
         return values, [_symmetric(values[:i] + values[i + 1 :], self.M) / whole for i in range(len(values))]
 
@@ -153,13 +153,6 @@ class Drawn:
 
 def _block(A: arb_mat, rows: tuple[int, ...]) -> arb_mat:
     return arb_mat([[A[i, j] for j in rows] for i in rows])
-
-
-def _eigenvalues(K: arb_mat) -> list[Any]:
-    try:
-        return [value.real for value in acb_mat(K).eig(multiple=True)]
-    except ValueError:  # too few bits to part clusters
-        raise ZeroDivisionError from None
 
 
 def _symmetric(values: list[Any], M: int) -> Any:

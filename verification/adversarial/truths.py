@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import acb_mat, arb, arb_mat, ctx
 
 from adversarial.instances import Instance
 from gpbounds import kernels
@@ -112,6 +112,15 @@ def identity(n: int, value: float) -> arb_mat:
 
 def trace(A: arb_mat) -> Any:
     return sum((A[i, i] for i in range(A.nrows())), arb(0))
+
+
+def eigenvalues(A: arb_mat) -> list[Any]:
+    """Those of a symmetric matrix, decreasing."""
+    try:
+        values = [value.real for value in acb_mat(A).eig(multiple=True)]
+    except ValueError:  # too few bits to part clusters
+        raise ZeroDivisionError from None
+    return sorted(values, key=lambda ball: ball.mid(), reverse=True)
 
 
 def quadratic(C: arb_mat, y: np.ndarray) -> Any:
