@@ -71,8 +71,7 @@ class EmpiricalSpectrum(DataSpectrum):
     Attributes
     ----------
     rounding : float
-        Of each eigenvalue, which upper bounds are raised by: proved if ``certified`` (`proved`), else N·eps·λ_max,
-        which exceeds LAPACK's errors as measured.  `EnclosedSpectrum` proves far closer bounds.
+        Upper bounds are raised by it: proved if ``certified``, else N·eps·λ_max, above LAPACK's errors as measured.
     """
 
     certified: bool = False
