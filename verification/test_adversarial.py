@@ -50,6 +50,7 @@ CLAIMS = {
     "rigorous check": "N-proved-kl",
     "log_det_error": "N-vecchia",
     "residual_certificate": "L-54",
+    "kl_from": "L-06",
 }
 
 
@@ -147,6 +148,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "rigorous check": (_ends, 0),
     "log_det_error": (_constant("gpbounds.vecchia.log_det_error", lambda *args, **kept: 0.0), 0),
     "residual_certificate": (_constant("gpbounds.lowrank.truncation.UP", 1.0), 2),
+    "kl_from": (_constant("gpbounds.lowrank.comparison.EPS", 0.0), 0),
 }
 """An error that is left out, and a seed from which on this is noticed soon."""
 

@@ -30,6 +30,7 @@ ATTACKS: dict[str, Attack] = {
     "rigorous check": certificates.proved,
     "log_det_error": factors.block_factor,
     "residual_certificate": factors.residual_certificate,
+    "kl_from": factors.compared_laws,
 }
 
 
@@ -53,8 +54,9 @@ EACH = {
     "rigorous check": 6,
     "log_det_error": 26,
     "residual_certificate": 8,
+    "kl_from": 10,
 }
-"""Intervals of each among 216: fewer of those that take longer."""
+"""Intervals of each among 226: fewer of those that take longer."""
 
 
 def outcomes(name: str, seed: int) -> list[tuple[str, bool]]:

@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from adversarial import truths
-from adversarial.instances import Instance, Refused, Statement
+from adversarial.instances import Instance, Refused, Statement, one_of
 from gpbounds import lowrank, vecchia
 from gpbounds.kernels.errors import entry_errors
 
@@ -35,6 +35,37 @@ def block_factor(case: Instance, rng: np.random.Generator) -> Iterator[Statement
     of_factor = U.log_det - off, U.log_det + off
     yield None, lambda: log_det(np.arange(len(X))), of_factor[1]
     yield of_factor[0], lambda: sum((log_det(rows) - log_det(chosen) for rows, chosen in pairs), arb(0)), of_factor[1]
+
+
+def compared_laws(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
+    """Prop. 1 in its sharpest forms at the spectra that attain them, up to the few units in the last place stated."""
+    N, gamma = len(case.X), float(10.0 ** rng.uniform(-9.0, 13.0))
+    variance = case.kernel.max_variance
+    t1, t2, least = (float(variance * 10.0**power) for power in rng.uniform(-6.0, 6.0, 3))
+    c, noise = arb(gamma), arb(case.noise)
+    part = float(10.0 ** rng.uniform(-12.0, 0.0))
+    x = one_of([part, 1e3 * part, -N * gamma / (1.0 + gamma) * (1.0 - part)], rng)
+
+    def half_phi(e: Any) -> Any:
+        return (e - (1 + e).log()) / 2
+
+    def excess() -> Any:
+        g = c / (1 + c)
+        return (N - 1) * half_phi(-g) + half_phi((arb(x) + (N - 1) * g).max(-g))
+
+    def traces() -> Any:
+        g = c / (1 + c)
+        T = (arb(t1) - arb(t2) + g * (arb(t2) + N * noise)) / (noise + arb(least))
+        return (N - 1) * half_phi(-g) + half_phi(-g).max(half_phi(T - g))
+
+    up = 1.0 + 2.0**-48
+    yield None, excess, up * float(lowrank.kl_from_excess(x, N, gamma))
+    yield None, lambda: N * half_phi(c), up * float(lowrank.kl_from_ratio(gamma, N))
+    residual = lowrank.kl_from_residual(t1, noise=case.noise, least=least)
+    yield None, lambda: half_phi(arb(t1) / (noise + arb(least))), up * float(residual)
+    Delta = gamma / (1.0 + gamma)
+    yield None, lambda: N * half_phi(arb(Delta) / (1 - arb(Delta))), up * float(lowrank.spectral_kl(Delta, N))
+    yield None, traces, up * float(lowrank.kl_from_traces(t1, t2, N, gamma, noise=case.noise, least=least))
 
 
 def residual_certificate(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
