@@ -92,11 +92,17 @@ def evidence(
         log p(y) = −½(N log 2π + log|P| + tr log B + yᵀ(K + σ²I)⁻¹y),  P⁻¹ = UᵀU,  B = U(K + σ²I)Uᵀ
 
     U is a block Vecchia factor, for which tr B = N whatever the blocks are; hence log|K + σ²I| ≤ log|P| with certainty,
-    and tr log B is small and has a small variance over probes (N-vecchia).  Lanczos and Gauss–Radau quadrature bound
+    and tr log B is small and has a small variance over probes (N-vecchia). Lanczos and Gauss–Radau quadrature bound
     zᵀ(log B)z for each probe z (N-slq), with eigenvalue bounds from other probes (N-edge); explicit tails bound the
-    mean over the probes (N-slqtail).  Conjugate directions solve for y, and a certificate that holds for any
-    approximate solution bounds the quadratic form (N-quad).  Only the probes are random: the statement holds for
-    hyperparameters fitted to these data, but not with probes that were used to fit them.
+    mean over the probes (N-slqtail). Any approximate solution for y bounds the quadratic form (N-quad). Only the probes
+    are random: the statement holds for hyperparameters fitted to these data, but not with probes that were used to fit
+    them.
+
+    Rounding is proved of entries of K, the quadratic form at any solution (N-quad), log|P| and log|Q + σ²I|. It is
+    believed of the probes' part: that T_k, fully orthogonalised, is exact for a matrix between (1 − r) and (1 + r)
+    times K + σ²I, r = ((4 + √N)·2⁻⁵² + error of entries)(1 + λ_max(Q)/σ²), for which −N log(1 − r) is added at both
+    ends (√N: signs are independent; λ_max(Q): about λ_max(K)); that eigenvalues of T_k and tails err by far less than
+    the tails are wide; that NumPy's normals are normal.
 
     Cost: (24 to 80 steps of 7 probes, 8 to 20 of all others)·2N² flops a column, N²/2 kernel entries a step unless K is
     stored, and N(p + b)³/(3b) for U, with b = ``block`` and p = ``neighbours``.  Memory in bytes: 8N(p + b) for U,
@@ -131,8 +137,7 @@ def evidence(
     -------
     (Bound, Bound)
         Lower, upper.  ``terms``: "log|K|" (the interval's two ends), "log|P|", "estimate" of log|K| and its "standard
-        error", "quadratic" (two ends), "eigenvalues of B" (a, b), "probes", "steps", "rounding" (an allowance for
-        that of log|K|, included in its ends; that of the quadratic form is proved and part of its own).
+        error", "quadratic" (two ends), "eigenvalues of B" (a, b), "probes", "steps", "rounding" (part of "log|K|").
 
     Raises
     ------
@@ -271,10 +276,7 @@ def _quadratic(certificate: Streamed, problem: Problem, V: Array) -> tuple[float
 
 
 def _allowance(certificate: Streamed, problem: Problem) -> float:
-    """Allowance for the rounding of log|K + σ²I|, proved for log|P|, not for the probes' part.
-
-    Rounding changes K + σ²I by about √N·eps·λ_max in norm, r times its least eigenvalue; between (1 − r) and (1 + r)
-    times K + σ²I, log|·| moves by at most −N log(1 − r).
+    """Allowance for the rounding of log|K + σ²I|, proved for log|P|, believed for the probes' part; see `evidence`.
 
     Raises
     ------

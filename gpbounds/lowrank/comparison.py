@@ -2,9 +2,8 @@
 
 All follow from one extremal spectrum.  Let 1 + e_i be the eigenvalues of Σ₂⁻¹Σ₁, φ(e) = e − log(1 + e), g = γ/(1 + γ):
 KL = ½Σφ(e_i), (1 + γ)Σ₁ ⪰ Σ₂ says e_i ≥ −g, and a convex function on {e_i ≥ −g, Σe_i = x} is greatest at a corner,
-where all e_i but one are −g:
-
-    KL ≤ ½[(N − 1) φ(−g) + φ(x + (N − 1)g)].
+where all e_i but one are −g: KL ≤ ½[(N − 1) φ(−g) + φ(x + (N − 1)g)].  A sum e that cancels is taken at both ends of
+its rounding, as φ is convex, or at −g ≤ e; what is left errs by a few units in the last place, to either side.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
 from gpbounds.linalg import eigen
 from gpbounds.linalg.matrices import symmetric_matrix
@@ -71,13 +70,12 @@ def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, rule: R
         raise ValueError(
             f"excess: expected at least -N gamma/(1 + gamma), which the order implies, got {x.flat[worst]}"
         )
-    if rule == "printed":
-        terms = {"excess": 0.5 * x, "order": -0.5 * c * size}
-        return _bound(sum(terms.values()), "L-06", terms, ORDER, FALSE)
-    if rule == "corrected":
-        terms = {"excess": 0.5 * x, "order": 0.5 * c * size}
-        return _bound(sum(terms.values()), "L-06", terms, ORDER)
-    terms = {"excess": 0.5 * log1p_residual(np.maximum(x + (size - 1) * g, -g)), "order": _floor(c) * (size - 1)}
+    if rule != "sharpest":
+        terms = {"excess": 0.5 * x, "order": (0.5 if rule == "corrected" else -0.5) * c * size}
+        return _bound(sum(terms.values()), "L-06", terms, ORDER, *((FALSE,) if rule == "printed" else ()))
+    e, off = x + (size - 1) * g, 4.0 * EPS * (np.abs(x) + size * g)
+    above, below = (0.5 * log1p_residual(np.maximum(end, -g)) for end in (e + off, e - off))
+    terms = {"excess": np.maximum(above, np.where(e - off > -g, below, _floor(c))), "order": _floor(c) * (size - 1)}
     return _bound(sum(terms.values()), "L-06", terms, ORDER)
 
 
@@ -168,8 +166,9 @@ def kl_from_traces(
         )
     if rule == "sharpest":
         least_term, top = _floor(c), np.maximum(excess, 0.0) / (s2 + smallest)
+        off = 8.0 * EPS * ((np.abs(t1 - t2) + g * (t2 + size * s2)) / (s2 + smallest) + g)
         terms = {
-            "trace": np.maximum(least_term, 0.5 * log1p_residual(np.maximum(top - g, -g))),
+            "trace": np.maximum(least_term, 0.5 * log1p_residual(np.maximum(top - g + off, -g))),
             "order": (size - 1) * least_term,
         }
         return _bound(sum(terms.values()), "L-08", terms, ORDER, NOISY)

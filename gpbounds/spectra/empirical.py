@@ -52,11 +52,11 @@ class DataSpectrum(Spectrum):
         """Lower bounds on all N eigenvalues of K/N, decreasing."""
 
     def eigenvalues(self, count: int) -> Float:
-        """The ``count`` largest eigenvalues of K/N; ``count`` <= N."""
+        """Upper bounds on the ``count`` largest eigenvalues of K/N, as ``note`` says; ``count`` <= N."""
         count = one_count("count", count)
         if count > self.N:
             raise ValueError(f"count: expected at most N = {self.N} eigenvalues, got {count}")
-        return self._values[:count]
+        return self.upper_eigenvalues()[:count]
 
     def _log_tail(self, M: Float) -> Float:
         if self._log_tails is None:
@@ -71,9 +71,7 @@ class EmpiricalSpectrum(DataSpectrum):
     Attributes
     ----------
     rounding : float
-        Allowance for the error of each eigenvalue, N·eps·λ_max; it is added where an upper bound is needed.
-        It exceeds LAPACK's errors as measured, not by a proof: bounds that use it are not certified.  A proved error
-        (`proved`) takes its place if ``certified``; `EnclosedSpectrum` proves far closer bounds.
+        Upper bounds are raised by it: proved if ``certified``, else N·eps·λ_max, above LAPACK's errors as measured.
     """
 
     certified: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,17 +42,25 @@ class Instance:
         return self.kernel, self.X, self.y, self.Z
 
 
-Statement = tuple[float | None, Any, float | None]
-"""A lower bound, a truth and an upper bound."""
-Attack = Callable[[Instance, np.random.Generator], Statement]
+Statement = tuple[float | None, Callable[[], Any], float | None]
+"""A lower bound, the formula of what is bounded, at the present number of bits, and an upper bound."""
+Attack = Callable[[Instance, np.random.Generator], Iterator[Statement]]
+"""The intervals that one call of a function states about an instance; none where it refuses."""
 
 
 class Refused(ValueError):
-    """No bound is stated, without an exception of the library."""
+    """No bound is stated, or no other one, without an exception of the library."""
 
 
 def one_of(choices: Sequence[Any], rng: np.random.Generator) -> Any:
     return choices[int(rng.integers(len(choices)))]
+
+
+def order(rng: np.random.Generator) -> float:
+    """α: 1, ½, near 0 or near 1."""
+    return one_of(
+        [1.0, 1.0, 0.5, float(10.0 ** rng.uniform(-6.0, 0.0)), 1.0 - float(10.0 ** rng.uniform(-9.0, -1.0))], rng
+    )
 
 
 def instance(seed: int) -> Instance:
