@@ -4,28 +4,80 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import per_dimension
 from gpbounds.kernels.expressions import Expression, Pair, on_columns
+from gpbounds.kernels.facts import Facts
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.logarithms import as_log_parameters
+
+Place = TypeVar("Place")
+Result = TypeVar("Result")
 
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
 
 
-class Kernel(ABC):
+def inside(kernel: OnColumns, at: Place, inner: Callable[[Place], Result]) -> Result:
+    """For `Fold`: the place is the same for all columns."""
+    return inner(at)
+
+
+def chosen(kernel: OnColumns, at: Any, inner: Callable[[Any], Result]) -> Result:
+    """For `Fold`: the place is an array of points (n, D)."""
+    return inner(kernel.chosen(at))
+
+
+def numbered(kernel: OnColumns, at: Any, inner: Callable[[Any], Result]) -> Result:
+    """For `Fold`: the place is a tuple of the columns that are read.
+
+    Raises
+    ------
+    ValueError
+        where the kernel reads a column that is not there.
+    """
+    if max(kernel.columns) >= len(at):
+        raise ValueError(f"columns: expected numbers below {len(at)}, got {list(kernel.columns)}")
+    return inner(tuple(at[column] for column in kernel.columns))
+
+
+@dataclass(frozen=True)
+class Fold(Generic[Place, Result]):
+    """How `Kernel.fold` makes one result of those of a kernel's parts.
+
+    Attributes
+    ----------
+    leaf : function of (k, at)
+        The result for a kernel that is not made of others; ``at`` says where it is, such as the points it reads.
+    add, multiply : functions of two results
+        The result for a sum and for a product.
+    columns : function of (k, at, inner)
+        The result for a kernel on some columns; ``inner(place)`` is that of ``k.kernel`` there.
+    """
+
+    leaf: Callable[[Any, Place], Result]
+    add: Callable[[Result, Result], Result]
+    multiply: Callable[[Result, Result], Result]
+    columns: Callable[[OnColumns, Place, Callable[[Place], Result]], Result] = inside
+
+
+class Kernel(Facts, ABC):
     """A positive semi-definite function k(x, x') on R^D.
 
     Kernels add and multiply: ``k1 + k2``, ``k1 * k2``; ``k.on(columns)`` reads some columns of x only.
+    What is proved of a kernel beyond its values is stated by the methods of `Facts`.
     """
+
+    is_noise: ClassVar[bool] = False
+    """Whether the kernel is `White`, which has no values."""
 
     @abstractmethod
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
@@ -44,6 +96,35 @@ class Kernel(ABC):
         """`max_variance`, or where it is infinite the largest k(x, x) of the rows of X."""
         v = self.max_variance
         return v if math.isfinite(v) else float(self.diag(X).max())
+
+    @property
+    def has_one_variance(self) -> bool:
+        """Whether k(x, x) is known to be the same for all x."""
+        return False
+
+    def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
+        """One result from those of the parts, in the order in which they are written; ``at`` says where the kernel is.
+
+        >>> from gpbounds.kernels import Constant, SquaredExponential
+        >>> text = Fold(lambda k, at: f"{type(k).__name__}{at}", "{} + {}".format, "{} * ({})".format, numbered)
+        >>> kernel = SquaredExponential() * (Constant() + SquaredExponential()).on([1])
+        >>> kernel.fold(text, (5, 7))
+        'SquaredExponential(5, 7) * (Constant(7,) + SquaredExponential(7,))'
+        """
+        return rule.leaf(self, at)
+
+    def largest_exponent(self, reach: Float) -> int:
+        """e with 2ᵉ about the largest |k(x, z)| for |x_d|, |z_d| ≤ reach_d."""
+        return math.frexp(self.max_variance)[1] - 1
+
+    def times_power(self, exponent: int) -> Kernel:
+        """2^exponent times the kernel; a variance that underflows becomes the smallest double."""
+        own: Any = self
+        return replace(own, variance=float(per_dimension.times_power(own.variance, exponent)))
+
+    def largest_within(self, reach: Float) -> float:
+        """An upper bound on |k(x, z)| for |x_d|, |z_d| ≤ reach_d, rounded up."""
+        return self.max_variance
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
@@ -175,6 +256,10 @@ class _Pair(Kernel):
         first, second = self.k1.expression, self.k2.expression
         return None if first is None or second is None else Pair(self.operation, first, second)
 
+    def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
+        first, second = self.k1.fold(rule, at), self.k2.fold(rule, at)
+        return (rule.add if self.operation == "+" else rule.multiply)(first, second)
+
     def _fused(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None) -> Array | None:
         """k(X1, X2) on a GPU by one formula; None elsewhere."""
         return on_device(self, X1, X2) if is_cupy(X1) else None
@@ -298,6 +383,9 @@ class OnColumns(Kernel):
                 f"{max(self.columns)} in {list(self.columns)}"
             )
         return namespace(points).ascontiguousarray(points[:, list(self.columns)])
+
+    def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
+        return rule.columns(self, at, lambda place: self.kernel.fold(rule, place))
 
     def _both(self, X1: ArrayLike | Array, X2: ArrayLike | Array) -> tuple[Array, Array]:
         left, right = as_points(X1, "X1"), as_points(X2, "X2")

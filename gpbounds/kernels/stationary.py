@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
-from gpbounds.kernels import per_dimension
+from gpbounds.arrays import EPS, Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import errors, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
 from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import squared_distances
@@ -170,6 +170,27 @@ class Stationary(Kernel):
     @property
     def max_variance(self) -> float:
         return self.variance
+
+    @property
+    def has_one_variance(self) -> bool:
+        return True
+
+    def _squared(self, X: Float) -> Float:
+        """r² of all rows of X (N, D), as `fill` computes it."""
+        points = self._in_powers(X, "X")
+        return squared_distances(points, points, self._weights(X.shape[1]) ** 2)
+
+    def _proved(self, relative: float) -> tuple[float, float]:
+        """`entry_bound` from a bound on the errors of ρ."""
+        return self.variance * min(relative, 1.0) + errors.TINY * self.variance, self.variance
+
+    def _anywhere(self, dim: int, steps: float, further: float = 0.0) -> tuple[float, float]:
+        """`value_bound`.
+
+        Proof.  r² is right to ½(D + 7) eps ≤ (D + 3) eps (`gpbounds.kernels.errors`) and |dk/d ln r²| ≤ v/e; exp and
+        the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per step.
+        """
+        return self.variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0) + further), self.variance
 
     def _key(self) -> tuple[object, ...]:
         return type(self), self.variance, tuple(np.atleast_1d(np.asarray(self.lengthscale))), self.dim
