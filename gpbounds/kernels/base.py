@@ -113,6 +113,11 @@ class Kernel(Facts, ABC):
         """
         return rule.leaf(self, at)
 
+    def lengths(self, X: Float) -> Float:
+        """The length on which k varies, for each column of X (N, D): here the standard deviation."""
+        spread = X.std(axis=0)
+        return np.where(spread > 0.0, spread, 1.0)
+
     def largest_exponent(self, reach: Float) -> int:
         """e with 2ᵉ about the largest |k(x, z)| for |x_d|, |z_d| ≤ reach_d."""
         return math.frexp(self.max_variance)[1] - 1

@@ -60,6 +60,9 @@ class Constant(Kernel):
     def has_one_variance(self) -> bool:
         return True
 
+    def lengths(self, X: Float) -> Float:
+        return np.full(X.shape[1], np.inf)
+
     @property
     def in_pairs(self) -> bool:
         return True

@@ -118,6 +118,10 @@ class Periodic(Kernel):
     def has_one_variance(self) -> bool:
         return True
 
+    def lengths(self, X: Float) -> Float:
+        weights, periods = self.scales(X.shape[1])
+        return np.minimum(periods / (np.pi * weights), 0.25 * periods)
+
     @property
     def in_pairs(self) -> bool:
         lengths = np.atleast_1d(np.asarray(self.lengthscale))

@@ -175,6 +175,9 @@ class Stationary(Kernel):
     def has_one_variance(self) -> bool:
         return True
 
+    def lengths(self, X: Float) -> Float:
+        return self.lengthscales(X.shape[1])
+
     def _squared(self, X: Float) -> Float:
         """r² of all rows of X (N, D), as `fill` computes it."""
         points = self._in_powers(X, "X")
