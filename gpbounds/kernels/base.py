@@ -26,6 +26,11 @@ PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
 
 
+def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:
+    """For `Fold`: the result of two parts, None where one of them is None."""
+    return lambda first, second: None if first is None or second is None else join(first, second)
+
+
 def inside(kernel: OnColumns, at: Place, inner: Callable[[Place], Result]) -> Result:
     """For `Fold`: the place is the same for all columns."""
     return inner(at)
@@ -78,6 +83,8 @@ class Kernel(Facts, ABC):
 
     is_noise: ClassVar[bool] = False
     """Whether the kernel is `White`, which has no values."""
+    has_one_variance: ClassVar[bool] = False
+    """Whether k(x, x) is known to be the same for all x."""
 
     @abstractmethod
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
@@ -96,11 +103,6 @@ class Kernel(Facts, ABC):
         """`max_variance`, or where it is infinite the largest k(x, x) of the rows of X."""
         v = self.max_variance
         return v if math.isfinite(v) else float(self.diag(X).max())
-
-    @property
-    def has_one_variance(self) -> bool:
-        """Whether k(x, x) is known to be the same for all x."""
-        return False
 
     def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
         """One result from those of the parts, in the order in which they are written; ``at`` says where the kernel is.

@@ -38,6 +38,8 @@ class Constant(Kernel):
 
     variance: float = 1.0
 
+    in_pairs = is_positive = falls = has_one_variance = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
 
@@ -56,16 +58,8 @@ class Constant(Kernel):
     def max_variance(self) -> float:
         return self.variance
 
-    @property
-    def has_one_variance(self) -> bool:
-        return True
-
     def lengths(self, X: Float) -> Float:
         return np.full(X.shape[1], np.inf)
-
-    @property
-    def in_pairs(self) -> bool:
-        return True
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         shape = np.broadcast_shapes(X1.shape[:2], X2.shape[:2])
@@ -85,14 +79,6 @@ class Constant(Kernel):
 
     def polynomial(self, dim: int) -> tuple[float, Float, int]:
         return self.variance, np.zeros(0), 1
-
-    @property
-    def is_positive(self) -> bool:
-        return True
-
-    @property
-    def falls(self) -> bool:
-        return True
 
     @property
     def expression(self) -> Expression | None:

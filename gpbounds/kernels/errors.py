@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, host
-from gpbounds.kernels.base import Fold, Kernel, OnColumns, chosen
+from gpbounds.kernels.base import Fold, Kernel, chosen, where_known
 
 U = 0.5 * EPS
 """Largest relative error of one operation in double precision."""
@@ -20,8 +18,6 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 
 Matrix = tuple[Float, Float]
 """A matrix of covariances as it is computed, and the bounds on the errors of its entries."""
-Bounds = tuple[float, float] | None
-"""A bound on the errors of covariances and one on their size, if they are proved."""
 
 
 def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
@@ -88,32 +84,16 @@ def entry_bound(kernel: Kernel, X: Array, Z: Array) -> float | None:
     >>> bool(entry_bound(SquaredExponential(), np.array([[0.0]]), np.array([[1.0]])) < 1e-14)
     True
     """
-
-    def leaf(part: Kernel, points: tuple[Float, Float]) -> Bounds:
-        return part.entry_bound(*points)
-
-    top = kernel.fold(Fold(leaf, _bound_of_sum, _bound_of_product, _both_chosen), (host(X), host(Z)))
+    top = kernel.fold(_BOUND, (host(X), host(Z)))
     return None if top is None else top[0]
 
 
-def _both_chosen(
-    kernel: OnColumns, points: tuple[Float, Float], inner: Callable[[tuple[Float, Float]], Bounds]
-) -> Bounds:
-    return inner((kernel.chosen(points[0]), kernel.chosen(points[1])))
-
-
-def _bound_of_sum(first: Bounds, second: Bounds) -> Bounds:
-    if first is None or second is None:
-        return None
-    (a, v), (b, w) = first, second
-    return 1.01 * (a + b + U * (v + w)), 1.01 * (v + w)
-
-
-def _bound_of_product(first: Bounds, second: Bounds) -> Bounds:
-    if first is None or second is None:
-        return None
-    (a, v), (b, w) = first, second
-    return 1.01 * (a * w + b * v + a * b + U * v * w), 1.01 * v * w
+_BOUND: Fold[tuple[Float, Float], tuple[float, float] | None] = Fold(
+    lambda kernel, points: kernel.entry_bound(*points),
+    where_known(lambda a, b: (1.01 * (a[0] + b[0] + U * (a[1] + b[1])), 1.01 * (a[1] + b[1]))),
+    where_known(lambda a, b: (1.01 * (a[0] * b[1] + b[0] * a[1] + a[0] * b[0] + U * a[1] * b[1]), 1.01 * a[1] * b[1])),
+    lambda kernel, points, inner: inner((kernel.chosen(points[0]), kernel.chosen(points[1]))),
+)
 
 
 def longest(A: Float) -> float:

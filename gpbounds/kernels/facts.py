@@ -22,27 +22,32 @@ class Facts:
 
     A fact holds for the formula of the class that states it.  A subclass inherits it if it has the same formula: if it
     redefines, itself or by another base class, no method of that class but those of training and special methods
-    other than ``__call__``.  Otherwise each fact that it does not state in its own body is unknown again.
+    other than ``__call__``.  Otherwise each fact that it does not state in its own body is unknown again, unless it
+    says, ``class Linear(InnerProduct, facts_hold=True)``, that those of its base class are written for it, too.
 
     Attributes
     ----------
     formula_class : type
         The class whose formula the kernel has.  Tables of facts are keyed by it; ``type(k) is k.formula_class`` where
         a fact holds for this very class only.
+    is_positive : bool
+        Whether no covariance is negative, whatever the inputs.
+    falls : bool
+        Whether k(x, x') is known to be a function of |x − x'| that does not increase.
     """
 
     formula_class: ClassVar[type[Any]]
+    is_positive: ClassVar[bool] = False
+    falls: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **rest: Any) -> None:
+    def __init_subclass__(cls, *, facts_hold: bool = False, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        stated = next(
-            (vars(above)["formula_class"] for above in cls.__mro__[1:] if "formula_class" in vars(above)), None
-        )
+        stated = getattr(super(cls, cls), "formula_class", None)
         if stated is not None and not any(_redefined(cls, stated, name) for name in _formula(stated)):
             cls.formula_class = stated
             return
         cls.formula_class = cls
-        for name in FACTS - vars(cls).keys():
+        for name in () if facts_hold else FACTS - vars(cls).keys():
             setattr(cls, name, vars(Facts)[name])
 
     @property
@@ -67,7 +72,6 @@ class Facts:
 
     def entry_bound(self, X: Float, Z: Float) -> tuple[float, float] | None:
         """As `gpbounds.kernels.errors.entry_bound`, and a bound on |k| itself; None if nothing is proved."""
-        return None
 
     def value_bound(self, reach: Float) -> tuple[float, float]:
         """As `gpbounds.pacbayes.certificate.values.value_error`, and a bound on |k(x, x')| in the box."""
@@ -75,21 +79,9 @@ class Facts:
 
     def polynomial(self, dim: int) -> tuple[float | None, Float, int] | None:
         """(b, v, p) with k = (b + Σ_d v_d x_d x'_d)^p for x in ``dim`` dimensions, b None for 0; None for another k."""
-        return None
-
-    @property
-    def is_positive(self) -> bool:
-        """Whether no covariance is negative, whatever the inputs."""
-        return False
-
-    @property
-    def falls(self) -> bool:
-        """Whether k(x, x') is known to be a function of |x − x'| that does not increase."""
-        return False
 
     def bend(self, step: float) -> float | None:
         """As `gpbounds.rates.concentration.interpolation_error`, of a function on a line; None if none is proved."""
-        return None
 
 
 FACTS = frozenset(name for name in vars(Facts) if not name.startswith("_"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.kernels.base import Fold, Kernel, chosen
+from gpbounds.kernels.base import Fold, Kernel, chosen, where_known
 
 
 def features(kernel: Kernel, X: Float, most: int) -> Float | None:
@@ -25,13 +25,13 @@ def features(kernel: Kernel, X: Float, most: int) -> Float | None:
         known = part.polynomial(points.shape[1]) if type(part) is part.formula_class else None
         return None if known is None else _powers(points, *known, most)
 
-    def add(first: Float | None, second: Float | None) -> Float | None:
-        return None if first is None or second is None else _within(np.concatenate([first, second], axis=1), most)
+    def join(first: Float, second: Float) -> Float | None:
+        return _within(np.concatenate([first, second], axis=1), most)
 
-    def multiply(first: Float | None, second: Float | None) -> Float | None:
-        return None if first is None or second is None else _times(first, second, most)
+    def multiply(first: Float, second: Float) -> Float | None:
+        return _times(first, second, most)
 
-    return kernel.fold(Fold(leaf, add, multiply, chosen), X)
+    return kernel.fold(Fold(leaf, where_known(join), where_known(multiply), chosen), X)
 
 
 def _powers(X: Float, offset: float | None, variances: Float, degree: int, most: int) -> Float | None:

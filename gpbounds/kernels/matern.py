@@ -25,7 +25,7 @@ MOST = 12
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Matern(Stationary):
+class Matern(Stationary, facts_hold=True):
     """k(x, x') = variance · 2^(1-ν)/Γ(ν) z^ν K_ν(z), z = √(2ν) r, r² = Σ_d (x_d - x'_d)²/lengthscale_d².
 
     Closed forms at half-integer ν (½: exponential), on NumPy and CuPy; other ν use the Bessel form, on NumPy only.
@@ -172,15 +172,7 @@ class Matern(Stationary):
         return self._proved(1.02 * errors.U * rounded)
 
     def value_bound(self, reach: Float) -> tuple[float, float]:
-        return self._anywhere(reach.size, self.nu + 0.5)
-
-    @property
-    def is_positive(self) -> bool:
-        return True
-
-    @property
-    def falls(self) -> bool:
-        return True
+        return self._anywhere(reach, self.nu + 0.5)
 
     def bend(self, step: float) -> float:
         """√k(0)·step²/8, k(0) = 3v(2ν/ℓ²)²/((2ν − 2)(2ν − 4)), for ν > 2; step·ω/4 for ν = 3/2.

@@ -41,15 +41,13 @@ def unknown_part(kernel: Kernel) -> Kernel | None:
     return kernel.fold(_UNKNOWN, None)
 
 
-def _unknown_leaf(kernel: Kernel, at: None) -> Kernel | None:
-    return None if type(kernel) is kernel.formula_class and kernel.in_pairs else kernel
-
-
 def _first(first: Kernel | None, second: Kernel | None) -> Kernel | None:
     return second if first is None else first
 
 
-_UNKNOWN = Fold(_unknown_leaf, _first, _first)
+_UNKNOWN: Fold[None, Kernel | None] = Fold(
+    lambda kernel, at: None if type(kernel) is kernel.formula_class and kernel.in_pairs else kernel, _first, _first
+)
 
 
 def pair_covariances(kernel: Kernel, X1: Float, X2: Float) -> Pair:
@@ -146,10 +144,6 @@ Powers = tuple[int, Callable[[int], Kernel]]
 """e with 2ᵉ about the largest value of k in the box, and the function that multiplies k with a power of 2."""
 
 
-def _power_of_leaf(kernel: Kernel, reach: Float) -> Powers:
-    return kernel.largest_exponent(reach), kernel.times_power
-
-
 def _power_of_sum(first: Powers, second: Powers) -> Powers:
     return max(first[0], second[0]), lambda exponent: Sum(first[1](exponent), second[1](exponent))
 
@@ -164,7 +158,12 @@ def _power_on(kernel: OnColumns, reach: Float, inner: Callable[[Float], Powers])
     return own, lambda exponent: OnColumns(powered(exponent), kernel.columns)
 
 
-_POWERS = Fold(_power_of_leaf, _power_of_sum, _power_of_product, _power_on)
+_POWERS: Fold[Float, Powers] = Fold(
+    lambda kernel, reach: (kernel.largest_exponent(reach), kernel.times_power),
+    _power_of_sum,
+    _power_of_product,
+    _power_on,
+)
 
 
 def pair_error(kernel: Kernel, X: Float) -> float:
@@ -205,18 +204,14 @@ def _reached(kernel: OnColumns, reach: Float, inner: Callable[[Float], Result]) 
     return inner(reach[list(kernel.columns)])
 
 
-_LARGEST = Fold(
-    lambda kernel, reach: float(kernel.largest_within(reach)),
+_LARGEST: Fold[Float, float] = Fold(
+    lambda kernel, reach: kernel.largest_within(reach),
     lambda first, second: (first + second) * (1.0 + EPS),
     lambda first, second: first * second * (1.0 + EPS),
     _reached,
 )
 Bounded = tuple[float, float]
 """The largest value in the box, and a bound on the error of an entry."""
-
-
-def _error_of_leaf(kernel: Kernel, reach: Float) -> Bounded:
-    return kernel.largest_within(reach), kernel.pair_error(reach)
 
 
 def _error_of_sum(first: Bounded, second: Bounded) -> Bounded:
@@ -229,7 +224,12 @@ def _error_of_product(first: Bounded, second: Bounded) -> Bounded:
     return _LARGEST.multiply(a, b), 1.05 * (e * b + f * a + e * f + 18.0 * U2 * a * b + TINY)
 
 
-_ERRORS = Fold(_error_of_leaf, _error_of_sum, _error_of_product, _reached)
+_ERRORS: Fold[Float, Bounded] = Fold(
+    lambda kernel, reach: (kernel.largest_within(reach), kernel.pair_error(reach)),
+    _error_of_sum,
+    _error_of_product,
+    _reached,
+)
 
 
 def _require(kernel: Kernel) -> None:
@@ -252,16 +252,12 @@ Points = tuple[Float, Float]
 """X1 (n, 1, D) and X2 (1, m, D), or (n, 1, D) for one value a row."""
 
 
-def _entries_of_leaf(kernel: Kernel, points: Points) -> Pair:
-    return kernel.pair_entries(*points)
-
-
-def _entries_on(kernel: OnColumns, points: Points, inner: Callable[[Points], Pair]) -> Pair:
-    columns = list(kernel.columns)
-    return inner((points[0][..., columns], points[1][..., columns]))
-
-
-_ENTRIES = Fold(_entries_of_leaf, add, multiply, _entries_on)
+_ENTRIES: Fold[Points, Pair] = Fold(
+    lambda kernel, points: kernel.pair_entries(*points),
+    add,
+    multiply,
+    lambda kernel, points, inner: inner((points[0][..., kernel.columns], points[1][..., kernel.columns])),
+)
 
 
 def times(number: Pair, factor: float) -> Pair:

@@ -57,6 +57,8 @@ class Periodic(Kernel):
     variance: float
     lengthscale: ArrayLike
 
+    is_positive = has_one_variance = True
+
     def __init__(self, period: ArrayLike = 1.0, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> None:
         object.__setattr__(self, "period", per_dimension.checked("period", period))
         object.__setattr__(self, "variance", scalar(positive, "variance", variance))
@@ -113,10 +115,6 @@ class Periodic(Kernel):
     @property
     def max_variance(self) -> float:
         return self.variance
-
-    @property
-    def has_one_variance(self) -> bool:
-        return True
 
     def lengths(self, X: Float) -> Float:
         weights, periods = self.scales(X.shape[1])
@@ -197,10 +195,6 @@ class Periodic(Kernel):
         weights, periods = self.scales(D)
         each = weights * errors.U * (2.01 * math.pi * (2.0 * reach / periods) + ulps + 5.0)
         return 1.01 * v * (0.61 * math.hypot(*each) + errors.U * (0.4 * (D + 4.0) + ulps + 2.0)), v
-
-    @property
-    def is_positive(self) -> bool:
-        return True
 
     @property
     def expression(self) -> Expression | None:

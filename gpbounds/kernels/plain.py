@@ -7,7 +7,7 @@ The lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.pa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -143,44 +143,21 @@ def with_hyperparameters(kernel: Kernel, values: Mapping[str, float]) -> Kernel:
     >>> with_hyperparameters(Matern(1.5), {"variance": 2.0, "lengthscale": 0.5})
     Matern(variance=2.0, lengthscale=0.5, nu=1.5)
     """
-    return kernel.fold(_RENEWED, None)(values)
+    return kernel.fold(_RENEWED, iter([values[name] for name in hyperparameters(kernel)]))
 
 
-Renewed = Callable[[Mapping[str, float]], Kernel]
-"""A kernel as a function of its hyperparameters."""
+def _renewed(kernel: Kernel, numbers: Iterator[float]) -> Kernel:
+    """With the next of the numbers."""
+    changes: dict[str, Any] = {}
+    for name, number in zip(kernel.parameter_names, numbers, strict=False):
+        field, _, index = name.partition("[")
+        if index:
+            changes.setdefault(field, []).append(number)
+        else:
+            changes[field] = number
+    return replace(cast(Any, kernel), **changes)
 
 
-def _renewed_leaf(kernel: Kernel, at: None) -> Renewed:
-    def renewed(values: Mapping[str, float]) -> Kernel:
-        changes: dict[str, Any] = {}
-        for name, own in zip(kernel.parameter_names, hyperparameters(kernel), strict=True):
-            field, _, index = name.partition("[")
-            if index:
-                changes.setdefault(field, []).append(values[own])
-            else:
-                changes[field] = values[own]
-        return replace(cast(Any, kernel), **changes)
-
-    return renewed
-
-
-def _renewed_pair(joined: type[Sum] | type[Product]) -> Callable[[Renewed, Renewed], Renewed]:
-    def of_parts(first: Renewed, second: Renewed) -> Renewed:
-        def renewed(values: Mapping[str, float]) -> Kernel:
-            own, other = (
-                {name[3:]: value for name, value in values.items() if name.startswith(place)}
-                for place in ("k1.", "k2.")
-            )
-            return joined(first(own), second(other))
-
-        return renewed
-
-    return of_parts
-
-
-def _renewed_on(kernel: OnColumns, at: None, inner: Callable[[None], Renewed]) -> Renewed:
-    renewed = inner(at)
-    return lambda values: renewed(values).on(kernel.columns)
-
-
-_RENEWED = Fold(_renewed_leaf, _renewed_pair(Sum), _renewed_pair(Product), _renewed_on)
+_RENEWED: Fold[Iterator[float], Kernel] = Fold(
+    _renewed, Sum, Product, lambda kernel, numbers, inner: inner(numbers).on(kernel.columns)
+)

@@ -27,7 +27,7 @@ FARTHEST_PAIRS = 1e130
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class RationalQuadratic(Stationary):
+class RationalQuadratic(Stationary, facts_hold=True):
     """k(x, x') = variance · (1 + r²/(2 shape))^(−shape), r² = Σ_d (x_d − x'_d)²/lengthscale_d².
 
     It is positive semi-definite as a mixture of squared exponential kernels: with τ ~ Gamma(shape, rate shape),
@@ -156,15 +156,7 @@ class RationalQuadratic(Stationary):
         t = 1/a, is v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most 8 eps beside that of r², and
         L e^{−L} ≤ 1/e.
         """
-        return self._anywhere(reach.size, 1.0, 4.0)
-
-    @property
-    def is_positive(self) -> bool:
-        return True
-
-    @property
-    def falls(self) -> bool:
-        return True
+        return self._anywhere(reach, further=4.0)
 
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.shape)

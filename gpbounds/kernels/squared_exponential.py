@@ -21,7 +21,7 @@ terms are at most as large, so that rounding changes k by less than 1e-13 of its
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredExponential(Stationary):
+class SquaredExponential(Stationary, facts_hold=True):
     """k(x, x') = variance · exp(-r²/2), r² = Σ_d (x_d - x'_d)²/lengthscale_d².
 
     Parameters
@@ -80,9 +80,7 @@ class SquaredExponential(Stationary):
         """Of dim + 2 terms, whose absolute values sum to at most `CLOSE` + |log variance|, and of their factors."""
         return (dim + 4) * EPS * (CLOSE + abs(math.log(self.variance)))
 
-    @property
-    def in_pairs(self) -> bool:
-        return True
+    in_pairs = True
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         squared = pairs.squared_distances(X1, X2, self.lengthscales(X1.shape[-1]))
@@ -100,17 +98,6 @@ class SquaredExponential(Stationary):
 
     def entry_bound(self, X: Float, Z: Float) -> tuple[float, float]:
         return self._proved(1.02 * errors.U * ((X.shape[1] + 9.0) / math.e + 2 * errors.EXP_ULPS + 8.0))
-
-    def value_bound(self, reach: Float) -> tuple[float, float]:
-        return self._anywhere(reach.size, 1.0)
-
-    @property
-    def is_positive(self) -> bool:
-        return True
-
-    @property
-    def falls(self) -> bool:
-        return True
 
     def bend(self, step: float) -> float:
         """√k(0)·step²/8, k(0) = 3v/ℓ⁴."""

@@ -34,6 +34,7 @@ class Stationary(Kernel):
 
     variance: float = 1.0
     lengthscale: ArrayLike = 1.0
+    has_one_variance = is_positive = falls = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
@@ -171,10 +172,6 @@ class Stationary(Kernel):
     def max_variance(self) -> float:
         return self.variance
 
-    @property
-    def has_one_variance(self) -> bool:
-        return True
-
     def lengths(self, X: Float) -> Float:
         return self.lengthscales(X.shape[1])
 
@@ -187,13 +184,16 @@ class Stationary(Kernel):
         """`entry_bound` from a bound on the errors of ρ."""
         return self.variance * min(relative, 1.0) + errors.TINY * self.variance, self.variance
 
-    def _anywhere(self, dim: int, steps: float, further: float = 0.0) -> tuple[float, float]:
-        """`value_bound`.
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        return self._anywhere(reach)
+
+    def _anywhere(self, reach: Float, steps: float = 1.0, further: float = 0.0) -> tuple[float, float]:
+        """`value_bound` with ``steps`` of a recurrence, and ``further`` errors.
 
         Proof.  r² is right to ½(D + 7) eps ≤ (D + 3) eps (`gpbounds.kernels.errors`) and |dk/d ln r²| ≤ v/e; exp and
         the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per step.
         """
-        return self.variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0) + further), self.variance
+        return self.variance * EPS * (0.4 * (reach.size + 3.0) + 8.0 * (steps + 1.0) + further), self.variance
 
     def _key(self) -> tuple[object, ...]:
         return type(self), self.variance, tuple(np.atleast_1d(np.asarray(self.lengthscale))), self.dim

@@ -16,7 +16,7 @@ from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp.slopes import trace_slopes
-from gpbounds.kernels.base import Fold, Kernel, OnColumns, Product, Sum
+from gpbounds.kernels.base import Fold, Kernel, Product, Sum
 from gpbounds.kernels.distances import feature_distance
 from gpbounds.numerics.roots import golden
 from gpbounds.spectra.legendre import gauss
@@ -297,11 +297,9 @@ def _line_of_product(first: Line, second: Line) -> Line:
     return kernel, both, error
 
 
-def _line_on(kernel: OnColumns, at: None, inner: Callable[[None], Line]) -> Line:
-    return _line_of_leaf(kernel, at)
-
-
-_LINES = Fold(_line_of_leaf, _line_of_sum, _line_of_product, _line_on)
+_LINES: Fold[None, Line] = Fold(
+    _line_of_leaf, _line_of_sum, _line_of_product, lambda kernel, at, inner: _line_of_leaf(kernel, at)
+)
 
 
 def _must_fall(kernel: Kernel) -> ValueError:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kernels.base import Fold, Kernel, numbered
+from gpbounds.kernels.base import Fold, Kernel, numbered, where_known
 
 Monomial = tuple[int, ...]
 Weights = dict[Monomial, Any]
@@ -69,16 +68,10 @@ def _leaf(kernel: Kernel, columns: Monomial) -> Expansion:
     return power
 
 
-def _joined(join: Callable[[Weights, Weights], Weights]) -> Callable[[Expansion, Expansion], Expansion]:
-    def of_parts(first: Expansion, second: Expansion) -> Expansion:
-        if first is None or second is None:
-            return None
-        joined = join(first, second)
-        if len(joined) > MOST:
-            raise _too_many(len(joined))
-        return joined
-
-    return of_parts
+def _few(joined: Weights) -> Weights:
+    if len(joined) > MOST:
+        raise _too_many(len(joined))
+    return joined
 
 
 def _too_many(count: int) -> ValueError:
@@ -105,7 +98,12 @@ def _times(first: Weights, second: Weights) -> Weights:
     return joined
 
 
-_EXPANSION = Fold(_leaf, _joined(_plus), _joined(_times), numbered)
+_EXPANSION: Fold[Monomial, Expansion] = Fold(
+    _leaf,
+    where_known(lambda first, second: _few(_plus(first, second))),
+    where_known(lambda first, second: _few(_times(first, second))),
+    numbered,
+)
 
 
 class GaussianMoments:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.kernels.base import Fold, Kernel, OnColumns
+from gpbounds.kernels.base import Fold, Kernel
 
 
 def value_error(kernel: Kernel, reach: Float) -> float:
@@ -55,10 +54,6 @@ Bounds = tuple[float, float]
 """The bound on the error, and one on |k(x, x')|."""
 
 
-def _bounds_on(kernel: OnColumns, reach: Float, inner: Callable[[Float], Bounds]) -> Bounds:
-    return inner(kernel.chosen(reach[None, :])[0])
-
-
 _BOUNDS: Fold[Float, Bounds] = Fold(
     lambda kernel, reach: kernel.value_bound(reach),
     lambda a, b: (a[0] + b[0] + EPS * (a[1] + b[1]), (a[1] + b[1]) * (1.0 + EPS)),
@@ -66,5 +61,5 @@ _BOUNDS: Fold[Float, Bounds] = Fold(
         (a[0] * b[1] + a[1] * b[0] + a[0] * b[0] + EPS * a[1] * b[1]) * (1.0 + 8.0 * EPS),
         a[1] * b[1] * (1.0 + EPS),
     ),
-    _bounds_on,
+    lambda kernel, reach, inner: inner(kernel.chosen(reach[None, :])[0]),
 )
