@@ -20,7 +20,7 @@ from gpbounds.kernels.errors import entry_bound, entry_errors
 from gpbounds.kernels.facts import FACTS
 from gpbounds.kernels.finite import features
 from gpbounds.kernels.inner_products import InnerProduct
-from gpbounds.kernels.pairs import has_pairs, pair_covariances
+from gpbounds.kernels.pairs import has_pairs, largest_value, pair_covariances, pair_error
 from gpbounds.kernels.white import has_one_variance
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.rates.concentration import interpolation_error
@@ -103,6 +103,39 @@ def test_a_leaf_states_facts_about_its_own_formula(kernel):
     assert has_pairs(kernel)
     assert entry_bound(kernel, X, X) is not None
     assert value_error(kernel, np.ones(1)) >= 0.0
+
+
+WIDE = np.random.default_rng(3).uniform(-2.0, 2.0, (12, 1))
+
+
+@pytest.mark.parametrize("kernel", LEAVES, ids=repr)
+def test_the_facts_of_a_leaf_agree(kernel):
+    K, (high, low) = kernel(WIDE), pair_covariances(kernel, WIDE, WIDE)
+    sharp, reach = pair_error(kernel, WIDE), np.abs(WIDE).max(axis=0)
+    off = np.abs((K - high) - low) - sharp
+    assert sharp <= 1e-28 * largest_value(kernel, WIDE)
+    assert (off <= entry_errors(kernel, WIDE)).all()
+    assert off.max() <= entry_bound(kernel, WIDE, WIDE) <= 1e-12 * largest_value(kernel, WIDE)
+    assert off.max() <= value_error(kernel, reach)
+    assert np.abs(K).max() <= kernel.value_bound(reach)[1]
+    assert np.abs(K).max() <= largest_value(kernel, WIDE) * (1.0 + 1e-15)
+    doubled = kernel.times_power(3)(WIDE)
+    np.testing.assert_allclose(doubled, 8.0 * K, rtol=1e-14)
+    if kernel.is_positive:
+        assert K.min() >= 0.0
+    if kernel.falls:
+        distances, order = np.abs(WIDE - WIDE.T).ravel(), np.argsort(np.abs(WIDE - WIDE.T).ravel())
+        assert (np.diff(K.ravel()[order])[np.diff(distances[order]) > 1e-9] <= 0.0).all()
+    if (known := kernel.polynomial(1)) is not None:
+        offset, variances, degree = known
+        s = 0.0 if not len(variances) else variances[0] * WIDE * WIDE.T
+        np.testing.assert_allclose(K, ((offset or 0.0) + s) ** degree * np.ones_like(K), rtol=1e-13, atol=1e-15)
+    if (bend := kernel.bend(0.1)) is not None:
+        ends = kernel(np.array([[0.0], [0.03], [0.1]]))
+        weights = np.array([-0.7, 1.0, -0.3])
+        assert np.sqrt(weights @ ends @ weights) <= bend
+    if has_one_variance(kernel):
+        assert np.ptp(kernel.diag(WIDE)) == 0.0
 
 
 def test_a_subclass_with_the_same_formula_keeps_what_is_proved_of_the_formula():
