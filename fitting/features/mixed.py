@@ -39,14 +39,6 @@ class Leaf:
     columns: tuple[int, ...]
     place: int
 
-    @property
-    def is_constant(self) -> bool:
-        return self.kernel.formula_class is Constant
-
-    @property
-    def is_periodic(self) -> bool:
-        return self.kernel.formula_class is Periodic
-
 
 @dataclass(frozen=True, eq=False)
 class Term:
@@ -175,7 +167,7 @@ class MixedMap(KernelMap):
         """
         dim, random = int(X.shape[1]), np.random.default_rng(rng)
         leaves, terms = leaves_of(kernel, dim), products(kernel)
-        single = [all(leaves[i].is_constant for i in numbers) for numbers in terms]
+        single = [all(leaves[i].kernel.formula_class is Constant for i in numbers) for numbers in terms]
         m, others = rank // 2 - sum(single), len(terms) - sum(single)
         if rank % 2 or m < others:
             raise ValueError(
@@ -203,11 +195,12 @@ class MixedMap(KernelMap):
 
 
 def _drawn(leaves: list[Leaf], numbers: tuple[int, ...], m: int, rng: np.random.Generator) -> Term:
-    varying = [leaf for leaf in leaves if not leaf.is_constant]
-    if not varying or (len(varying) == 1 and varying[0].is_periodic):
+    varying = [leaf for leaf in leaves if leaf.kernel.formula_class is not Constant]
+    if not varying or (len(varying) == 1 and varying[0].kernel.formula_class is Periodic):
         draws: list[Draw] = []
         for leaf in leaves:
-            draws.append(largest_lines(leaf.kernel, m, len(leaf.columns)) if leaf.is_periodic else Zero(m))
+            periodic = leaf.kernel.formula_class is Periodic
+            draws.append(largest_lines(leaf.kernel, m, len(leaf.columns)) if periodic else Zero(m))
         return Term(numbers, tuple(draws), m, 0.0)
     random = tuple(drawn(leaf.kernel, m, len(leaf.columns), rng) for leaf in leaves)
     return Term(numbers, random, m, -math.log(m))

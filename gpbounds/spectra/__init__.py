@@ -139,13 +139,12 @@ def sharpest_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
     >>> sharpest_spectrum(SquaredExponential(), Uniform()).source
     'N-box, L-49c'
     """
+    own: Any = kernel
     if kernel.formula_class is SquaredExponential and isinstance(inputs, Uniform):
         from gpbounds.spectra.box import LARGEST, BoxSpectrum
 
-        assert isinstance(kernel, SquaredExponential)
-        lengthscales = kernel.lengthscales(inputs.dim)
-        if (0.5 * inputs.widths <= LARGEST * lengthscales).all():
-            return BoxSpectrum(kernel, inputs)
+        if (0.5 * inputs.widths <= LARGEST * own.lengthscales(inputs.dim)).all():
+            return BoxSpectrum(own, inputs)
     return spectrum(kernel, inputs=inputs)
 
 
