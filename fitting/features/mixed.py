@@ -24,7 +24,7 @@ from fitting.features.device import FourierOnDevice, MixedOnDevice
 from fitting.features.spectrum import Draw, Zero, drawn, largest_lines
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Periodic, RationalQuadratic, SquaredExponential
-from gpbounds.kernels.base import Fold
+from gpbounds.kernels.facts import Fold
 from gpbounds.lowrank.features.fourier import cosines_and_sines
 
 LEAVES = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gpbounds.audit.model import Subject
-from gpbounds.kernels.base import Fold, Kernel, numbered
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, numbered
 
 LONG, SHORT = 10.0, 0.01
 """Lengthscales beyond these multiples of the range of their input are remarked on."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,77 +14,31 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
 from gpbounds.kernels import per_dimension
 from gpbounds.kernels.expressions import Expression, Pair, on_columns
-from gpbounds.kernels.facts import Facts
+from gpbounds.kernels.facts import Facts, Fold, Place, Result, unknown
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.logarithms import as_log_parameters
-
-Place = TypeVar("Place")
-Result = TypeVar("Result")
+from gpbounds.numerics.pairs import Pair as DoublePair
 
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
-
-
-def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:
-    """For `Fold`: the result of two parts, None where one of them is None."""
-    return lambda first, second: None if first is None or second is None else join(first, second)
-
-
-def inside(kernel: OnColumns, at: Place, inner: Callable[[Place], Result]) -> Result:
-    """For `Fold`: the place is the same for all columns."""
-    return inner(at)
-
-
-def chosen(kernel: OnColumns, at: Any, inner: Callable[[Any], Result]) -> Result:
-    """For `Fold`: the place is an array of points (n, D)."""
-    return inner(kernel.chosen(at))
-
-
-def numbered(kernel: OnColumns, at: Any, inner: Callable[[Any], Result]) -> Result:
-    """For `Fold`: the place is a tuple of the columns that are read.
-
-    Raises
-    ------
-    ValueError
-        where the kernel reads a column that is not there.
-    """
-    if max(kernel.columns) >= len(at):
-        raise ValueError(f"columns: expected numbers below {len(at)}, got {list(kernel.columns)}")
-    return inner(tuple(at[column] for column in kernel.columns))
-
-
-@dataclass(frozen=True)
-class Fold(Generic[Place, Result]):
-    """How `Kernel.fold` makes one result of those of a kernel's parts.
-
-    Attributes
-    ----------
-    leaf : function of (k, at)
-        The result for a kernel that is not made of others; ``at`` says where it is, such as the points it reads.
-    add, multiply : functions of two results
-        The result for a sum and for a product.
-    columns : function of (k, at, inner)
-        The result for a kernel on some columns; ``inner(place)`` is that of ``k.kernel`` there.
-    """
-
-    leaf: Callable[[Any, Place], Result]
-    add: Callable[[Result, Result], Result]
-    multiply: Callable[[Result, Result], Result]
-    columns: Callable[[OnColumns, Place, Callable[[Place], Result]], Result] = inside
 
 
 class Kernel(Facts, ABC):
     """A positive semi-definite function k(x, x') on R^D.
 
     Kernels add and multiply: ``k1 + k2``, ``k1 * k2``; ``k.on(columns)`` reads some columns of x only.
-    What is proved of a kernel beyond its values is stated by the methods of `Facts`.
+    What is proved of a kernel beyond its values it states itself, by methods whose defaults are "not known": `Facts`.
     """
 
     is_noise: ClassVar[bool] = False
     """Whether the kernel is `White`, which has no values."""
     has_one_variance: ClassVar[bool] = False
     """Whether k(x, x) is known to be the same for all x."""
+    is_positive: ClassVar[bool] = False
+    """Whether no covariance is negative, whatever the inputs."""
+    falls: ClassVar[bool] = False
+    """Whether k(x, x') is known to be a function of |x − x'| that does not increase."""
 
     @abstractmethod
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
@@ -108,6 +62,7 @@ class Kernel(Facts, ABC):
         """One result from those of the parts, in the order in which they are written; ``at`` says where the kernel is.
 
         >>> from gpbounds.kernels import Constant, SquaredExponential
+        >>> from gpbounds.kernels.facts import numbered
         >>> text = Fold(lambda k, at: f"{type(k).__name__}{at}", "{} + {}".format, "{} * ({})".format, numbered)
         >>> kernel = SquaredExponential() * (Constant() + SquaredExponential()).on([1])
         >>> kernel.fold(text, (5, 7))
@@ -132,6 +87,39 @@ class Kernel(Facts, ABC):
     def largest_within(self, reach: Float) -> float:
         """An upper bound on |k(x, z)| for |x_d|, |z_d| ≤ reach_d, rounded up."""
         return self.max_variance
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether `pair_entries` and `pair_error` are known, for these hyperparameters."""
+        return False
+
+    def pair_entries(self, X1: Float, X2: Float) -> DoublePair:
+        """k of the points X1 (n, 1, D) and X2 (1, m, D), or (n, 1, D) for one value a row, in double-double numbers.
+
+        The kernel is one that `gpbounds.kernels.pairs.unit` returned: its largest value is near 1.
+        """
+        raise unknown(self)
+
+    def pair_error(self, reach: Float) -> float:
+        """A bound on the error of `pair_entries` for |x_d| ≤ reach_d."""
+        raise unknown(self)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """As `gpbounds.kernels.errors.entry_errors`, for K = k(X, X) as it is computed in double precision."""
+        raise unknown(self)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float] | None:
+        """As `gpbounds.kernels.errors.entry_bound`, and a bound on |k| itself; None if nothing is proved."""
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        """As `gpbounds.pacbayes.certificate.values.value_error`, and a bound on |k(x, x')| in the box."""
+        raise unknown(self)
+
+    def polynomial(self, dim: int) -> tuple[float | None, Float, int] | None:
+        """(b, v, p) with k = (b + Σ_d v_d x_d x'_d)^p for x in ``dim`` dimensions, b None for 0; None for another k."""
+
+    def bend(self, step: float) -> float | None:
+        """As `gpbounds.rates.concentration.interpolation_error`, of a function on a line; None if none is proved."""
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, host
-from gpbounds.kernels.base import Fold, Kernel, chosen, where_known
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, chosen, where_known
 
 U = 0.5 * EPS
 """Largest relative error of one operation in double precision."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
-from gpbounds.arrays import Float
-from gpbounds.numerics.pairs import Pair
+Place = TypeVar("Place")
+Result = TypeVar("Result")
 
 APART = frozenset(
     (
@@ -15,6 +17,13 @@ APART = frozenset(
     )
 )
 """Methods of a kernel on which its values do not depend."""
+FACTS = frozenset(
+    (
+        *("in_pairs", "pair_entries", "pair_error", "entry_errors", "entry_bound", "value_bound", "polynomial"),
+        *("is_positive", "falls", "bend"),
+    )
+)
+"""What `gpbounds.kernels.Kernel` says of a formula; its defaults are that nothing is known."""
 
 
 class Facts:
@@ -30,61 +39,68 @@ class Facts:
     formula_class : type
         The class whose formula the kernel has.  Tables of facts are keyed by it; ``type(k) is k.formula_class`` where
         a fact holds for this very class only.
-    is_positive : bool
-        Whether no covariance is negative, whatever the inputs.
-    falls : bool
-        Whether k(x, x') is known to be a function of |x − x'| that does not increase.
     """
 
     formula_class: ClassVar[type[Any]]
-    is_positive: ClassVar[bool] = False
-    falls: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, facts_hold: bool = False, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        stated = getattr(super(cls, cls), "formula_class", None)
-        if stated is not None and not any(_redefined(cls, stated, name) for name in _formula(stated)):
+        stated = getattr(super(cls, cls), "formula_class", cls)
+        if stated is not cls and not any(_redefined(cls, stated, name) for name in _formula(stated)):
             cls.formula_class = stated
             return
         cls.formula_class = cls
+        root = next(above for above in reversed(cls.__mro__) if "formula_class" in vars(above))  # Kernel
         for name in () if facts_hold else FACTS - vars(cls).keys():
-            setattr(cls, name, vars(Facts)[name])
-
-    @property
-    def in_pairs(self) -> bool:
-        """Whether `pair_entries` and `pair_error` are known, for these hyperparameters."""
-        return False
-
-    def pair_entries(self, X1: Float, X2: Float) -> Pair:
-        """k of the points X1 (n, 1, D) and X2 (1, m, D), or (n, 1, D) for one value a row, in double-double numbers.
-
-        The kernel is one that `gpbounds.kernels.pairs.unit` returned: its largest value is near 1.
-        """
-        raise unknown(self)
-
-    def pair_error(self, reach: Float) -> float:
-        """A bound on the error of `pair_entries` for |x_d| ≤ reach_d."""
-        raise unknown(self)
-
-    def entry_errors(self, X: Float, K: Float) -> Float:
-        """As `gpbounds.kernels.errors.entry_errors`, for K = k(X, X) as it is computed in double precision."""
-        raise unknown(self)
-
-    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float] | None:
-        """As `gpbounds.kernels.errors.entry_bound`, and a bound on |k| itself; None if nothing is proved."""
-
-    def value_bound(self, reach: Float) -> tuple[float, float]:
-        """As `gpbounds.pacbayes.certificate.values.value_error`, and a bound on |k(x, x')| in the box."""
-        raise unknown(self)
-
-    def polynomial(self, dim: int) -> tuple[float | None, Float, int] | None:
-        """(b, v, p) with k = (b + Σ_d v_d x_d x'_d)^p for x in ``dim`` dimensions, b None for 0; None for another k."""
-
-    def bend(self, step: float) -> float | None:
-        """As `gpbounds.rates.concentration.interpolation_error`, of a function on a line; None if none is proved."""
+            setattr(cls, name, vars(root)[name])
 
 
-FACTS = frozenset(name for name in vars(Facts) if not name.startswith("_"))
+def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:
+    """For `Fold`: the result of two parts, None where one of them is None."""
+    return lambda first, second: None if first is None or second is None else join(first, second)
+
+
+def inside(kernel: Any, at: Place, inner: Callable[[Place], Result]) -> Result:
+    """For `Fold`: the place is the same for all columns."""
+    return inner(at)
+
+
+def chosen(kernel: Any, at: Any, inner: Callable[[Any], Result]) -> Result:
+    """For `Fold`: the place is an array of points (n, D)."""
+    return inner(kernel.chosen(at))
+
+
+def numbered(kernel: Any, at: Any, inner: Callable[[Any], Result]) -> Result:
+    """For `Fold`: the place is a tuple of the columns that are read.
+
+    Raises
+    ------
+    ValueError
+        where the kernel reads a column that is not there.
+    """
+    if max(kernel.columns) >= len(at):
+        raise ValueError(f"columns: expected numbers below {len(at)}, got {list(kernel.columns)}")
+    return inner(tuple(at[column] for column in kernel.columns))
+
+
+@dataclass(frozen=True)
+class Fold(Generic[Place, Result]):
+    """How `Kernel.fold` makes one result of those of a kernel's parts.
+
+    Attributes
+    ----------
+    leaf : function of (k, at)
+        The result for a kernel that is not made of others; ``at`` says where it is, such as the points it reads.
+    add, multiply : functions of two results
+        The result for a sum and for a product.
+    columns : function of (k, at, inner)
+        The result for a kernel on some columns; ``inner(place)`` is that of ``k.kernel`` there.
+    """
+
+    leaf: Callable[[Any, Place], Result]
+    add: Callable[[Result, Result], Result]
+    multiply: Callable[[Result, Result], Result]
+    columns: Callable[[Any, Place, Callable[[Place], Result]], Result] = inside
 
 
 def unknown(kernel: object) -> ValueError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.kernels.base import Fold, Kernel, chosen, where_known
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, chosen, where_known
 
 
 def features(kernel: Kernel, X: Float, most: int) -> Float | None:

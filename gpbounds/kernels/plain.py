@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.kernels.base import Fold, Kernel, OnColumns, Product, Sum
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
+from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.inner_products import Linear, Polynomial
 from gpbounds.kernels.matern import Matern
 from gpbounds.kernels.periodic import Periodic

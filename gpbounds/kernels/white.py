@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float
-from gpbounds.kernels.base import Fold, Kernel, OnColumns, Product, Sum, as_kernel
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum, as_kernel
+from gpbounds.kernels.facts import Fold
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from gpbounds.arrays import Array, Float, host, namespace
-from gpbounds.kernels.base import Fold, Kernel
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.renyi.accuracy import U, gamma

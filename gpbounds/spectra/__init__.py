@@ -10,7 +10,8 @@ import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Product, SquaredExponential, Sum
-from gpbounds.kernels.base import Fold, as_kernel, numbered
+from gpbounds.kernels.base import as_kernel
+from gpbounds.kernels.facts import Fold, numbered
 from gpbounds.rigor import rigor_of
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.monomials import expansion

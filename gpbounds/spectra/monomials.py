@@ -13,7 +13,8 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kernels.base import Fold, Kernel, numbered, where_known
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, numbered, where_known
 
 Monomial = tuple[int, ...]
 Weights = dict[Monomial, Any]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float, Indices, exactly, host
-from gpbounds.kernels.base import Fold, Kernel, OnColumns, as_kernel
+from gpbounds.kernels.base import Kernel, OnColumns, as_kernel
+from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.parallel import share
 
 CANDIDATES = 4

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.kernels.base import Fold, Kernel
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold
 
 
 def value_error(kernel: Kernel, reach: Float) -> float:
