@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from observer import Observer
 
 from gpbounds import kernels
-from gpbounds.kernels.entries import entry_bound
+from gpbounds.kernels.errors import entry_bound
 from gpbounds.linalg.residuals import factor_residual, inverse_norms, largest_eigenvalue, least_sound_jitter
 from gpbounds.renyi import evidence, gap
 from gpbounds.renyi.blocks import moments

@@ -10,8 +10,11 @@ are J = ∂(Ω, ½log w)/∂θ; with a = √w, Ξ = [C|S] = [a∘cos XΩᵀ|a∘
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,17 +23,8 @@ from fitting.features.base import KernelFeaturesAt, KernelMap
 from fitting.features.device import FourierOnDevice, MixedOnDevice
 from fitting.features.spectrum import Draw, Zero, drawn, largest_lines
 from gpbounds.arrays import Array, Float, host, namespace
-from gpbounds.kernels import (
-    Constant,
-    Kernel,
-    Matern,
-    OnColumns,
-    Periodic,
-    Product,
-    RationalQuadratic,
-    SquaredExponential,
-    Sum,
-)
+from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Periodic, RationalQuadratic, SquaredExponential
+from gpbounds.kernels.facts import Fold
 from gpbounds.lowrank.features.fourier import cosines_and_sines
 
 LEAVES = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant)
@@ -41,7 +35,7 @@ LEAVES = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant)
 class Leaf:
     """A kernel that is not made of others, the columns of x that it reads, and the place of its log parameters."""
 
-    kernel: Kernel
+    kernel: Any
     columns: tuple[int, ...]
     place: int
 
@@ -75,48 +69,64 @@ def leaves_of(kernel: Kernel, dim: int) -> list[Leaf]:
     ValueError
         for a leaf that is no function of x − x' with known frequencies.
     """
-    return _leaves(kernel, tuple(range(dim)), 0)
+    parts = kernel.fold(_PARTS, tuple(range(dim)))
+    places = accumulate((part.log_parameters.size for part, _ in parts), initial=0)
+    return [Leaf(part, columns, place) for (part, columns), place in zip(parts, places, strict=False)]
 
 
-def _leaves(kernel: Kernel, columns: tuple[int, ...], place: int) -> list[Leaf]:
-    if isinstance(kernel, Sum | Product):
-        first = _leaves(kernel.k1, columns, place)
-        return first + _leaves(kernel.k2, columns, place + kernel.k1.log_parameters.size)
-    if isinstance(kernel, OnColumns):
-        kernel.chosen(np.zeros((1, len(columns))))  # refuses numbers that are not below the number of columns
-        return _leaves(kernel.kernel, tuple(columns[c] for c in kernel.columns), place)
+Parts = list[tuple[Kernel, tuple[int, ...]]]
+
+
+def _part(kernel: Kernel, columns: tuple[int, ...]) -> Parts:
     require_lines(kernel)
     kernel.diag(np.zeros((1, len(columns))))  # refuses another number of dimensions
-    return [Leaf(kernel, columns, place)]
+    return [(kernel, columns)]
+
+
+def _parts_on(kernel: OnColumns, columns: tuple[int, ...], inner: Callable[[tuple[int, ...]], Parts]) -> Parts:
+    kernel.chosen(np.zeros((1, len(columns))))  # refuses numbers that are not below the number of columns
+    return inner(tuple(columns[c] for c in kernel.columns))
+
+
+_PARTS = Fold(_part, operator.add, operator.add, _parts_on)
 
 
 def require_lines(kernel: Any, name: str = "kernel") -> None:
     """Refuse a kernel that is not made of `LEAVES`."""
-    if isinstance(kernel, Sum | Product):
-        require_lines(kernel.k1, name)
-        require_lines(kernel.k2, name)
-    elif isinstance(kernel, OnColumns):
-        require_lines(kernel.kernel, name)
-    elif not isinstance(kernel, LEAVES):
+    unknown = kernel.fold(_UNKNOWN, None) if isinstance(kernel, Kernel) else [kernel]
+    if unknown:
         raise ValueError(
             f"{name}: expected a function of x - x' for Fourier features, made of "
-            f"{', '.join(leaf.__name__ for leaf in LEAVES)}, got {kernel!r}"
+            f"{', '.join(leaf.__name__ for leaf in LEAVES)}, got {unknown[0]!r}"
         )
 
 
-def products(kernel: Kernel, first: int = 0) -> list[tuple[int, ...]]:
+_UNKNOWN: Fold[None, list[Kernel]] = Fold(
+    lambda kernel, at: [] if kernel.formula_class in LEAVES else [kernel], operator.add, operator.add
+)
+Terms = list[tuple[int, ...]]
+
+
+def products(kernel: Kernel) -> Terms:
     """The terms of ``kernel``, multiplied out: the numbers of their leaves.
 
     >>> products((SquaredExponential() + Constant()) * Periodic())
     [(0, 2), (1, 2)]
     """
-    if isinstance(kernel, OnColumns):
-        return products(kernel.kernel, first)
-    if not isinstance(kernel, Sum | Product):
-        return [(first,)]
-    left = products(kernel.k1, first)
-    right = products(kernel.k2, max(map(max, left)) + 1)
-    return left + right if isinstance(kernel, Sum) else [a + b for a in left for b in right]
+    return kernel.fold(_TERMS, None)
+
+
+def _further(first: Terms, second: Terms) -> Terms:
+    """``second`` with the numbers that follow those of ``first``."""
+    used = max(map(max, first)) + 1
+    return [tuple(used + number for number in numbers) for numbers in second]
+
+
+_TERMS: Fold[None, Terms] = Fold(
+    lambda kernel, at: [(0,)],
+    lambda first, second: first + _further(first, second),
+    lambda first, second: [a + b for a in first for b in _further(first, second)],
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +167,7 @@ class MixedMap(KernelMap):
         """
         dim, random = int(X.shape[1]), np.random.default_rng(rng)
         leaves, terms = leaves_of(kernel, dim), products(kernel)
-        single = [all(isinstance(leaves[i].kernel, Constant) for i in numbers) for numbers in terms]
+        single = [all(leaves[i].kernel.formula_class is Constant for i in numbers) for numbers in terms]
         m, others = rank // 2 - sum(single), len(terms) - sum(single)
         if rank % 2 or m < others:
             raise ValueError(
@@ -185,12 +195,12 @@ class MixedMap(KernelMap):
 
 
 def _drawn(leaves: list[Leaf], numbers: tuple[int, ...], m: int, rng: np.random.Generator) -> Term:
-    varying = [leaf for leaf in leaves if not isinstance(leaf.kernel, Constant)]
-    if not varying or (len(varying) == 1 and isinstance(varying[0].kernel, Periodic)):
+    varying = [leaf for leaf in leaves if leaf.kernel.formula_class is not Constant]
+    if not varying or (len(varying) == 1 and varying[0].kernel.formula_class is Periodic):
         draws: list[Draw] = []
         for leaf in leaves:
-            periodic = isinstance(leaf.kernel, Periodic)
-            draws.append(largest_lines(leaf.kernel, m, len(leaf.columns)) if periodic else Zero(m))  # type: ignore[arg-type]
+            periodic = leaf.kernel.formula_class is Periodic
+            draws.append(largest_lines(leaf.kernel, m, len(leaf.columns)) if periodic else Zero(m))
         return Term(numbers, tuple(draws), m, 0.0)
     random = tuple(drawn(leaf.kernel, m, len(leaf.columns), rng) for leaf in leaves)
     return Term(numbers, random, m, -math.log(m))

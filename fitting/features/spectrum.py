@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -196,21 +197,30 @@ def log_line(numbers: Float, kappa: Float) -> tuple[Float, Float]:
 
 def drawn(kernel: Kernel, m: int, dim: int, rng: np.random.Generator) -> Draw:
     """``m`` random frequencies of a leaf; those of a periodic kernel are drawn at its lengthscale."""
-    if isinstance(kernel, Constant):
-        return Zero(m)
-    if isinstance(kernel, Periodic):
-        mean = np.broadcast_to(0.125 * kernel.scales(dim)[0] ** 2, (m, dim))  # 1/(2ℓ²)
-        if mean.max() > 1e15:
-            raise NonFinite("lengthscale: expected more than 2.3e-8, below which float64 cannot hold the lines")
-        numbers = (rng.poisson(mean) - rng.poisson(mean)).astype(np.float64)
-        return Multiples(numbers, -log_line(np.abs(numbers), 2.0 * mean[0])[0].sum(axis=1))
+    return DRAWN[kernel.formula_class](kernel, m, dim, rng)
+
+
+def _multiples(kernel: Periodic, m: int, dim: int, rng: np.random.Generator) -> Draw:
+    mean = np.broadcast_to(0.125 * kernel.scales(dim)[0] ** 2, (m, dim))  # 1/(2ℓ²)
+    if mean.max() > 1e15:
+        raise NonFinite("lengthscale: expected more than 2.3e-8, below which float64 cannot hold the lines")
+    numbers = (rng.poisson(mean) - rng.poisson(mean)).astype(np.float64)
+    return Multiples(numbers, -log_line(np.abs(numbers), 2.0 * mean[0])[0].sum(axis=1))
+
+
+def _student(kernel: Matern, m: int, dim: int, rng: np.random.Generator) -> Draw:
     standard = rng.standard_normal((m, dim))
-    if isinstance(kernel, RationalQuadratic):
-        return Mixture(standard, 1.0 - rng.random(m))
-    if isinstance(kernel, Matern):
-        return Normal(standard * student_factor(kernel.nu, m, rng)[:, None])
-    assert isinstance(kernel, SquaredExponential)
-    return Normal(standard)
+    return Normal(standard * student_factor(kernel.nu, m, rng)[:, None])
+
+
+DRAWN: dict[type, Callable[[Any, int, int, np.random.Generator], Draw]] = {
+    Constant: lambda kernel, m, dim, rng: Zero(m),
+    Periodic: _multiples,
+    RationalQuadratic: lambda kernel, m, dim, rng: Mixture(rng.standard_normal((m, dim)), 1.0 - rng.random(m)),
+    Matern: _student,
+    SquaredExponential: lambda kernel, m, dim, rng: Normal(rng.standard_normal((m, dim))),
+}
+"""The draw for each formula."""
 
 
 def largest_lines(kernel: Periodic, m: int, dim: int) -> Multiples:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gpbounds.audit.model import Subject
-from gpbounds.kernels.base import OnColumns, Product, Sum
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, numbered
 
 LONG, SHORT = 10.0, 0.01
 """Lengthscales beyond these multiples of the range of their input are remarked on."""
@@ -87,25 +88,28 @@ def _of_lengthscale(relative: float | None, own: bool) -> str:
 
 def _named(kernel: Any, columns: Sequence[str]) -> list[tuple[str, int | None]]:
     """Each of ``kernel.parameter_names`` with the name of the input in place of its number, and the input's number."""
-    return _within(kernel, columns, range(len(columns)), "")
+    return [
+        (name if column is None or not inner else f"{name}[{columns[column]}]", column)
+        for name, inner, column in kernel.fold(_INPUTS, tuple(range(len(columns))))
+    ]
 
 
-def _within(kernel: Any, columns: Sequence[str], numbers: Sequence[int], prefix: str) -> list[tuple[str, int | None]]:
-    """As `_named`, for a kernel that reads the inputs ``numbers``."""
-    if isinstance(kernel, Sum | Product):
-        return [
-            each
-            for part in ("k1", "k2")
-            for each in _within(getattr(kernel, part), columns, numbers, f"{prefix}{part}.")
-        ]
-    if isinstance(kernel, OnColumns):
-        return _within(kernel.kernel, columns, [numbers[j] for j in kernel.columns], prefix)
-    names: list[tuple[str, int | None]] = []
+Named = list[tuple[str, bool, int | None]]
+"""Names without the number of an input, whether they have one, and the input that they belong to."""
+
+
+def _of_leaf(kernel: Kernel, numbers: tuple[int, ...]) -> Named:
+    named: Named = []
     for name in kernel.parameter_names:
         head, bracket, number = name.partition("[")
-        if bracket:
-            column = numbers[int(number.rstrip("]"))]
-            names.append((f"{prefix}{head}[{columns[column]}]", column))
-        else:
-            names.append((prefix + name, numbers[0] if len(numbers) == 1 else None))
-    return names
+        alone = numbers[0] if len(numbers) == 1 else None
+        named.append((head, bool(bracket), numbers[int(number.rstrip("]"))] if bracket else alone))
+    return named
+
+
+def _of_pair(first: Named, second: Named) -> Named:
+    parts = (("k1", first), ("k2", second))
+    return [(f"{part}.{name}", inner, column) for part, each in parts for name, inner, column in each]
+
+
+_INPUTS = Fold(_of_leaf, _of_pair, _of_pair, numbered)

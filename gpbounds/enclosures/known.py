@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from gpbounds.enclosures.joined import Products, Sums
 from gpbounds.enclosures.matern_half import MaternHalf
 from gpbounds.enclosures.spectra import Laws, Rotated
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
-from gpbounds.kernels.base import OnColumns, Product
+from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Product, SquaredExponential, Sum
 from gpbounds.spectra import independent_factors, summands
 from gpbounds.spectra.monomials import expansion
 
@@ -44,23 +44,30 @@ def laws(kernel: Kernel, inputs: InputLaw) -> Eigenvalues:
 
 
 def _known(kernel: Kernel, inputs: Gaussian | Uniform) -> Eigenvalues | None:
-    if isinstance(kernel, OnColumns):
-        return _known(kernel.kernel, inputs.marginal(kernel.columns))
+    if kernel.formula_class is OnColumns:
+        return _on_columns(kernel, inputs)
     if (weights := expansion(kernel, tuple(range(inputs.dim)))) is not None:
-        bounded = kernel.max_variance if isinstance(kernel, Constant) else None
+        bounded = kernel.max_variance if kernel.formula_class is Constant else None
         singular = isinstance(inputs, Gaussian) and inputs.slack > 0.0
         return None if singular else FiniteRank(weights, inputs, bounded)
-    if isinstance(kernel, Sum):
-        parts = [_known(part, inputs) for part in summands(kernel)]
-        return None if None in parts else Sums([part for part in parts if part is not None], inputs.dim)
-    if isinstance(kernel, Product):
-        return _product(kernel, inputs)
-    if isinstance(kernel, SquaredExponential):
-        return _squared_exponential(kernel, inputs)
-    if isinstance(kernel, Matern) and kernel.nu == 0.5 and isinstance(inputs, Uniform) and inputs.dim == 1:
-        (ell,), (low,), (high,) = (_floats(x, 1) for x in (kernel.lengthscales(1), inputs.low, inputs.high))
-        return MaternHalf(kernel.variance, ell, low, high)
-    return None
+    closed = CLOSED.get(kernel.formula_class)
+    return None if closed is None else closed(kernel, inputs)
+
+
+def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Eigenvalues | None:
+    return _known(kernel.kernel, inputs.marginal(kernel.columns))
+
+
+def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Eigenvalues | None:
+    parts = [_known(part, inputs) for part in summands(kernel)]
+    return None if None in parts else Sums([part for part in parts if part is not None], inputs.dim)
+
+
+def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Eigenvalues | None:
+    if kernel.nu != 0.5 or not isinstance(inputs, Uniform) or inputs.dim != 1:
+        return None
+    (ell,), (low,), (high,) = (_floats(x, 1) for x in (kernel.lengthscales(1), inputs.low, inputs.high))
+    return MaternHalf(kernel.variance, ell, low, high)
 
 
 def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Eigenvalues | None:
@@ -84,7 +91,7 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     if parts is None:
         return None
     scale, factors = parts
-    if all(isinstance(factor, SquaredExponential) for _, factor in factors) and isinstance(inputs, Uniform):
+    if all(factor.formula_class is SquaredExponential for _, factor in factors) and isinstance(inputs, Uniform):
         return None
     known = [_known(factor, inputs.marginal(columns)) for columns, factor in factors]
     if any(part is None or part.note for part in known):  # upper bounds of eigenvalues leave no trace to subtract from
@@ -94,3 +101,12 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
 
 def _floats(values: Any, dim: int) -> tuple[float, ...]:
     return tuple(np.broadcast_to(np.asarray(values, dtype=np.float64), (dim,)).tolist())
+
+
+CLOSED: dict[type, Callable[[Any, Gaussian | Uniform], Eigenvalues | None]] = {
+    Sum: _sum,
+    Product: _product,
+    SquaredExponential: _squared_exponential,
+    Matern: _matern,
+}
+"""The eigenvalues in closed form for each formula."""

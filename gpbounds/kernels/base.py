@@ -5,27 +5,40 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import per_dimension
 from gpbounds.kernels.expressions import Expression, Pair, on_columns
+from gpbounds.kernels.facts import Facts, Fold, Place, Result, unknown
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.logarithms import as_log_parameters
+from gpbounds.numerics.pairs import Pair as DoublePair
 
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
 
 
-class Kernel(ABC):
+class Kernel(Facts, ABC):
     """A positive semi-definite function k(x, x') on R^D.
 
     Kernels add and multiply: ``k1 + k2``, ``k1 * k2``; ``k.on(columns)`` reads some columns of x only.
+    What is proved of a kernel beyond its values it states itself, by methods whose defaults are "not known": `Facts`.
     """
+
+    is_noise: ClassVar[bool] = False
+    """Whether the kernel is `White`, which has no values."""
+    has_one_variance: ClassVar[bool] = False
+    """Whether k(x, x) is known to be the same for all x."""
+    is_positive: ClassVar[bool] = False
+    """Whether no covariance is negative, whatever the inputs."""
+    falls: ClassVar[bool] = False
+    """Whether k(x, x') is known to be a function of |x − x'| that does not increase."""
 
     @abstractmethod
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
@@ -44,6 +57,69 @@ class Kernel(ABC):
         """`max_variance`, or where it is infinite the largest k(x, x) of the rows of X."""
         v = self.max_variance
         return v if math.isfinite(v) else float(self.diag(X).max())
+
+    def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
+        """One result from those of the parts, in the order in which they are written; ``at`` says where the kernel is.
+
+        >>> from gpbounds.kernels import Constant, SquaredExponential
+        >>> from gpbounds.kernels.facts import numbered
+        >>> text = Fold(lambda k, at: f"{type(k).__name__}{at}", "{} + {}".format, "{} * ({})".format, numbered)
+        >>> kernel = SquaredExponential() * (Constant() + SquaredExponential()).on([1])
+        >>> kernel.fold(text, (5, 7))
+        'SquaredExponential(5, 7) * (Constant(7,) + SquaredExponential(7,))'
+        """
+        return rule.leaf(self, at)
+
+    def lengths(self, X: Float) -> Float:
+        """The length on which k varies, for each column of X (N, D): here the standard deviation."""
+        spread = X.std(axis=0)
+        return np.where(spread > 0.0, spread, 1.0)
+
+    def largest_exponent(self, reach: Float) -> int:
+        """e with 2ᵉ about the largest |k(x, z)| for |x_d|, |z_d| ≤ reach_d."""
+        return math.frexp(self.max_variance)[1] - 1
+
+    def times_power(self, exponent: int) -> Kernel:
+        """2^exponent times the kernel; a variance that underflows becomes the smallest double."""
+        own: Any = self
+        return replace(own, variance=float(per_dimension.times_power(own.variance, exponent)))
+
+    def largest_within(self, reach: Float) -> float:
+        """An upper bound on |k(x, z)| for |x_d|, |z_d| ≤ reach_d, rounded up."""
+        return self.max_variance
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether `pair_entries` and `pair_error` are known, for these hyperparameters."""
+        return False
+
+    def pair_entries(self, X1: Float, X2: Float) -> DoublePair:
+        """k of the points X1 (n, 1, D) and X2 (1, m, D), or (n, 1, D) for one value a row, in double-double numbers.
+
+        The kernel is one that `gpbounds.kernels.pairs.unit` returned: its largest value is near 1.
+        """
+        raise unknown(self)
+
+    def pair_error(self, reach: Float) -> float:
+        """A bound on the error of `pair_entries` for |x_d| ≤ reach_d."""
+        raise unknown(self)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """As `gpbounds.kernels.errors.entry_errors`, for K = k(X, X) as it is computed in double precision."""
+        raise unknown(self)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float] | None:
+        """As `gpbounds.kernels.errors.entry_bound`, and a bound on |k| itself; None if nothing is proved."""
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        """As `gpbounds.pacbayes.certificate.values.value_error`, and a bound on |k(x, x')| in the box."""
+        raise unknown(self)
+
+    def polynomial(self, dim: int) -> tuple[float | None, Float, int] | None:
+        """(b, v, p) with k = (b + Σ_d v_d x_d x'_d)^p for x in ``dim`` dimensions, b None for 0; None for another k."""
+
+    def bend(self, step: float) -> float | None:
+        """As `gpbounds.rates.concentration.interpolation_error`, of a function on a line; None if none is proved."""
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
@@ -175,6 +251,10 @@ class _Pair(Kernel):
         first, second = self.k1.expression, self.k2.expression
         return None if first is None or second is None else Pair(self.operation, first, second)
 
+    def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
+        first, second = self.k1.fold(rule, at), self.k2.fold(rule, at)
+        return (rule.add if self.operation == "+" else rule.multiply)(first, second)
+
     def _fused(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None) -> Array | None:
         """k(X1, X2) on a GPU by one formula; None elsewhere."""
         return on_device(self, X1, X2) if is_cupy(X1) else None
@@ -298,6 +378,9 @@ class OnColumns(Kernel):
                 f"{max(self.columns)} in {list(self.columns)}"
             )
         return namespace(points).ascontiguousarray(points[:, list(self.columns)])
+
+    def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
+        return rule.columns(self, at, lambda place: self.kernel.fold(rule, place))
 
     def _both(self, X1: ArrayLike | Array, X2: ArrayLike | Array) -> tuple[Array, Array]:
         left, right = as_points(X1, "X1"), as_points(X2, "X2")

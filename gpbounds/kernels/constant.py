@@ -11,6 +11,7 @@ from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.expressions import Expression, Leaf, Scalar
 from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.numerics.pairs import Pair
 from gpbounds.validation import positive, scalar
 
 
@@ -37,6 +38,8 @@ class Constant(Kernel):
 
     variance: float = 1.0
 
+    in_pairs = is_positive = falls = has_one_variance = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
 
@@ -54,6 +57,28 @@ class Constant(Kernel):
     @property
     def max_variance(self) -> float:
         return self.variance
+
+    def lengths(self, X: Float) -> Float:
+        return np.full(X.shape[1], np.inf)
+
+    def pair_entries(self, X1: Float, X2: Float) -> Pair:
+        shape = np.broadcast_shapes(X1.shape[:2], X2.shape[:2])
+        return np.full(shape, self.variance), np.zeros(shape)
+
+    def pair_error(self, reach: Float) -> float:
+        return 0.0
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        return np.zeros_like(K)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float]:
+        return 0.0, self.variance
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        return 0.0, self.variance
+
+    def polynomial(self, dim: int) -> tuple[float, Float, int]:
+        return self.variance, np.zeros(0), 1
 
     @property
     def expression(self) -> Expression | None:

@@ -5,12 +5,13 @@ On a GPU one kernel computes distance and covariance of each entry, without an i
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import EPS, Array, Float, namespace
 
 LOOP = """
 long long row = i / columns, column = i - row * columns;
@@ -77,3 +78,10 @@ def _weighted(X1: Array, X2: Array, weights: Float, out: Array | None) -> Array:
     if weights.size and weights[0] != 1.0:
         squared *= weights[0]
     return squared
+
+
+def feature_distance(kernel: Any, step: float) -> float:
+    """An upper bound on ‖φ(x) − φ(x + step)‖ on a line, for a kernel k = φᵀφ of |x − x'|; k is allowed 32 eps."""
+    ends = np.array([[0.0], [step]])
+    scale = float(kernel.max_variance)
+    return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
-from gpbounds.kernels.constant import Constant
-from gpbounds.kernels.inner_products import Linear, Polynomial
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, chosen, where_known
 
 
 def features(kernel: Kernel, X: Float, most: int) -> Float | None:
@@ -22,32 +21,27 @@ def features(kernel: Kernel, X: Float, most: int) -> Float | None:
     >>> phi.shape, bool(np.allclose(phi @ phi.T, kernel(X)))
     ((2, 4), True)
     """
-    if isinstance(kernel, OnColumns):
-        return features(kernel.kernel, kernel.chosen(X), most)
-    if isinstance(kernel, Sum | Product):
-        first, second = features(kernel.k1, X, most), features(kernel.k2, X, most)
-        if first is None or second is None:
-            return None
-        return (
-            _within(np.concatenate([first, second], axis=1), most)
-            if isinstance(kernel, Sum)
-            else _times(first, second, most)
-        )
-    if type(kernel) is Constant:
-        return np.full((len(X), 1), np.sqrt(kernel.variance))
-    if type(kernel) is Linear:
-        return _within(X * np.sqrt(kernel.variances(X.shape[1])), most)
-    if type(kernel) is Polynomial:
-        return _powers(kernel, X, most)
-    return None
+
+    def leaf(part: Kernel, points: Float) -> Float | None:
+        known = part.polynomial(points.shape[1]) if type(part) is part.formula_class else None
+        return None if known is None else _powers(points, *known, most)
+
+    def join(first: Float, second: Float) -> Float | None:
+        return _within(np.concatenate([first, second], axis=1), most)
+
+    def multiply(first: Float, second: Float) -> Float | None:
+        return _times(first, second, most)
+
+    return kernel.fold(Fold(leaf, where_known(join), where_known(multiply), chosen), X)
 
 
-def _powers(kernel: Polynomial, X: Float, most: int) -> Float | None:
+def _powers(X: Float, offset: float | None, variances: Float, degree: int, most: int) -> Float | None:
     """(offset + s)^degree: products of the features of offset + s."""
-    linear = X * np.sqrt(kernel.variances(X.shape[1]))
-    single = np.concatenate([np.full((len(X), 1), np.sqrt(kernel.offset)), linear], axis=1)
+    single = X[:, : len(variances)] * np.sqrt(variances)
+    if offset is not None:
+        single = np.concatenate([np.full((len(X), 1), np.sqrt(offset)), single], axis=1)
     phi = _within(single, most)
-    for _ in range(kernel.degree - 1):
+    for _ in range(degree - 1):
         phi = None if phi is None else _times(phi, single, most)
     return phi
 

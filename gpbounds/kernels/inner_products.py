@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace
-from gpbounds.kernels import per_dimension
-from gpbounds.kernels.base import Kernel, on_device
+from gpbounds.arrays import EPS, Array, Float, as_points, host, is_cupy, namespace
+from gpbounds.kernels import errors, pairs, per_dimension
+from gpbounds.kernels.base import Kernel, Product, on_device
+from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.expressions import INNER, Expression, Leaf, Scalar
 from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.numerics.pairs import Pair, add, multiply, two_product
 from gpbounds.validation import count, positive, scalar
 
 
@@ -34,6 +36,9 @@ class InnerProduct(Kernel):
     @abstractmethod
     def slope(self, s: Array) -> Array | float:
         """dk/ds."""
+
+    def polynomial(self, dim: int) -> tuple[float | None, Float, int]:
+        return None, self.variances(dim), 1
 
     @property
     def formulas(self) -> tuple[str, str]:
@@ -103,6 +108,100 @@ class InnerProduct(Kernel):
         slopes = self._scalar_slopes(weights, squares.sum(axis=1)) if self.scalars else np.zeros(0)
         return np.concatenate([slopes, per_dimension.summed(host(weights @ squares), self.variance)])
 
+    def pair_entries(self, X1: Float, X2: Float) -> Pair:
+        """Coordinates are near 1 when they are multiplied."""
+        offset, variances, degree = self.polynomial(X1.shape[-1])
+
+        def term(d: int) -> Pair:
+            mantissa, exponent = math.frexp(variances[d])
+            sides = []
+            for points in (X1[..., d], X2[..., d]):
+                power = math.frexp(float(np.abs(points).max(initial=0.0)))[1]
+                exponent += power
+                sides.append(np.ldexp(points, -power))
+            high, low = multiply(two_product(*sides), (np.float64(mantissa), np.float64(0.0)))
+            return np.ldexp(high, exponent), np.ldexp(low, exponent)
+
+        s = pairs.summed(X1, X2, term)
+        base = s if offset is None else add(s, (np.full_like(s[0], offset), np.zeros_like(s[0])))
+        result = base
+        for _ in range(degree - 1):
+            result = multiply(result, base)
+        return result
+
+    def pair_error(self, reach: Float) -> float:
+        """N-pairpower."""
+        offset, _, p = self.polynomial(len(reach))
+        total = self._largest_sum(reach)
+        error = 1.05 * pairs.U2 * (18.0 + 6.0 * len(reach)) * total + pairs.TINY
+        if offset is None:
+            return error
+        largest = total + offset
+        error += 6.0 * pairs.U2 * largest
+        return 1.05 * (p * error * largest ** (p - 1) + 18.0 * p * pairs.U2 * largest**p) + pairs.TINY
+
+    def _largest_sum(self, reach: Float) -> float:
+        """Σ_d v_d r_d², rounded up."""
+        D = len(reach)
+        terms = (
+            math.ldexp(*_product_of(v, r, r)) for v, r in zip(self.variances(D).tolist(), reach.tolist(), strict=True)
+        )
+        return math.fsum(terms) * (1.0 + 8.0 * EPS) + D * pairs.TINY
+
+    def largest_within(self, reach: Float) -> float:
+        offset, _, p = self.polynomial(len(reach))
+        total = self._largest_sum(reach)
+        return total if offset is None else (total + offset) ** p * (1.0 + 4.0 * p * EPS)
+
+    def largest_exponent(self, reach: Float) -> int:
+        """With 2ᵉ ≤ v_d r_d² < 8·2ᵉ for the largest, or more where 2⁻ᵉv_d would overflow: coordinates below 1e-150."""
+        offset, variances, p = self.polynomial(len(reach))
+        each = list(zip(variances.tolist(), reach.tolist(), strict=True))
+        terms = [math.frexp(v)[1] + 2 * math.frexp(r)[1] - 3 for v, r in each if r > 0.0]
+        exponent = max([*terms, *(math.frexp(v)[1] - 1000 for v, _ in each)])
+        return exponent if offset is None else p * max(exponent, math.frexp(offset)[1] - 1)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """With every constant rounded up by more than the rounding of the bound itself.
+
+        Proof.  A scaled coordinate a_id = √v_d·x_id has a relative error below 2.01u.  A term a_id a_jd has one below
+        5.1u, and adding D terms in any order adds at most (D − 1)u: s is off by e = (D + 5)u Σ_d |a_id a_jd| and what
+        underflows.  b = offset + s is off by e + u|b|, and |b^p − (b + e)^p| ≤ p e (|b| + e)^{p−1}; `power` rounds each
+        of p factors at most p − 1 times.
+        """
+        offset, variances, p = self.polynomial(X.shape[1])
+        signed = X * np.sqrt(variances)
+        scaled = np.abs(signed)
+        sums, share = scaled.sum(axis=1), errors.U * (X.shape[1] + 5.0)
+        error = 1.01 * (share * (scaled @ scaled.T) + errors.TINY * (sums[:, None] + sums)) + errors.SMALLEST
+        if offset is None:
+            return error
+        base = np.abs(signed @ signed.T + offset)
+        error += errors.U * 1.01 * base
+        largest = base + 2.0 * error
+        return 1.02 * (p * error * largest ** (p - 1) + errors.U * (p - 1.0) * largest**p) + errors.SMALLEST
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float]:
+        """As `entry_errors`, with Σ|a_d b_d| ≤ |a||b|; the diagonal is k(x, x) or k(z, z)."""
+        D = X.shape[1]
+        offset, variances, p = self.polynomial(D)
+        roots = np.sqrt(variances)
+        longest = max(errors.longest(X * roots), errors.longest(Z * roots))
+        size = longest * longest
+        error = 1.01 * errors.U * (D + 5.0) * size + 2.0 * errors.TINY * (1.0 + longest) * math.sqrt(D)
+        if offset is None:
+            return error, 1.01 * size
+        base = 1.01 * (size + offset)
+        error += errors.U * 1.01 * base
+        largest = base + 2.0 * error
+        return 1.02 * (p * error * largest ** (p - 1) + errors.U * (p - 1.0) * largest**p), 1.01 * largest**p
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        """The bounds of `entry_errors` grow with each |x_d| and |x'_d|, and so are largest at x = x' = reach."""
+        corner = reach[None, :]
+        error = float(self.entry_errors(corner, corner)[0, 0])
+        return error, float(self.diag(corner)[0]) + error
+
     def _scalar_slopes(self, cotangent: Array, s: Array) -> Float:
         """Derivatives in the logarithms of the scalars; ``cotangent`` becomes that of s."""
         cotangent *= self.slope(s)
@@ -120,7 +219,7 @@ class InnerProduct(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Linear(InnerProduct):
+class Linear(InnerProduct, facts_hold=True):
     """k(x, x') = Σ_d variance_d x_d x'_d: the covariance of Σ_d w_d x_d with independent w_d ~ N(0, variance_d).
 
     It is positive semi-definite as a Gram matrix: K = AAᵀ with the rows a_i = (√variance_d x_id)_d.  Its rank is at
@@ -148,9 +247,14 @@ class Linear(InnerProduct):
     def slope(self, s: Array) -> float:
         return 1.0
 
+    in_pairs = True
+
+    def times_power(self, exponent: int) -> Linear:
+        return Linear(per_dimension.times_power(self.variance, exponent))
+
 
 @dataclass(frozen=True, eq=False, init=False)
-class Polynomial(InnerProduct):
+class Polynomial(InnerProduct, facts_hold=True):
     """k(x, x') = (offset + Σ_d variance_d x_d x'_d)^degree: random polynomials of at most this degree.
 
     It is positive semi-definite as a product of positive semi-definite kernels (Schur): offset ≥ 0 is one, Σ_d
@@ -203,6 +307,19 @@ class Polynomial(InnerProduct):
     def scalars(self) -> tuple[Scalar, ...]:
         return (Scalar("offset", self.offset, f"offset * {self.formulas[1]}"),)
 
+    @property
+    def in_pairs(self) -> bool:
+        return self.degree <= pairs.DEGREE
+
+    def times_power(self, exponent: int) -> Kernel:
+        each, rest = divmod(exponent, self.degree)
+        variance, offset = (per_dimension.times_power(number, each) for number in (self.variance, self.offset))
+        powered = Polynomial(self.degree, variance, float(offset))
+        return powered if rest == 0 else Product(Constant(2.0**rest), powered)
+
+    def polynomial(self, dim: int) -> tuple[float, Float, int]:
+        return self.offset, self.variances(dim), self.degree
+
     def _scalar_slopes(self, cotangent: Array, s: Array) -> Float:
         super()._scalar_slopes(cotangent, s)
         return np.array([self.offset * float(cotangent.sum())])
@@ -226,3 +343,9 @@ def power(base: Array, exponent: int) -> Array:
             assert result is not None
             return result
         base = base * base
+
+
+def _product_of(*factors: float) -> tuple[float, int]:
+    """(m, e) with m·2ᵉ the product."""
+    parts = [math.frexp(factor) for factor in factors]
+    return math.prod(mantissa for mantissa, _ in parts), sum(exponent for _, exponent in parts)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.kernels import errors, pairs
+from gpbounds.kernels.distances import feature_distance
+from gpbounds.kernels.facts import unknown
 from gpbounds.kernels.stationary import Stationary
+from gpbounds.numerics.pair_exp import exp
+from gpbounds.numerics.pairs import Pair, add, multiply, square_root
 from gpbounds.validation import positive, scalar
 
+MOST_PAIRS = 20
+"""Largest p of Matérn-(p+½) in pairs: beyond a scaled distance of `pairs.FAR` it is below 1e-300."""
 MOST = 12
 """Largest p for which a GPU evaluates ν = p + ½ by its polynomial."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Matern(Stationary):
+class Matern(Stationary, facts_hold=True):
     """k(x, x') = variance · 2^(1-ν)/Γ(ν) z^ν K_ν(z), z = √(2ν) r, r² = Σ_d (x_d - x'_d)²/lengthscale_d².
 
     Closed forms at half-integer ν (½: exponential), on NumPy and CuPy; other ν use the Bessel form, on NumPy only.
@@ -117,6 +125,71 @@ class Matern(Stationary):
         scaled = 2.0 ** (2.0 - self.nu) * self.nu / gamma(self.nu) * safe ** (self.nu - 1.0) * kve(1.0 - self.nu, safe)
         return xp.where(apart, scaled * xp.exp(-safe), 0.0)
 
+    @property
+    def in_pairs(self) -> bool:
+        return self.is_half_integer and self.nu < MOST_PAIRS + 1.0
+
+    def pair_entries(self, X1: Float, X2: Float) -> Pair:
+        squared = pairs.squared_distances(X1, X2, self.lengthscales(X1.shape[-1]))
+        z = square_root(multiply(squared, (np.float64(2.0 * self.nu), np.float64(0.0))))
+        polynomial: Pair = (np.zeros_like(z[0]), np.zeros_like(z[0]))
+        for c in reversed(_coefficients(int(self.nu - 0.5))):
+            high = float(c)
+            polynomial = add(multiply(polynomial, z), (np.float64(high), np.float64(float(c - Fraction(high)))))
+        return pairs.times(multiply(polynomial, exp((-z[0], -z[1]))), self.variance)
+
+    def pair_error(self, reach: Float) -> float:
+        """N-pairs."""
+        p, c = int(self.nu - 0.5), 32.0 + 6.0 * len(reach)
+        largest = sum(float(c_i) * ((i + 1) / math.e) ** (i + 1) for i, c_i in enumerate(_coefficients(p)))
+        relative = 1.05 * pairs.U2 * ((0.5 * (18.0 + c) + 20.0) * largest + 24.0 * p + 63.0)
+        return self.variance * (relative + pairs.TINY)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """By κ = z(D/2 + 8)u + (20p + 20)u, ν = p + ½.
+
+        |d log k/d log s| is at most z/2, z = √(2ν)r, as K_{ν−1} ≤ K_ν.  The recurrence has p factors exp(−z/p), whose
+        relative errors add up to zu + 2·(exp's ulps)·pu, and fewer than 12 operations with positive numbers for each
+        step.
+        """
+        if not self.is_half_integer:
+            raise unknown(self)
+        z, steps = np.sqrt(2.0 * self.nu) * np.sqrt(self._squared(X)), self.nu - 0.5
+        ulps = 2 * errors.EXP_ULPS * max(steps, 1.0) + 12.0 * steps + 12.0
+        rounded = z * (0.5 * X.shape[1] + 8.0) + ulps
+        return errors.of_logarithms(self.variance, K, 1.01 * errors.U * rounded)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float] | None:
+        if not self.is_half_integer:
+            return None
+        steps = self.nu - 0.5
+        rounded = (
+            math.sqrt(math.pi * self.nu) * (0.5 * X.shape[1] + 8.0)
+            + 2 * errors.EXP_ULPS * max(steps, 1.0)
+            + 12.0 * steps
+            + 12.0
+        )
+        return self._proved(1.02 * errors.U * rounded)
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        return self._anywhere(reach, self.nu + 0.5)
+
+    def bend(self, step: float) -> float:
+        """√k(0)·step²/8, k(0) = 3v(2ν/ℓ²)²/((2ν − 2)(2ν − 4)), for ν > 2; step·ω/4 for ν = 3/2.
+
+        ω is the greatest ‖φ'(x) − φ'(x + t)‖, t <= step.  Else `feature_distance`: of step/2 for ν = ½, where it is
+        concave.
+        """
+        ratio = step / float(self.lengthscales(1)[0])
+        if self.nu > 2.0:
+            nu = 2.0 * self.nu
+            return math.sqrt(3.0 * self.variance / ((nu - 2.0) * (nu - 4.0))) * nu * ratio**2 / 8.0
+        if self.nu == 1.5:
+            t = math.sqrt(3.0) * ratio  # k''(step) − k''(0) = v(1 − (1 − t)e^-t) in units of lengthscale/√3
+            u = min(t, 2.0)  # where that is greatest
+            return 0.25 * t * math.sqrt(2.0 * self.variance * (u * math.exp(-u) - math.expm1(-u)))
+        return feature_distance(self, 0.5 * step if self.nu == 0.5 else step)
+
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.nu)
 
@@ -133,6 +206,12 @@ def _polynomial(p: int, z: str) -> str:
         coefficient = whole / (math.factorial(2 * p) * math.factorial(i) * math.factorial(p - i))
         text = f"({coefficient!r} + {z} * {text})" if text else f"({coefficient!r})"
     return text
+
+
+def _coefficients(p: int) -> list[Fraction]:
+    """c_i = p!(2p − i)! 2^i/((2p)! i! (p − i)!): ρ(z) = Σ_i c_i z^i e^−z for ν = p + ½."""
+    f = math.factorial
+    return [Fraction(f(p) * f(2 * p - i) * 2**i, f(2 * p) * f(i) * f(p - i)) for i in range(p + 1)]
 
 
 def _far(nu: float) -> float:

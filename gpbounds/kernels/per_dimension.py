@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.validation import positive
 
+SMALLEST = 5e-324
+"""The smallest double above 0."""
+
 
 def checked(name: str, value: ArrayLike) -> float | Float:
     """``value`` as a positive float, or as an array (D,) of them."""
@@ -46,6 +49,12 @@ def names(name: str, value: ArrayLike) -> tuple[str, ...]:
     """
     own = count(value)
     return (name,) if own is None else tuple(f"{name}[{d}]" for d in range(own))
+
+
+def times_power(variance: ArrayLike, exponent: int) -> Float:
+    """2^exponent times positive numbers; those that underflow become the smallest double above 0."""
+    with np.errstate(under="ignore"):
+        return np.maximum(np.ldexp(np.asarray(variance, dtype=np.float64), exponent), SMALLEST)
 
 
 def joined(values: list[float], like: ArrayLike) -> float | list[float]:

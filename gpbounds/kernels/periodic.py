@@ -9,12 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
-from gpbounds.kernels import per_dimension
+from gpbounds.arrays import EPS, Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, on_device
 from gpbounds.kernels.expressions import WAVE, Expression, Leaf, Scalar
 from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.numerics.pair_exp import exp
+from gpbounds.numerics.pair_sine import sine_squared, whole_turns_removed
+from gpbounds.numerics.pairs import Pair, divide
 from gpbounds.validation import positive, scalar
+
+CIRCLES = 1e-100, 1e100
+"""Least and largest lengthscale of a kernel in pairs."""
+MOST_TURNS = 1e30
+"""Most periods between two points in pairs."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -48,6 +56,8 @@ class Periodic(Kernel):
     period: ArrayLike
     variance: float
     lengthscale: ArrayLike
+
+    is_positive = has_one_variance = True
 
     def __init__(self, period: ArrayLike = 1.0, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> None:
         object.__setattr__(self, "period", per_dimension.checked("period", period))
@@ -106,6 +116,86 @@ class Periodic(Kernel):
     def max_variance(self) -> float:
         return self.variance
 
+    def lengths(self, X: Float) -> Float:
+        weights, periods = self.scales(X.shape[1])
+        return np.minimum(periods / (np.pi * weights), 0.25 * periods)
+
+    @property
+    def in_pairs(self) -> bool:
+        lengths = np.atleast_1d(np.asarray(self.lengthscale))
+        return bool((lengths >= CIRCLES[0]).all() and (lengths <= CIRCLES[1]).all())
+
+    def pair_entries(self, X1: Float, X2: Float) -> Pair:
+        """Each summand of the exponent is cut at `pairs.FAR`²."""
+        dim, most = X1.shape[-1], pairs.FAR * pairs.FAR
+        lengthscales = per_dimension.spread("lengthscale", self.lengthscale, dim)
+        _, periods = self.scales(dim)
+
+        def term(d: int) -> Pair:
+            turns = pairs.apart(X1, X2, d, float(periods[d]))
+            _require_turns(float(np.abs(turns[0]).max(initial=0.0)))
+            wave, scale = sine_squared(whole_turns_removed(turns)), np.float64(lengthscales[d])
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                exponent = divide(divide((2.0 * wave[0], 2.0 * wave[1]), scale), scale)
+            return pairs.kept(exponent, exponent[0] < most, most)
+
+        total = pairs.summed(X1, X2, term)
+        return pairs.times(exp((-total[0], -total[1])), self.variance)
+
+    def pair_error(self, reach: Float) -> float:
+        """N-pairsine."""
+        wave = (6.0 * len(reach) + 220.0) / math.e + 38.0
+        return self.variance * min(1.05 * (pairs.U2 * wave + self._moved(reach)) + pairs.TINY, 1.01)
+
+    def _moved(self, reach: Float) -> float:
+        """Σ_d .86√2 π δ_d/ℓ_d, δ_d = u²(33 T_d + 33) the error of x − z in periods, T_d the most: N-pairsine."""
+        weights, periods = self.scales(len(reach))
+        with np.errstate(over="ignore"):
+            turns = 2.0 * (reach / 4.0) / (periods / 4.0) * (1.0 + 4.0 * EPS)
+            _require_turns(float(turns.max()))
+            moved = float((0.5 * weights * 0.861 * math.sqrt(2.0) * math.pi * pairs.U2 * 33.0 * (turns + 1.0)).sum())
+        return min(moved, 2.0)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """By the errors of log k, rounded up by more than their own rounding.
+
+        Proof.  t = (x − z)/period is off by 2.01u|t|, and subtracting whole periods is exact; sin(πt) is off by π times
+        as much, and by a relative error of (2·(sine's ulps) + 3)u.  So g = 2 sin(πt)/lengthscale is off by e =
+        (2/lengthscale)[2.01πu|t| + (2·ulps + 5)u|sin(πt)|], and log k = −½Σg² by Σ(|g|e + e²/2) + ½(D + 2)uΣg² and the
+        rounding of exp.
+        """
+        log_error, total = np.zeros((len(X), len(X))), np.zeros((len(X), len(X)))
+        for turns, reduced, weight in self._waves(X, X):
+            sines = np.abs(np.sin(np.pi * reduced))
+            error = weight * errors.U * (2.01 * np.pi * np.abs(turns) + (2 * errors.EXP_ULPS + 5.0) * sines)
+            log_error += weight * sines * error + error * error
+            total += (weight * sines) ** 2
+        log_error = 1.02 * (log_error + errors.U * (0.5 * total * (X.shape[1] + 4.0) + 2 * errors.EXP_ULPS + 8.0))
+        return errors.of_logarithms(self.variance, K, log_error)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float]:
+        """|g|e^(−g²/2) ≤ e^-½, and g²e^(−g²/2) ≤ 2/e, as in `entry_errors`."""
+        D, v, total = X.shape[1], self.variance, 0.0
+        for d, (weight, period) in enumerate(zip(*self.scales(D), strict=True)):
+            turns = (np.abs(X[:, d]).max(initial=0.0) + np.abs(Z[:, d]).max(initial=0.0)) / float(period)
+            error = float(weight) * errors.U * (2.01 * math.pi * float(turns) + (2 * errors.EXP_ULPS + 5.0))
+            total += math.exp(-0.5) * error + error * error
+        relative = 1.03 * (total + errors.U * ((D + 4.0) / math.e + 2 * errors.EXP_ULPS + 8.0))
+        return v * relative + errors.TINY * v, v
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        """In a box, for |t_d| ≤ 2 reach_d/p_d, t_d = (x_d − x'_d)/p_d.
+
+        Proof.  k = v exp(−|g|²/2), g_d = (2/ℓ_d) sin(πt_d).  Subtracting whole periods is exact, so that g_d is off by
+        at most e_d = (2/ℓ_d) u (2.01π|t_d| + 2·(sine's ulps) + 5), u = eps/2; the gradient of exp(−|g|²/2) has a norm
+        of at most e^(−1/2), so that this moves k by .61 v|e|; |g|²/2 is summed to (D + 4)u, and s e^{−s} ≤ 1/e; exp and
+        the last product add (2·(exp's ulps) + 2)u.
+        """
+        v, D, ulps = self.variance, reach.size, 2.0 * errors.EXP_ULPS
+        weights, periods = self.scales(D)
+        each = weights * errors.U * (2.01 * math.pi * (2.0 * reach / periods) + ulps + 5.0)
+        return 1.01 * v * (0.61 * math.hypot(*each) + errors.U * (0.4 * (D + 4.0) + ulps + 2.0)), v
+
     @property
     def expression(self) -> Expression | None:
         scalars = (Scalar("variance", self.variance, "k"),)
@@ -162,3 +252,11 @@ class Periodic(Kernel):
 
     def __hash__(self) -> int:
         return hash((Periodic, self._key()))
+
+
+def _require_turns(largest: float) -> None:
+    if not largest < MOST_TURNS:
+        raise ValueError(
+            f"X: expected points within {MOST_TURNS:g} periods of each other, beyond which 30 digits of x do not tell "
+            "where in the period it is"
+        )

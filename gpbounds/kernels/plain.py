@@ -7,7 +7,7 @@ The lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.pa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
+from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.inner_products import Linear, Polynomial
 from gpbounds.kernels.matern import Matern
 from gpbounds.kernels.periodic import Periodic
@@ -117,11 +118,10 @@ def hyperparameters(kernel: Kernel) -> dict[str, float]:
     >>> hyperparameters(Constant(3.0) + Linear())
     {'k1.variance': 3.0, 'k2.variance': 1.0}
     """
-    if isinstance(kernel, Sum | Product):
-        parts = (("k1", kernel.k1), ("k2", kernel.k2))
-        return {f"{place}.{name}": value for place, part in parts for name, value in hyperparameters(part).items()}
-    if isinstance(kernel, OnColumns):
-        return hyperparameters(kernel.kernel)
+    return kernel.fold(_NAMED, None)
+
+
+def _named_leaf(kernel: Kernel, at: None) -> dict[str, float]:
     named = {}
     for name in kernel.parameter_names:
         field, _, index = name.rstrip("]").partition("[")
@@ -130,24 +130,35 @@ def hyperparameters(kernel: Kernel) -> dict[str, float]:
     return named
 
 
+def _named_pair(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    parts = (("k1", first), ("k2", second))
+    return {f"{place}.{name}": value for place, part in parts for name, value in part.items()}
+
+
+_NAMED = Fold(_named_leaf, _named_pair, _named_pair)
+
+
 def with_hyperparameters(kernel: Kernel, values: Mapping[str, float]) -> Kernel:
     """``kernel`` with ``values``, whose names are those of `hyperparameters`.
 
     >>> with_hyperparameters(Matern(1.5), {"variance": 2.0, "lengthscale": 0.5})
     Matern(variance=2.0, lengthscale=0.5, nu=1.5)
     """
-    if isinstance(kernel, Sum | Product):
-        first, second = (
-            {name[3:]: value for name, value in values.items() if name.startswith(place)} for place in ("k1.", "k2.")
-        )
-        return type(kernel)(with_hyperparameters(kernel.k1, first), with_hyperparameters(kernel.k2, second))
-    if isinstance(kernel, OnColumns):
-        return with_hyperparameters(kernel.kernel, values).on(kernel.columns)
+    return kernel.fold(_RENEWED, iter([values[name] for name in hyperparameters(kernel)]))
+
+
+def _renewed(kernel: Kernel, numbers: Iterator[float]) -> Kernel:
+    """With the next of the numbers."""
     changes: dict[str, Any] = {}
-    for name, own in zip(kernel.parameter_names, hyperparameters(kernel), strict=True):
+    for name, number in zip(kernel.parameter_names, numbers, strict=False):
         field, _, index = name.partition("[")
         if index:
-            changes.setdefault(field, []).append(values[own])
+            changes.setdefault(field, []).append(number)
         else:
-            changes[field] = values[own]
+            changes[field] = number
     return replace(cast(Any, kernel), **changes)
+
+
+_RENEWED: Fold[Iterator[float], Kernel] = Fold(
+    _renewed, Sum, Product, lambda kernel, numbers, inner: inner(numbers).on(kernel.columns)
+)

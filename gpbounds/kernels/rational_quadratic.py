@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.kernels import per_dimension
+from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.distances import squared_distances
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
 from gpbounds.kernels.stationary import Stationary
 from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.numerics.pair_exp import exp, log
+from gpbounds.numerics.pairs import Pair, add, divide, multiply
 from gpbounds.validation import positive, scalar
 
 FARTHEST = 1e300
 """r² is cut off here, as 0·∞ would be NaN."""
+SHAPES = 1e-6, 1e6
+"""Least and largest shape of a kernel in pairs: its values err by 6e-31 of the variance times the shape."""
+FARTHEST_PAIRS = 1e130
+"""Largest scaled distance in one dimension in pairs: the kernel falls so slowly that no distance counts as 0."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class RationalQuadratic(Stationary):
+class RationalQuadratic(Stationary, facts_hold=True):
     """k(x, x') = variance · (1 + r²/(2 shape))^(−shape), r² = Σ_d (x_d − x'_d)²/lengthscale_d².
 
     It is positive semi-definite as a mixture of squared exponential kernels: with τ ~ Gamma(shape, rate shape),
@@ -104,6 +111,52 @@ class RationalQuadratic(Stationary):
         cotangent /= ratio
         slopes, moved = self._pulled(left, right, cotangent, whole)
         return np.insert(slopes, 1, in_shape), moved
+
+    @property
+    def in_pairs(self) -> bool:
+        return SHAPES[0] <= self.shape <= SHAPES[1]
+
+    def pair_entries(self, X1: Float, X2: Float) -> Pair:
+        lengthscales = self.lengthscales(X1.shape[-1])
+        squared = pairs.squared_distances(X1, X2, lengthscales, farthest=FARTHEST_PAIRS)
+        one = np.ones_like(squared[0]), np.zeros_like(squared[0])
+        logarithm = log(add(one, divide(squared, np.float64(2.0 * self.shape))))
+        correlation = exp(multiply(logarithm, (np.float64(-self.shape), np.float64(0.0))))
+        return pairs.times(correlation, self.variance)
+
+    def pair_error(self, reach: Float) -> float:
+        """N-pairlog."""
+        c = 32.0 + 6.0 * len(reach)
+        return self.variance * (1.05 * pairs.U2 * ((c + 47.0) / math.e + 58.0 * self.shape + 38.0) + pairs.TINY)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """By κ = a t/(1 + t)·(D + 14)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u, a the shape, t = s/(2a).
+
+        |d log k/d log s| = a t/(1 + t).
+        """
+        D, a, ulps = X.shape[1], self.shape, 2 * errors.EXP_ULPS
+        squared = self._squared(X)
+        ratio = np.minimum(squared, FARTHEST) / (2.0 * a)
+        logs = a * np.log1p(ratio)
+        rounded = a * ratio / (1.0 + ratio) * (D + 14.0) + logs * (ulps + 2.0) + ulps + 8.0
+        cut = np.where(squared >= FARTHEST, np.inf, 0.0)
+        return errors.of_logarithms(self.variance, K, 1.01 * errors.U * rounded + cut)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float]:
+        D, ulps = X.shape[1], 2 * errors.EXP_ULPS
+        lengths = self.lengthscales(D)
+        if not 1.01 * (errors.longest(X / lengths) + errors.longest(Z / lengths)) < math.sqrt(FARTHEST):  # r² is cut
+            return self._proved(math.inf)
+        return self._proved(1.02 * errors.U * (D + 14.0 + (ulps + 2.0) / math.e + ulps + 8.0))
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        """As for other kernels of the distance, and the logarithm.
+
+        With t = r²/(2a) and L = a log(1 + t), k = v e^{−L}: |dk/d ln r²| = v a t(1 + t)^{−a−1}, whose largest value, at
+        t = 1/a, is v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most 8 eps beside that of r², and
+        L e^{−L} ≤ 1/e.
+        """
+        return self._anywhere(reach, further=4.0)
 
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.shape)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, namespace
+from gpbounds.kernels import errors, pairs
 from gpbounds.kernels.cotangents import pull_sums
 from gpbounds.kernels.stationary import Stationary
 from gpbounds.linalg.products import product
+from gpbounds.numerics.pair_exp import exp
+from gpbounds.numerics.pairs import Pair
 
 CLOSE = 100.0
 """Largest sum of two squared distances from the middle, in lengthscales, for which a matrix product gives log k: its
@@ -18,7 +21,7 @@ terms are at most as large, so that rounding changes k by less than 1e-13 of its
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredExponential(Stationary):
+class SquaredExponential(Stationary, facts_hold=True):
     """k(x, x') = variance · exp(-r²/2), r² = Σ_d (x_d - x'_d)²/lengthscale_d².
 
     Parameters
@@ -76,6 +79,30 @@ class SquaredExponential(Stationary):
     def products_error(self, dim: int) -> float:
         """Of dim + 2 terms, whose absolute values sum to at most `CLOSE` + |log variance|, and of their factors."""
         return (dim + 4) * EPS * (CLOSE + abs(math.log(self.variance)))
+
+    in_pairs = True
+
+    def pair_entries(self, X1: Float, X2: Float) -> Pair:
+        squared = pairs.squared_distances(X1, X2, self.lengthscales(X1.shape[-1]))
+        return pairs.times(exp((-0.5 * squared[0], -0.5 * squared[1])), self.variance)
+
+    def pair_error(self, reach: Float) -> float:
+        """N-pairs."""
+        c = 32.0 + 6.0 * len(reach)
+        return self.variance * (1.05 * pairs.U2 * ((c + 8.0) / math.e + 38.0) + pairs.TINY)
+
+    def entry_errors(self, X: Float, K: Float) -> Float:
+        """By κ = (s/2)(D + 9)u + 16u, as |d log k/d log s| = s/2."""
+        rounded = 0.5 * self._squared(X) * (X.shape[1] + 9.0) + 2 * errors.EXP_ULPS + 8.0
+        return errors.of_logarithms(self.variance, K, 1.01 * errors.U * rounded)
+
+    def entry_bound(self, X: Float, Z: Float) -> tuple[float, float]:
+        return self._proved(1.02 * errors.U * ((X.shape[1] + 9.0) / math.e + 2 * errors.EXP_ULPS + 8.0))
+
+    def bend(self, step: float) -> float:
+        """√k(0)·step²/8, k(0) = 3v/ℓ⁴."""
+        ratio = step / float(self.lengthscales(1)[0])
+        return math.sqrt(3.0 * self.variance) * ratio**2 / 8.0
 
     def slope(self, squared: Array) -> Array:
         """−2 dρ/d(r²) = ρ."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
-from gpbounds.kernels import per_dimension
+from gpbounds.arrays import EPS, Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import errors, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
 from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import squared_distances
@@ -34,6 +34,7 @@ class Stationary(Kernel):
 
     variance: float = 1.0
     lengthscale: ArrayLike = 1.0
+    has_one_variance = is_positive = falls = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
@@ -170,6 +171,29 @@ class Stationary(Kernel):
     @property
     def max_variance(self) -> float:
         return self.variance
+
+    def lengths(self, X: Float) -> Float:
+        return self.lengthscales(X.shape[1])
+
+    def _squared(self, X: Float) -> Float:
+        """r² of all rows of X (N, D), as `fill` computes it."""
+        points = self._in_powers(X, "X")
+        return squared_distances(points, points, self._weights(X.shape[1]) ** 2)
+
+    def _proved(self, relative: float) -> tuple[float, float]:
+        """`entry_bound` from a bound on the errors of ρ."""
+        return self.variance * min(relative, 1.0) + errors.TINY * self.variance, self.variance
+
+    def value_bound(self, reach: Float) -> tuple[float, float]:
+        return self._anywhere(reach)
+
+    def _anywhere(self, reach: Float, steps: float = 1.0, further: float = 0.0) -> tuple[float, float]:
+        """`value_bound` with ``steps`` of a recurrence, and ``further`` errors.
+
+        Proof.  r² is right to ½(D + 7) eps ≤ (D + 3) eps (`gpbounds.kernels.errors`) and |dk/d ln r²| ≤ v/e; exp and
+        the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per step.
+        """
+        return self.variance * EPS * (0.4 * (reach.size + 3.0) + 8.0 * (steps + 1.0) + further), self.variance
 
     def _key(self) -> tuple[object, ...]:
         return type(self), self.variance, tuple(np.atleast_1d(np.asarray(self.lengthscale))), self.dim

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum, as_kernel
-from gpbounds.kernels.constant import Constant
-from gpbounds.kernels.periodic import Periodic
-from gpbounds.kernels.stationary import Stationary
+from gpbounds.kernels.facts import Fold
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
 
@@ -35,6 +36,7 @@ class White(Kernel):
     """
 
     variance: float = 1.0
+    is_noise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
@@ -79,32 +81,34 @@ def separated(kernel: Kernel) -> tuple[Kernel, float]:
     ValueError
         for White alone, and White times a kernel whose k(x, x) may vary, which is noise that varies with x.
 
-    >>> from gpbounds.kernels import Linear, Matern
+    >>> from gpbounds.kernels import Constant, Linear, Matern
     >>> separated((Matern(0.5, 2.0) + White(0.5)) * Constant(3.0) + Linear())[1]
     1.5
     """
-    smooth, noise = _parts(as_kernel(kernel))
+    smooth, noise = as_kernel(kernel).fold(_PARTS, None)
     if smooth is None:
         raise ValueError("kernel: expected a prior over functions beside the noise, got White alone")
-    return smooth, noise
+    return smooth if noise else kernel, noise
 
 
-def _parts(kernel: Kernel) -> tuple[Kernel | None, float]:
-    """The kernel without White, None if nothing remains, and the variance of the noise."""
-    if isinstance(kernel, White):
-        return None, kernel.variance
-    if isinstance(kernel, OnColumns):
-        smooth, noise = _parts(kernel.kernel)
-        return (kernel if noise == 0.0 else None if smooth is None else smooth.on(kernel.columns)), noise
-    if not isinstance(kernel, Sum | Product):
-        return kernel, 0.0
-    (first, one), (second, two) = _parts(kernel.k1), _parts(kernel.k2)
-    if one == two == 0.0:
-        return kernel, 0.0
-    if isinstance(kernel, Sum):
-        return (second if first is None else first if second is None else Sum(first, second)), one + two
-    noise = one * two
-    for share, other in ((one, second), (two, first)):
+Parts = tuple[Kernel | None, float]
+"""A kernel without White, None if nothing remains, and the variance of the noise."""
+
+
+def _leaf(kernel: Any, at: None) -> Parts:
+    return (None, kernel.variance) if kernel.is_noise else (kernel, 0.0)
+
+
+def _added(first: Parts, second: Parts) -> Parts:
+    noise = first[1] + second[1]
+    if first[0] is None or second[0] is None:
+        return second[0] if first[0] is None else first[0], noise
+    return Sum(first[0], second[0]), noise
+
+
+def _multiplied(first: Parts, second: Parts) -> Parts:
+    noise = first[1] * second[1]
+    for (_, share), (other, _) in ((first, second), (second, first)):
         if share and other is not None:
             if not has_one_variance(other):
                 raise ValueError(
@@ -112,18 +116,25 @@ def _parts(kernel: Kernel) -> tuple[Kernel | None, float]:
                     "varies with x is not a noise variance"
                 )
             noise += share * other.max_variance
-    return (None if first is None or second is None else Product(first, second)), noise
+    return None if first[0] is None or second[0] is None else Product(first[0], second[0]), noise
+
+
+def _on(kernel: OnColumns, at: None, inner: Callable[[None], Parts]) -> Parts:
+    smooth, noise = inner(at)
+    return None if smooth is None else smooth.on(kernel.columns), noise
+
+
+_PARTS = Fold(_leaf, _added, _multiplied, _on)
 
 
 def has_one_variance(kernel: Kernel) -> bool:
     """Whether k(x, x) is known to be the same for all x.
 
-    >>> from gpbounds.kernels import Linear, SquaredExponential
+    >>> from gpbounds.kernels import Constant, Linear, SquaredExponential
     >>> has_one_variance(SquaredExponential() + Constant()), has_one_variance(SquaredExponential() * Linear())
     (True, False)
     """
-    if isinstance(kernel, Sum | Product):
-        return has_one_variance(kernel.k1) and has_one_variance(kernel.k2)
-    if isinstance(kernel, OnColumns):
-        return has_one_variance(kernel.kernel)
-    return isinstance(kernel, Stationary | Periodic | Constant)
+    return kernel.fold(_ONE_VARIANCE, None)
+
+
+_ONE_VARIANCE: Fold[None, bool] = Fold(lambda kernel, at: kernel.has_one_variance, operator.and_, operator.and_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,9 @@ from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp.slopes import trace_slopes
-from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Stationary
-from gpbounds.kernels.base import Product, Sum
+from gpbounds.kernels.base import Kernel, Product, Sum
+from gpbounds.kernels.distances import feature_distance
+from gpbounds.kernels.facts import Fold
 from gpbounds.numerics.roots import golden
 from gpbounds.spectra.legendre import gauss
 from gpbounds.statements import FIXED, UP, drawn_from, upper_bound
@@ -255,44 +257,57 @@ def pilot_points(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
 def interpolation_error(kernel: Kernel, step: float) -> float:
     """Upper bound on ‖φ(x) − (1−s)φ(a) − sφ(b)‖, x = (1−s)a + sb, b − a = step: the distance of φ from a straight line.
 
-    ‖φ''‖·step²/8 where φ is twice differentiable, ‖φ''‖² = k''''(0): 3v/ℓ⁴ (squared exponential), 3v(2ν/ℓ²)²/((2ν −
-    2)(2ν − 4)) (Matérn, ν > 2); step·ω/4, ω the greatest ‖φ'(x) − φ'(x + t)‖, t <= step (Matérn-3/2).  Otherwise it is
-    at most (1−s)d(s·step) + s·d((1−s)·step), d(t) = ‖φ(x) − φ(x + t)‖: at most d(step), since correlations fall with
-    the distance, and d(step/2) where d is concave (Matérn-½).
+    ‖φ''‖·step²/8 where φ is twice differentiable, ‖φ''‖² = k''''(0) (methods ``bend`` of the kernels), and step·ω/4 for
+    Matérn-3/2.  Otherwise it is at most (1−s)d(s·step) + s·d((1−s)·step), d(t) = ‖φ(x) − φ(x + t)‖: at most d(step),
+    since correlations fall with the distance, and d(step/2) where d is concave (Matérn-½).
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> round(interpolation_error(SquaredExponential(), 0.1), 6)
     0.002165
     """
-    if isinstance(kernel, Sum):
-        return math.hypot(interpolation_error(kernel.k1, step), interpolation_error(kernel.k2, step))
-    if isinstance(kernel, SquaredExponential | Matern):
-        ratio = step / float(kernel.lengthscales(1)[0])
-        if isinstance(kernel, SquaredExponential):
-            return math.sqrt(3.0 * kernel.variance) * ratio**2 / 8.0
-        if kernel.nu > 2.0:
-            nu = 2.0 * kernel.nu
-            return math.sqrt(3.0 * kernel.variance / ((nu - 2.0) * (nu - 4.0))) * nu * ratio**2 / 8.0
-        if kernel.nu == 1.5:
-            t = math.sqrt(3.0) * ratio  # k''(step) − k''(0) = v(1 − (1 − t)e^-t) in units of lengthscale/√3
-            u = min(t, 2.0)  # where that is greatest
-            return 0.25 * t * math.sqrt(2.0 * kernel.variance * (u * math.exp(-u) - math.expm1(-u)))
-    elif not isinstance(kernel, Product) or not _falls(kernel):
-        raise ValueError(
-            "kernel: expected SquaredExponential or Matern kernels, sums or products, whose correlations fall with the "
-            f"distance, got {kernel!r}"
-        )
-    concave = isinstance(kernel, Matern) and kernel.nu == 0.5
-    ends = np.array([[0.0], [0.5 * step if concave else step]])
-    scale = float(kernel.max_variance)
-    return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)
+    return kernel.fold(_LINES, None)[2](step)
 
 
-def _falls(kernel: Kernel) -> bool:
-    """Whether k(x, x') is known to be a function of |x − x'| that does not increase."""
-    if isinstance(kernel, Sum | Product):
-        return _falls(kernel.k1) and _falls(kernel.k2)
-    return isinstance(kernel, Stationary | Constant)
+Line = tuple[Kernel, bool, Callable[[float], float]]
+"""A kernel, whether it falls with the distance, and its `interpolation_error`, which may refuse it."""
+
+
+def _line_of_leaf(kernel: Kernel, at: None) -> Line:
+    def error(step: float) -> float:
+        known = kernel.bend(step)
+        if known is None:
+            raise _must_fall(kernel)
+        return known
+
+    return kernel, kernel.falls, error
+
+
+def _line_of_sum(first: Line, second: Line) -> Line:
+    both = first[1] and second[1]
+    return Sum(first[0], second[0]), both, lambda step: math.hypot(first[2](step), second[2](step))
+
+
+def _line_of_product(first: Line, second: Line) -> Line:
+    kernel, both = Product(first[0], second[0]), first[1] and second[1]
+
+    def error(step: float) -> float:
+        if not both:
+            raise _must_fall(kernel)
+        return feature_distance(kernel, step)
+
+    return kernel, both, error
+
+
+_LINES: Fold[None, Line] = Fold(
+    _line_of_leaf, _line_of_sum, _line_of_product, lambda kernel, at, inner: _line_of_leaf(kernel, at)
+)
+
+
+def _must_fall(kernel: Kernel) -> ValueError:
+    return ValueError(
+        "kernel: expected SquaredExponential or Matern kernels, sums or products, whose correlations fall with the "
+        f"distance, got {kernel!r}"
+    )
 
 
 def _chernoff(values: Float, shares: Float, zero: float, N: int, delta: float) -> float:

@@ -12,7 +12,7 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.entries import entry_bound
+from gpbounds.kernels.errors import entry_bound
 from gpbounds.kernels.pairs import pair_error, pair_variances
 from gpbounds.numerics.search import least_each
 from gpbounds.rates import errors

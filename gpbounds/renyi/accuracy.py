@@ -10,7 +10,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Array, host, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.entries import entry_bound
+from gpbounds.kernels.errors import entry_bound
 from gpbounds.linalg.residuals import factor_residual, inverse_norms
 from gpbounds.whitening import Inducing, Whitened
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 import numpy as np
 
 from gpbounds.arrays import Array, Float, host, namespace
-from gpbounds.kernels import Kernel
-from gpbounds.kernels.base import OnColumns, Product, Sum
-from gpbounds.kernels.constant import Constant
-from gpbounds.kernels.periodic import Periodic
-from gpbounds.kernels.stationary import Stationary
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.renyi.accuracy import U, gamma
@@ -92,11 +90,10 @@ def absolute_products(kernel: Kernel, X: Array, V: Array, entry: float, *, noise
 
 def kernel_is_positive(kernel: Kernel) -> bool:
     """Whether no covariance is negative, whatever the inputs."""
-    if isinstance(kernel, Sum | Product):
-        return kernel_is_positive(kernel.k1) and kernel_is_positive(kernel.k2)
-    if isinstance(kernel, OnColumns):
-        return kernel_is_positive(kernel.kernel)
-    return isinstance(kernel, Stationary | Periodic | Constant)
+    return kernel.fold(_POSITIVE, None)
+
+
+_POSITIVE: Fold[None, bool] = Fold(lambda kernel, at: kernel.is_positive, operator.and_, operator.and_)
 
 
 def solve(problem: Streamed, times: Callable[[Array], Array]) -> Array:

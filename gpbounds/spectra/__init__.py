@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
-from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
-from gpbounds.kernels.base import OnColumns, Product, as_kernel
+from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Product, SquaredExponential, Sum
+from gpbounds.kernels.base import as_kernel
+from gpbounds.kernels.facts import Fold, numbered
 from gpbounds.rigor import rigor_of
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.monomials import expansion
@@ -89,31 +90,26 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "auto") -> Spectr
         )
     if not isinstance(inputs, Gaussian | Uniform):
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
-    if isinstance(kernel, OnColumns):
-        return spectrum(kernel.kernel, inputs=inputs.marginal(kernel.columns))
+    if kernel.formula_class is OnColumns:
+        return _on_columns(kernel, inputs)
     if (weights := expansion(kernel, tuple(range(inputs.dim)))) is not None:
         from gpbounds.spectra.finite_rank import FiniteRankSpectrum
 
         return FiniteRankSpectrum(weights, inputs)
-    if isinstance(kernel, Sum):
-        return _sum(kernel, inputs)
-    if isinstance(kernel, Product) and (over_columns := _product(kernel, inputs)) is not None:
-        return over_columns
-    if isinstance(kernel, SquaredExponential | Matern) and isinstance(inputs, Gaussian) and inputs.correlated:
-        from gpbounds.spectra.principal import PrincipalSpectrum, principal_axes
-
-        rotated, independent, _ = principal_axes(kernel, inputs)
-        return PrincipalSpectrum(spectrum(rotated, inputs=independent))
-    if isinstance(kernel, SquaredExponential):
-        return _squared_exponential(kernel, inputs)
-    if isinstance(kernel, Matern):
-        return _matern(kernel, inputs)
-    shared = isinstance(kernel, Product)
+    method = METHODS.get(kernel.formula_class)
+    known = None if method is None else method(kernel, inputs)
+    if known is not None:
+        return known
+    shared = kernel.formula_class is Product
     reason = ", as its factors read the same columns, or columns that depend on each other" if shared else ""
     raise ValueError(
         f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}; "
         f"{INSTEAD}"
     )
+
+
+def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Spectrum:
+    return spectrum(kernel.kernel, inputs=inputs.marginal(kernel.columns))
 
 
 def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
@@ -144,12 +140,12 @@ def sharpest_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
     >>> sharpest_spectrum(SquaredExponential(), Uniform()).source
     'N-box, L-49c'
     """
-    if isinstance(kernel, SquaredExponential) and isinstance(inputs, Uniform):
+    own: Any = kernel
+    if kernel.formula_class is SquaredExponential and isinstance(inputs, Uniform):
         from gpbounds.spectra.box import LARGEST, BoxSpectrum
 
-        lengthscales = kernel.lengthscales(inputs.dim)
-        if (0.5 * inputs.widths <= LARGEST * lengthscales).all():
-            return BoxSpectrum(kernel, inputs)
+        if (0.5 * inputs.widths <= LARGEST * own.lengthscales(inputs.dim)).all():
+            return BoxSpectrum(own, inputs)
     return spectrum(kernel, inputs=inputs)
 
 
@@ -179,7 +175,7 @@ def independent_factors(
     kernel: Product, inputs: Gaussian | Uniform, *, split: bool
 ) -> tuple[float, list[tuple[tuple[int, ...], Kernel]]] | None:
     """(a constant factor, the others with their columns) if these differ and do not depend on each other; else None."""
-    scale, factors = _factors(kernel, tuple(range(inputs.dim)), split=split)
+    scale, factors, _ = kernel.fold(_SPLIT if split else _WHOLE, tuple(range(inputs.dim)))
     read = [column for columns, _ in factors for column in columns]
     if not factors or len(set(read)) < len(read):
         return None
@@ -193,44 +189,57 @@ def independent_factors(
     return scale, factors
 
 
-def _factors(
-    kernel: Kernel, columns: tuple[int, ...], *, split: bool
-) -> tuple[float, list[tuple[tuple[int, ...], Kernel]]]:
-    """(a constant factor, the other factors with the columns that they read); with ``split`` one for each column of a
-    squared exponential kernel."""
-    if isinstance(kernel, Product):
-        first, second = (_factors(k, columns, split=split) for k in (kernel.k1, kernel.k2))
-        return first[0] * second[0], first[1] + second[1]
-    if isinstance(kernel, OnColumns):
-        if max(kernel.columns) >= len(columns):
-            raise ValueError(f"columns: expected numbers below {len(columns)}, got {list(kernel.columns)}")
-        return _factors(kernel.kernel, tuple(columns[c] for c in kernel.columns), split=split)
-    if isinstance(kernel, Constant):
-        return kernel.variance, []
-    if isinstance(kernel, Sum):
-        return 1.0, [_narrowed(kernel, columns)]
-    if split and isinstance(kernel, SquaredExponential):
-        lengthscales = kernel.lengthscales(len(columns))
-        pairs = zip(columns, lengthscales, strict=True)
-        return kernel.variance, [((column,), SquaredExponential(1.0, float(ell))) for column, ell in pairs]
-    return 1.0, [(columns, kernel)]
+Columns = tuple[int, ...]
+Factors = tuple[float, list[tuple[Columns, Kernel]], tuple[Columns, Kernel]]
+"""A constant factor of a kernel; the others with the columns that they read; all of these columns, and the kernel as a
+function of these alone."""
 
 
-def _narrowed(kernel: Kernel, columns: tuple[int, ...]) -> tuple[tuple[int, ...], Kernel]:
-    """(the columns that a kernel on ``columns`` reads, the kernel as a function of these alone)."""
-    if isinstance(kernel, OnColumns):
-        return _narrowed(kernel.kernel, tuple(columns[c] for c in kernel.columns))
-    if isinstance(kernel, Constant):
-        return (), kernel
-    if not isinstance(kernel, Sum | Product):
-        return columns, kernel
-    parts = [_narrowed(k, columns) for k in (kernel.k1, kernel.k2)]
+def _whole(kernel: Kernel, columns: Columns) -> Factors:
+    if kernel.formula_class is Constant:
+        return kernel.max_variance, [], ((), kernel)
+    return 1.0, [(columns, kernel)], (columns, kernel)
+
+
+def _split(kernel: Any, columns: Columns) -> Factors:
+    """With one factor for each column of a squared exponential kernel."""
+    if kernel.formula_class is not SquaredExponential:
+        return _whole(kernel, columns)
+    pairs = zip(columns, kernel.lengthscales(len(columns)), strict=True)
+    each = [((column,), SquaredExponential(1.0, float(ell))) for column, ell in pairs]
+    return kernel.variance, each, (columns, kernel)  # type: ignore[return-value]
+
+
+def _narrowed(join: type[Sum] | type[Product], first: Factors, second: Factors) -> tuple[Columns, Kernel]:
+    parts = first[2], second[2]
     read = tuple(sorted({column for each, _ in parts for column in each}))
-    first, second = (k.on([read.index(c) for c in each]) if each else k for each, k in parts)
-    return read, type(kernel)(first, second)
+    return read, join(*(k.on([read.index(c) for c in each]) if each else k for each, k in parts))
+
+
+def _factors_of_sum(first: Factors, second: Factors) -> Factors:
+    narrowed = _narrowed(Sum, first, second)
+    return 1.0, [narrowed], narrowed
+
+
+def _factors_of_product(first: Factors, second: Factors) -> Factors:
+    return first[0] * second[0], first[1] + second[1], _narrowed(Product, first, second)
+
+
+_WHOLE = Fold(_whole, _factors_of_sum, _factors_of_product, numbered)
+_SPLIT = Fold(_split, _factors_of_sum, _factors_of_product, numbered)
+
+
+def _rotated(kernel: SquaredExponential | Matern, inputs: Gaussian) -> Spectrum:
+    """Under a law with a covariance between the columns."""
+    from gpbounds.spectra.principal import PrincipalSpectrum, principal_axes
+
+    rotated, independent, _ = principal_axes(kernel, inputs)
+    return PrincipalSpectrum(spectrum(rotated, inputs=independent))
 
 
 def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Spectrum:
+    if isinstance(inputs, Gaussian) and inputs.correlated:
+        return _rotated(kernel, inputs)
     lengthscales = kernel.lengthscales(inputs.dim)
     if isinstance(inputs, Uniform):
         from gpbounds.spectra.dominated import DominatedSpectrum
@@ -247,6 +256,8 @@ def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform)
 
 
 def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Spectrum:
+    if isinstance(inputs, Gaussian) and inputs.correlated:
+        return _rotated(kernel, inputs)
     kernel.lengthscales(inputs.dim)
     if inputs.dim > 3:
         slow = 2.0 * kernel.nu / inputs.dim
@@ -265,3 +276,12 @@ def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Spectrum:
     from gpbounds.spectra.ritz import Ritz
 
     return Ritz(kernel, inputs)
+
+
+METHODS: dict[type, Callable[[Any, Gaussian | Uniform], Spectrum | None]] = {
+    Sum: _sum,
+    Product: _product,
+    SquaredExponential: _squared_exponential,
+    Matern: _matern,
+}
+"""The spectrum for each formula under Gaussian and uniform laws; None where a product has none."""

@@ -10,8 +10,7 @@ import numpy as np
 from gpbounds.arrays import EPS, Float, is_cupy, namespace
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.entries import entry_bound
-from gpbounds.kernels.errors import entry_errors
+from gpbounds.kernels.errors import entry_bound, entry_errors
 from gpbounds.linalg import psd
 from gpbounds.linalg.errors import enclosed_eigen
 from gpbounds.rigor import AFFORDABLE

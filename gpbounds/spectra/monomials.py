@@ -13,10 +13,12 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kernels import Constant, Kernel, Linear, Polynomial, Sum
-from gpbounds.kernels.base import OnColumns, Product
+from gpbounds.kernels.base import Kernel
+from gpbounds.kernels.facts import Fold, numbered, where_known
 
 Monomial = tuple[int, ...]
+Weights = dict[Monomial, Any]
+Expansion = Weights | None
 MOST = 2048
 """Largest number of monomials: the matrix of their moments then takes some seconds to decompose."""
 
@@ -32,7 +34,7 @@ def rational(value: float) -> Any:
     return fmpq(*float(value).as_integer_ratio())
 
 
-def expansion(kernel: Kernel, columns: Monomial) -> dict[Monomial, Any] | None:
+def expansion(kernel: Kernel, columns: Monomial) -> Expansion:
     """The weights w_a > 0 in k(x, x') = Σ_a w_a x^a x'^a, ``kernel`` on these ``columns``; None for another kind of k.
 
     Constant, linear and polynomial kernels are polynomials in u_d = x_d x'_d with weights >= 0, and so are their sums
@@ -43,35 +45,34 @@ def expansion(kernel: Kernel, columns: Monomial) -> dict[Monomial, Any] | None:
     ValueError
         for more than 2048 monomials.
 
+    >>> from gpbounds.kernels import Constant, Polynomial
     >>> expansion(Constant(2.0) + Polynomial(2, variance=0.5, offset=1.0), (0, 1))
     {(): 3, (0,): 1, (1,): 1, (0, 0): 1/4, (0, 1): 1/2, (1, 1): 1/4}
     """
-    if isinstance(kernel, OnColumns):
-        if max(kernel.columns) >= len(columns):
-            raise ValueError(f"columns: expected numbers below {len(columns)}, got {list(kernel.columns)}")
-        return expansion(kernel.kernel, tuple(columns[c] for c in kernel.columns))
-    if isinstance(kernel, Constant):
-        return {(): rational(kernel.variance)}
-    if isinstance(kernel, Linear):
-        return _linear(kernel, columns)
-    if isinstance(kernel, Polynomial):
-        count = math.comb(len(columns) + kernel.degree, kernel.degree)
+    return kernel.fold(_EXPANSION, columns)
+
+
+def _leaf(kernel: Kernel, columns: Monomial) -> Expansion:
+    known = kernel.polynomial(len(columns))
+    if known is None:
+        return None
+    offset, variances, degree = known
+    base: Weights = {(c,): rational(v) for c, v in zip(columns, variances, strict=False)}
+    if offset is not None:
+        count = math.comb(len(variances) + degree, degree)
         if count > MOST:
             raise _too_many(count)
-        base = {(): rational(kernel.offset), **_linear(kernel, columns)}
-        power = base
-        for _ in range(kernel.degree - 1):
-            power = _times(power, base)
-        return power
-    if isinstance(kernel, Sum | Product):
-        first, second = (expansion(k, columns) for k in (kernel.k1, kernel.k2))
-        if first is None or second is None:
-            return None
-        joined = _plus(first, second) if isinstance(kernel, Sum) else _times(first, second)
-        if len(joined) > MOST:
-            raise _too_many(len(joined))
-        return joined
-    return None
+        base = {(): rational(offset), **base}
+    power = base
+    for _ in range(degree - 1):
+        power = _times(power, base)
+    return power
+
+
+def _few(joined: Weights) -> Weights:
+    if len(joined) > MOST:
+        raise _too_many(len(joined))
+    return joined
 
 
 def _too_many(count: int) -> ValueError:
@@ -82,24 +83,28 @@ def _too_many(count: int) -> ValueError:
     )
 
 
-def _linear(kernel: Linear | Polynomial, columns: Monomial) -> dict[Monomial, Any]:
-    return {(c,): rational(v) for c, v in zip(columns, kernel.variances(len(columns)), strict=True)}
-
-
-def _plus(first: dict[Monomial, Any], second: dict[Monomial, Any]) -> dict[Monomial, Any]:
+def _plus(first: Weights, second: Weights) -> Weights:
     joined = dict(first)
     for monomial, weight in second.items():
         joined[monomial] = joined[monomial] + weight if monomial in joined else weight
     return joined
 
 
-def _times(first: dict[Monomial, Any], second: dict[Monomial, Any]) -> dict[Monomial, Any]:
-    joined: dict[Monomial, Any] = {}
+def _times(first: Weights, second: Weights) -> Weights:
+    joined: Weights = {}
     for a, v in first.items():
         for b, w in second.items():
             monomial = tuple(sorted(a + b))
             joined[monomial] = joined[monomial] + v * w if monomial in joined else v * w
     return joined
+
+
+_EXPANSION: Fold[Monomial, Expansion] = Fold(
+    _leaf,
+    where_known(lambda first, second: _few(_plus(first, second))),
+    where_known(lambda first, second: _few(_times(first, second))),
+    numbered,
+)
 
 
 class GaussianMoments:

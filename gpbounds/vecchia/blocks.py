@@ -5,6 +5,7 @@ Any choice gives valid bounds (N-vecchia); a good choice makes them narrow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float, Indices, exactly, host
-from gpbounds.kernels import Constant, Kernel, Periodic
-from gpbounds.kernels.base import OnColumns, Product, Sum, as_kernel
-from gpbounds.kernels.stationary import Stationary
+from gpbounds.kernels.base import Kernel, OnColumns, as_kernel
+from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.parallel import share
 
 CANDIDATES = 4
@@ -103,21 +103,16 @@ def scales(kernel: Kernel, X: Float) -> Float:
 
     Infinity for a column that the kernel does not read.
     """
-    if isinstance(kernel, Stationary):
-        return kernel.lengthscales(X.shape[1])
-    if isinstance(kernel, Constant):
-        return np.full(X.shape[1], np.inf)
-    if isinstance(kernel, OnColumns):
-        own = np.full(X.shape[1], np.inf)
-        own[list(kernel.columns)] = scales(kernel.kernel, kernel.chosen(X))
-        return own
-    if isinstance(kernel, Periodic):
-        weights, periods = kernel.scales(X.shape[1])
-        return np.minimum(periods / (np.pi * weights), 0.25 * periods)
-    if isinstance(kernel, Sum | Product):
-        return np.minimum(scales(kernel.k1, X), scales(kernel.k2, X))
-    spread = X.std(axis=0)
-    return np.where(spread > 0.0, spread, 1.0)
+    return kernel.fold(_SCALES, X)
+
+
+def _on(kernel: OnColumns, X: Float, inner: Callable[[Float], Float]) -> Float:
+    own = np.full(X.shape[1], np.inf)
+    own[list(kernel.columns)] = inner(kernel.chosen(X))
+    return own
+
+
+_SCALES: Fold[Float, Float] = Fold(lambda kernel, X: kernel.lengths(X), np.minimum, np.minimum, _on)
 
 
 def _bisected(points: Float, block: int) -> list[Indices]:

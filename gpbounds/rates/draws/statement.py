@@ -14,7 +14,7 @@ from gpbounds.arrays import Float, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.entries import entry_bound
+from gpbounds.kernels.errors import entry_bound
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.base import SeveralDraws
