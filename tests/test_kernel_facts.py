@@ -29,7 +29,15 @@ from gpbounds.spectra.monomials import expansion
 
 X = np.linspace(0.0, 1.0, 5)[:, None]
 LEAVES = [
-    *(SquaredExponential(), Matern(1.5), RationalQuadratic(), Periodic(), Constant(), Linear(), Polynomial(2)),
+    *(
+        SquaredExponential(1.3, 0.3),
+        Matern(1.5, 1.3, 0.3),
+        RationalQuadratic(0.7),
+        Periodic(),
+        Constant(),
+        Linear(),
+        Polynomial(2),
+    ),
 ]
 
 
@@ -105,7 +113,7 @@ def test_a_leaf_states_facts_about_its_own_formula(kernel):
     assert value_error(kernel, np.ones(1)) >= 0.0
 
 
-WIDE = np.random.default_rng(3).uniform(-2.0, 2.0, (12, 1))
+WIDE = np.random.default_rng(3).uniform(-2.0, 2.0, (60, 1))
 
 
 @pytest.mark.parametrize("kernel", LEAVES, ids=repr)
@@ -120,7 +128,7 @@ def test_the_facts_of_a_leaf_agree(kernel):
     assert np.abs(K).max() <= kernel.value_bound(reach)[1]
     assert np.abs(K).max() <= largest_value(kernel, WIDE) * (1.0 + 1e-15)
     doubled = kernel.times_power(3)(WIDE)
-    np.testing.assert_allclose(doubled, 8.0 * K, rtol=1e-14)
+    np.testing.assert_allclose(doubled, 8.0 * K, rtol=1e-14, atol=1e-12)
     if kernel.is_positive:
         assert K.min() >= 0.0
     if kernel.falls:
@@ -129,7 +137,7 @@ def test_the_facts_of_a_leaf_agree(kernel):
     if (known := kernel.polynomial(1)) is not None:
         offset, variances, degree = known
         s = 0.0 if not len(variances) else variances[0] * WIDE * WIDE.T
-        np.testing.assert_allclose(K, ((offset or 0.0) + s) ** degree * np.ones_like(K), rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(K, ((offset or 0.0) + s) ** degree * np.ones_like(K), rtol=1e-13, atol=1e-12)
     if (bend := kernel.bend(0.1)) is not None:
         ends = kernel(np.array([[0.0], [0.03], [0.1]]))
         weights = np.array([-0.7, 1.0, -0.3])
