@@ -98,8 +98,7 @@ def steps() -> dict[str, tuple[Counter[str], int]]:
 
     from fitting.iterative.solver import EVERY, blocks_of, solver
     from gpbounds.kernels import SquaredExponential
-    from gpbounds.linalg.cg import conjugate_gradients
-    from gpbounds.linalg.lanczos import Lanczos
+    from gpbounds.linalg.krylov import Lanczos, conjugate_gradients
 
     rng, kernel = np.random.default_rng(0), SquaredExponential()
     X, B = (cupy.asarray(rng.standard_normal((900, columns))) for columns in (2, 3))

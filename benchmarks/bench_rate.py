@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
 
         yield Case(f"inducing_points, N = 1e9, SE x Gaussian 1-D, alpha = {alpha:g}", 0.020, plan_gaussian)
 
-    if importlib.util.find_spec("gpbounds.spectra.matern_uniform"):
+    if importlib.util.find_spec("gpbounds.spectra.matern"):
 
         def plan_matern() -> None:
             plan = inducing_points(Matern(1.5, lengthscale=0.2), 10**9, 1.0, target=0.1, inputs=Uniform(0.0, 1.0))

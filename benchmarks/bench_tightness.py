@@ -30,12 +30,12 @@ from gpbounds.cli import hyperparameters
 from gpbounds.cli.data import load
 from gpbounds.cli.demo import diabetes
 from gpbounds.kdpp import expected_trace, sample_eigen
+from gpbounds.kdpp.esp import tilted_eigenvalues
 from gpbounds.kdpp.residual import expected_residual
-from gpbounds.kdpp.tilted import tilted_eigenvalues
 from gpbounds.rates.draws.given import best_given
-from gpbounds.rates.draws.least import least_prior
+from gpbounds.rates.draws.statement import least_prior
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
-from gpbounds.rates.simulation import simulation
+from gpbounds.rates.to_come import simulation
 from gpbounds.writing import replacing
 
 R, DELTA, DRAWS, PRIOR = 10, 0.05, 30, 60

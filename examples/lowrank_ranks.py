@@ -34,7 +34,7 @@ from gpbounds import Gaussian, SquaredExponential
 from gpbounds.cli import options
 from gpbounds.linalg import eigen
 from gpbounds.lowrank import FourierFeatures, MercerFeatures, kl_features, mercer_rank, optimal_rank
-from gpbounds.lowrank.prefixes import Prefixes
+from gpbounds.lowrank.divergence import Prefixes
 
 
 @dataclass(frozen=True)

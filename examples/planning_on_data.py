@@ -44,7 +44,7 @@ from gpbounds.cli.problem import fitted_law
 from gpbounds.cli.study import divergence_of
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp import sample_eigen
-from gpbounds.kdpp.tilted import tilted_eigenvalues
+from gpbounds.kdpp.esp import tilted_eigenvalues
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence

@@ -23,8 +23,8 @@ from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Charge, DeclaredMean, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.mean import for_loss
-from gpbounds.pacbayes.certificate.raw import Arrays, Partitions, Raw, Scaled, raw
+from gpbounds.pacbayes.certificate.declarations import for_loss
+from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled, raw
 from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)

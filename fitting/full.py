@@ -41,7 +41,7 @@ from gpbounds.linalg.inverses import Inverse, Whole, inverse_by_rows
 from gpbounds.linalg.parallel import ENTRY, one_blas_thread
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import log1p_residual
 
 
 @dataclass(frozen=True, eq=False)

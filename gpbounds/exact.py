@@ -17,7 +17,7 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.parallel import ENTRY, share
-from gpbounds.linalg.tiles import tiles
+from gpbounds.linalg.triangular import tiles
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.small_variances import Given
 from gpbounds.whitening import residual_diagonal

@@ -25,7 +25,7 @@ from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor
-from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.readings import Reading, Readings
 
 STRONG, STRONGEST = 1e10, 1e18

@@ -32,7 +32,7 @@ from gpbounds.pacbayes import (
     bound,
     issue_certificate,
 )
-from gpbounds.pacbayes.certificate import files, raw, schema
+from gpbounds.pacbayes.certificate import fields, rows
 from gpbounds.pacbayes.certificate.values import value_error
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
@@ -133,7 +133,7 @@ def test_the_bound_is_that_of_the_theorem(honest):
 
 def test_another_machine_may_round_otherwise(monkeypatch, honest):
     """It may compute any numbers within the allowance, and have an allowance from a twentieth to six times as large."""
-    enclose = raw.enclose
+    enclose = rows.enclose
     for shift in (-1.0, 1.0):
         for wider in (0.05, 1.0, 6.0):
 
@@ -147,7 +147,7 @@ def test_another_machine_may_round_otherwise(monkeypatch, honest):
                     **errors,
                 )
 
-            monkeypatch.setattr(raw, "enclose", moved)
+            monkeypatch.setattr(rows, "enclose", moved)
             assert honest.check(X, Y).confirmed
 
 
@@ -334,7 +334,7 @@ def test_the_least_change_of_any_field_is_noticed(tmp_path, posterior):
     tried = leaves(record)
     assert {path[0] for path, _ in tried} == set(record)
     for path, value in tried:
-        files.write(altered(record, path, nearby(value)), tmp_path / "c.json")
+        fields.write(altered(record, path, nearby(value)), tmp_path / "c.json")
         outcome = attempt(tmp_path / "c.json")
         if isinstance(outcome, str):
             assert any(str(key) in outcome for key in path), (path, outcome)  # the message names the field
@@ -380,7 +380,7 @@ def test_a_forger_who_seals_again_is_caught_by_the_mathematics(honest, path, cha
     value = record
     for key in path:
         value = value[key]
-    forged = Certificate(**schema.from_dict(altered(record, path, change(value)))).sealed()
+    forged = Certificate(**record.from_dict(altered(record, path, change(value)))).sealed()
     report = forged.check(X, Y)
     assert not report.confirmed
     assert line in report.failed, str(report)
@@ -464,7 +464,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
     with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):
-        schema.from_dict(record)
+        record.from_dict(record)
 
 
 def test_constants_that_are_those_of_the_data_raise_a_doubt():
@@ -642,15 +642,15 @@ def test_free_covariances_are_written_as_triangles(tmp_path):
 def test_files_hold_every_double_and_every_text(tmp_path_factory, numbers, text):
     path = tmp_path_factory.mktemp("files") / "c.json"
     record = {
-        "format": files.FORMAT,
+        "format": fields.FORMAT,
         "schema": 1,
         "numbers": numbers,
         "rows": [numbers, []],
         "texts": [text, f"[\n{text} ]"],
     }
-    files.write(record, path)
-    assert files.read(path) == record
-    assert files.seal(record) == files.seal(json.loads(path.read_text(encoding="utf-8")))
+    fields.write(record, path)
+    assert fields.read(path) == record
+    assert fields.seal(record) == fields.seal(json.loads(path.read_text(encoding="utf-8")))
 
 
 def test_a_file_of_whole_numbers_means_the_same_doubles(tmp_path):

@@ -18,10 +18,9 @@ from gpbounds import Matern, SquaredExponential, divergences
 from gpbounds.divergences import Prediction
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, kl_inverse
-from gpbounds.pacbayes.certificate import checking, evaluation, formula, raw, settled
-from gpbounds.pacbayes.certificate.evaluation import enclose
-from gpbounds.pacbayes.certificate.fingerprint import fingerprint
-from gpbounds.pacbayes.certificate.report import Line, conclude
+from gpbounds.pacbayes.certificate import checking, rows, statement
+from gpbounds.pacbayes.certificate.rows import enclose, fingerprint
+from gpbounds.pacbayes.certificate.statement import Line, conclude
 from gpbounds.pacbayes.certificate.values import value_error
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
@@ -57,7 +56,7 @@ def forged(certificate, **numbers):
     """With other numbers, the bound that follows from them, and a fresh seal."""
     changed = dataclasses.replace(certificate, **numbers)
     N, delta = changed.data.rows, changed.delta
-    stated = formula.risk_bound(changed.risk, changed.kl, changed.count, N, delta)
+    stated = statement.risk_bound(changed.risk, changed.kl, changed.count, N, delta)
     return dataclasses.replace(changed, bound=stated).sealed()
 
 
@@ -125,9 +124,9 @@ def test_what_is_not_known_confirms_nothing(monkeypatch, name, value, error):
     unknown = dataclasses.replace(
         enclose(honest.posterior, honest.kernel, X, Y, honest.loss), **{name: value, f"{name}_error": error}
     )
-    monkeypatch.setattr(raw, "enclose", lambda *_: unknown)
+    monkeypatch.setattr(rows, "enclose", lambda *_: unknown)
     assert honest.check(X, Y).confirmed  # 30 digits know it
-    monkeypatch.setattr(settled, "MOST_INDUCING", 0)
+    monkeypatch.setattr(checking, "MOST_INDUCING", 0)
     report = honest.check(X, Y)
     assert name in report.failed
     assert not report.confirmed
@@ -159,10 +158,10 @@ def test_every_list_is_charged_to_the_last_double(counts, scalings):
             failed = dataclasses.replace(honest, **{name: stated}).sealed().check(X, Y).failed
             assert failed == ("choices" if name == "log_count" else "xi",)
     for forgotten in [c for c in (GRID.size, *counts, *scalings) if c > 1]:
-        less = formula.risk_bound(honest.risk, honest.kl, honest.count // forgotten, 40, honest.delta)
+        less = statement.risk_bound(honest.risk, honest.kl, honest.count // forgotten, 40, honest.delta)
         assert dataclasses.replace(honest, bound=less).sealed().check(X, Y).failed == ("bound",)
     without_xi = float(kl_inverse(honest.risk, (honest.kl + honest.log_count) / 40.0))
-    without_delta = formula.risk_bound(honest.risk, honest.kl, honest.count, 40, 0.999)
+    without_delta = statement.risk_bound(honest.risk, honest.kl, honest.count, 40, 0.999)
     for less in (without_xi, without_delta):
         assert dataclasses.replace(honest, bound=less).sealed().check(X, Y).failed == ("bound",)
 
@@ -258,7 +257,7 @@ class Given:
 
 
 def built(monkeypatch, prediction, **numbers):
-    monkeypatch.setattr(evaluation, "_build", lambda *_: (Given(prediction, **numbers), prediction))
+    monkeypatch.setattr(rows, "_build", lambda *_: (Given(prediction, **numbers), prediction))
 
 
 @given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 60))
@@ -339,5 +338,5 @@ def test_the_rounding_of_the_kernel_is_counted(posterior, nu):
     risk, risk_error, kl, kl_error = alone(value_error(kernel, np.ones(1)))
     assert (computed.kl, computed.kl_error) == (kl, kl_error)
     assert computed.risk == pytest.approx(risk, rel=1e-15)
-    assert computed.risk_error == pytest.approx(risk_error + 4.0 * evaluation.EPS, rel=1e-12)
+    assert computed.risk_error == pytest.approx(risk_error + 4.0 * rows.EPS, rel=1e-12)
     assert risk_error > 1.05 * alone(0.0)[1]

@@ -15,7 +15,7 @@ from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
 from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Squared
 from gpbounds.pacbayes import Certificate, Charge, HyperGrid, Scaling, bound
-from gpbounds.pacbayes.certificate import priors, raw
+from gpbounds.pacbayes.certificate import priors, rows
 
 N = 100
 RNG = np.random.default_rng(0)
@@ -267,11 +267,11 @@ def test_a_risk_that_is_rounded_above_one_is_not_refused(monkeypatch):
     """The mean of N expected losses of 1 can be 1 + 2e-16, of which kl⁻¹ knows no bound."""
     model = PACGP(0.5, max_iter=3).fit(X, Y)
     usual = certify(model, X, Y, epsilon=0.5)
-    enclosed = raw.enclose
+    enclosed = rows.enclose
 
     def rounded_up(*arguments):
-        monkeypatch.setattr(raw, "enclose", enclosed)
+        monkeypatch.setattr(rows, "enclose", enclosed)
         return replace(enclosed(*arguments), risk=math.nextafter(1.0, 2.0), risk_error=0.0)
 
-    monkeypatch.setattr(raw, "enclose", rounded_up)
+    monkeypatch.setattr(rows, "enclose", rounded_up)
     assert certify(model, X, Y, epsilon=0.5) == usual  # the certificate encloses its own numbers

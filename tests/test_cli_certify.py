@@ -13,7 +13,7 @@ from gpbounds import SquaredExponential
 from gpbounds.cli import main
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, issue_certificate
-from gpbounds.pacbayes.certificate.raw import raw
+from gpbounds.pacbayes.certificate.rows import raw
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 

@@ -28,8 +28,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
-from gpbounds.linalg.cg import conjugate_gradients
-from gpbounds.linalg.lanczos import Lanczos
+from gpbounds.linalg.krylov import Lanczos, conjugate_gradients
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.readings import Readings

@@ -15,7 +15,7 @@ from gpbounds import Gaussian, Matern, NonFinite, SquaredExponential, Uniform, s
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.features import base
 from gpbounds.lowrank.features.fourier import cosines_and_sines
-from gpbounds.lowrank.features.hermite import Expansion
+from gpbounds.lowrank.features.mercer import Expansion
 
 SE = SquaredExponential()
 X = np.linspace(-1.0, 1.0, 40)

@@ -7,7 +7,7 @@ import pytest
 
 from fitting import exact
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.linalg.tiles import TILE as ROWS
+from gpbounds.linalg.triangular import TILE as ROWS
 from gpbounds.linalg.workspace import Workspace
 from tests.blas import blas_threads
 

@@ -197,7 +197,7 @@ def test_parameters_must_fit_together():
 
 def test_spectra_for_independent_columns_refuse_a_covariance():
     from gpbounds import Matern, SquaredExponential
-    from gpbounds.spectra.product import ProductSpectrum
+    from gpbounds.spectra.gaussian import ProductSpectrum
     from gpbounds.spectra.ritz import Ritz
 
     law = Gaussian(cov=[[1.0, 0.5], [0.5, 1.0]])

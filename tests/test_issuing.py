@@ -18,7 +18,7 @@ from gpbounds.linalg import AUTO_LADDER
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.raw import raw
+from gpbounds.pacbayes.certificate.rows import raw
 
 KERNEL = SquaredExponential(2.0, 1.0)
 RUNGS = [2.0 * step for step in AUTO_LADDER]

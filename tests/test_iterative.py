@@ -12,7 +12,7 @@ import pytest
 
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.iterative import evidence
-from gpbounds.iterative.products import Products
+from gpbounds.iterative.evidence import Products
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.renyi import brackets, log_evidence
 from gpbounds.vecchia import Blocks, factor, near

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate
 from gpbounds.errors import NonFinite, NotConverged
-from gpbounds.kdpp.mcmc import Walk
+from gpbounds.kdpp.sampling import Walk
 
 KERNEL = SquaredExponential(lengthscale=0.2)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpbounds import Matern, SquaredExponential, kdpp
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kdpp import draws
-from gpbounds.kdpp.leverage import matching_ridge
+from gpbounds.kdpp.draws import matching_ridge
 
 ROUGH = Matern(0.5, 2.0, 0.7)
 RANDOM = ("uniform", "leverage", "kdpp", "kmeans", "rpcholesky")

@@ -24,8 +24,8 @@ from gpbounds.kernels.pairs import has_pairs, largest_value, pair_covariances, p
 from gpbounds.kernels.white import has_one_variance
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.rates.concentration import interpolation_error
-from gpbounds.renyi.quadratic import kernel_is_positive
-from gpbounds.spectra.monomials import expansion
+from gpbounds.renyi.blocks import kernel_is_positive
+from gpbounds.spectra.finite_rank import expansion
 
 X = np.linspace(0.0, 1.0, 5)[:, None]
 LEAVES = [

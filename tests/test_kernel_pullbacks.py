@@ -21,7 +21,7 @@ from gpbounds.kernels import (
     RationalQuadratic,
     SquaredExponential,
 )
-from gpbounds.kernels.cotangents import pull_distances
+from gpbounds.kernels.stationary import pull_distances
 
 SEEDS = st.integers(0, 2**32 - 1)
 SCALES = [0.7, 1.3, 2.1]

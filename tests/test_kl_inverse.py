@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.errors import NotConverged
-from gpbounds.pacbayes import balls, kl, kl_inverse
-from gpbounds.pacbayes.nearest import nearest_inverse
+from gpbounds.pacbayes import inverse, kl, kl_inverse
+from gpbounds.pacbayes.binary_kl import nearest_inverse
 
 ENDS = np.array([0.0, 5e-324, 1e-310, 1e-300, 1e-20, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-10, 1 - 2**-53, 1.0])
 BUDGETS = np.array([0.0, 5e-324, 1e-300, 1e-100, 1e-17, 1e-3, 0.1, 1.0, 36.0, 700.0, 1e4, 1e308, np.inf])
@@ -105,7 +105,7 @@ def test_public_defects_are_not_ours():
 def test_a_plain_inverse_that_is_wrong_is_refused_not_walked_to(monkeypatch, side, off):
     """The start is a billion doubles away: an error, since the search would take hours."""
     wrong = lambda q, eps, upper, complement: nearest_inverse(q, eps, upper, complement) * (1.0 + off)  # noqa: E731
-    monkeypatch.setattr(balls, "nearest_inverse", wrong)
+    monkeypatch.setattr(inverse, "nearest_inverse", wrong)
     with pytest.raises(NotConverged, match=r"expected the result within 64 doubles of its approximation"):
         kl_inverse(0.3, 0.1, side, rigor="sharp")
 

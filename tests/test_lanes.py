@@ -12,15 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.kernels import Matern
-from gpbounds.linalg import cholesky, load, parallel, solve_triangular
+from gpbounds.linalg import cholesky, parallel, solve_triangular
 from gpbounds.linalg.inverses import inverse, inverse_by_rows
-from gpbounds.linalg.load import Load
-from gpbounds.linalg.parallel import Tasks, lanes, one_blas_thread, share, workers
-from gpbounds.linalg.pivoted import pivoted
+from gpbounds.linalg.parallel import Load, Tasks, lanes, one_blas_thread, share, workers
+from gpbounds.linalg.pivoted import SymmetricProducts, pivoted
 from gpbounds.linalg.products import gram, matmul
-from gpbounds.linalg.symmetric import SymmetricProducts
-from gpbounds.linalg.tiles import TILE, factorise
-from gpbounds.linalg.triangular import inverse_factor
+from gpbounds.linalg.triangular import TILE, factorise, inverse_factor
 from gpbounds.whitening import whiten
 from tests.blas import blas_threads
 
@@ -176,7 +173,7 @@ def test_a_finding_of_other_processes_holds_for_a_while_and_one_alone_says_nothi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(load.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(parallel.time, "monotonic", lambda: now[0])
     measured = Load()
     assert not measured.others()
     measured.note(0.02, 0.011)
@@ -185,9 +182,9 @@ def test_a_finding_of_other_processes_holds_for_a_while_and_one_alone_says_nothi
     assert not measured.others()
     measured.note(0.02, 0.011)
     assert measured.others()
-    now[0] += 0.9 * load.HOLDS
+    now[0] += 0.9 * parallel.HOLDS
     assert measured.others()
-    now[0] += 0.2 * load.HOLDS
+    now[0] += 0.2 * parallel.HOLDS
     assert not measured.others()
     measured.note(0.02, 0.011)  # the next try finds them at once
     assert measured.others()

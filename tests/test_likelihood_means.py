@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpbounds.likelihoods.bernoulli as bernoulli
-import gpbounds.likelihoods.mixture as mixture
+import gpbounds.likelihoods.student_t as mixture
 import gpbounds.likelihoods.trapezoid as trapezoid
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT

@@ -14,11 +14,11 @@ from fitting.signed import SignedGram
 from gpbounds.devices import array_module, cuda_fault
 from gpbounds.kernels import SquaredExponential
 from gpbounds.linalg import blas
-from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.inverses import inverse
-from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.linalg.krylov import conjugate_gradients
+from gpbounds.linalg.pivoted import eigen_squares
 from gpbounds.linalg.products import add_gram, add_product, product
-from gpbounds.linalg.projections import eigen_squares
+from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.linalg.triangular import clear_above, inverse_factor, lift_rows, mirrored, solve_rows
 
 

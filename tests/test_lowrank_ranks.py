@@ -25,7 +25,7 @@ from gpbounds.lowrank import (
     mercer_rank,
     residual_certificate,
 )
-from gpbounds.lowrank.deviations import mean_above
+from gpbounds.lowrank.truncation import mean_above
 
 SE = SquaredExponential()
 RULES = ("sharpest", "classical", "frobenius", "spectral", "printed")

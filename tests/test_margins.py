@@ -21,8 +21,8 @@ from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
 from gpbounds.spectra import spectrum
-from gpbounds.spectra.matern_uniform import MaternUniform
-from gpbounds.spectra.weyl import WeylLaw
+from gpbounds.spectra.matern import MaternUniform
+from gpbounds.spectra.ritz import WeylLaw
 from gpbounds.whitening import require_residual
 
 

@@ -23,7 +23,7 @@ from gpbounds.montecarlo import (
     sample_size,
     sampled_gradient,
 )
-from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.integral import Panels
 from gpbounds.montecarlo.sizes import least_above
 
 MODELS = [

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from gpbounds.errors import NotConverged
 from gpbounds.numerics.pairs import times, two_product, two_sum
-from gpbounds.numerics.roots import golden, halved, newton
-from gpbounds.numerics.search import bisected, first_double, least, least_each, upward
+from gpbounds.numerics.search import bisected, first_double, golden, halved, least, least_each, newton, upward
 
 numbers = st.floats(-1e100, 1e100).filter(lambda x: x == 0.0 or abs(x) > 1e-100)
 

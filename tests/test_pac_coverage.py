@@ -19,8 +19,8 @@ from fitting import PACGP, SparsePACGP
 from gpbounds import SquaredExponential
 from gpbounds.divergences import collapsed_posterior, full_posterior
 from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Sparse, kl_inverse
-from gpbounds.pacbayes.certificate import formula
-from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate import statement
+from gpbounds.pacbayes.certificate.rows import enclose
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -189,7 +189,7 @@ def test_unrounded_hyperparameters_are_refused_however_well_the_rest_fits(traine
         Certificate.issue(X, y, certificate.posterior, kernel, **options)
     enclosure = enclose(certificate.posterior, kernel, X, y, certificate.loss)
     risk, kl = enclosure.risk + 2.0 * enclosure.risk_error, enclosure.kl + 2.0 * enclosure.kl_error
-    stated = formula.risk_bound(risk, kl, certificate.count, 60, DELTA)
+    stated = statement.risk_bound(risk, kl, certificate.count, 60, DELTA)
     forged = dataclasses.replace(certificate, kernel=kernel, risk=risk, kl=kl, bound=stated).sealed()
     assert forged.check(X, y).failed == ("grid",)
 
@@ -200,7 +200,7 @@ def test_several_goals_declared_and_not_paid_for_are_refused(trained) -> None:
     for certificate in model.certificates_:
         assert certificate.charges == (Charge("accuracy goals ε", 2),)
         assert certificate.check(X, y).confirmed
-        stated = formula.risk_bound(certificate.risk, certificate.kl, GRID.size, 60, DELTA)
+        stated = statement.risk_bound(certificate.risk, certificate.kl, GRID.size, 60, DELTA)
         assert stated < certificate.bound
-        forged = dataclasses.replace(certificate, log_count=formula.log_count(GRID.size), bound=stated).sealed()
+        forged = dataclasses.replace(certificate, log_count=statement.log_count(GRID.size), bound=stated).sealed()
         assert forged.check(X, y).failed == ("choices", "bound")

@@ -271,11 +271,6 @@ def test_the_command_line_is_above_both_packages():
     assert "fitting" not in fresh(program).split()
 
 
-@every_file
-def test_files_are_small(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
-
-
 def lasting_effects(node, scoped=False):
     """Calls that change NumPy's or Python's settings for everybody, or write to the terminal."""
     for child in ast.iter_child_nodes(node):

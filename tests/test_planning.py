@@ -16,8 +16,8 @@ from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, i
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above
+from gpbounds.rates.base import sentences, total_variation
 from gpbounds.rates.corollaries import matern_corollary, smooth_corollary
-from gpbounds.rates.meaning import sentences, total_variation
 
 SE = SquaredExponential()
 

@@ -13,11 +13,11 @@ from gpbounds.errors import NotConverged
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import LARGEST, sum_bound
 from gpbounds.rates.draws.from_trace import prior_from_trace, streamed_prior, tilted_from_trace
-from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
+from gpbounds.rates.draws.statement import least_prior
 from gpbounds.rates.draws.tilted import tilted_prior
-from gpbounds.rates.simulation import simulation
 from gpbounds.rates.theorems import statement
+from gpbounds.rates.to_come import simulation
 
 PLANE = Uniform([0, 0], [1, 1])
 KERNEL = Matern(1.5, 1.0, 0.8)

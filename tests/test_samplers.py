@@ -10,7 +10,7 @@ from sklearn.neighbors import KernelDensity
 
 import gpbounds
 from gpbounds import Empirical, NonFinite, Sampler, SquaredExponential, inducing_points, rate, spectrum
-from gpbounds.rates.simulation import simulation
+from gpbounds.rates.to_come import simulation
 
 ROWS = np.concatenate(
     [np.random.default_rng(0).normal(-3.0, 0.5, (300, 1)), np.random.default_rng(1).normal(2.0, 1.0, (100, 1))]

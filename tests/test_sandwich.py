@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from gpbounds.bound import Bound
 from gpbounds.divergences import gaussian_kl
-from gpbounds.enclosures import sandwich as enclosures
 from gpbounds.rigor import above, at_bits, exact
+from gpbounds.sandwich import balls as enclosures
 from gpbounds.sandwich import explicit, predictive, roots, sandwich
 
 GAMMAS = st.floats(-300.0, 2.5).map(lambda e: 10.0**e)

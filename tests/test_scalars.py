@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpbounds.numerics import scalars
-from gpbounds.numerics.log1p import log1p_residual, scaled_log1p
+from gpbounds.numerics.scalars import log1p_residual, scaled_log1p
 from gpbounds.reference import renyi as exact
 
 EPS = np.finfo(np.float64).eps

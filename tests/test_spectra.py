@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpbounds import Empirical, Gaussian, Matern, NotConverged, SquaredExponential, Uniform, spectrum
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.spectra.product import LARGEST_ORDER, log_complement, log_tails, smallest_sums
+from gpbounds.spectra.gaussian import LARGEST_ORDER, log_complement, log_tails, smallest_sums
 
 LAWS: list[tuple[Kernel, InputLaw]] = [
     (SquaredExponential(2.0, 0.7), Gaussian(1.5)),

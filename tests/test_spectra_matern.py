@@ -11,11 +11,9 @@ from thinning import one_in
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Empirical, Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.spectra.matern_half import MaternHalfUniform
-from gpbounds.spectra.matern_uniform import MaternUniform
-from gpbounds.spectra.power_law import power_law_tail
-from gpbounds.spectra.ritz import Ritz
-from gpbounds.spectra.weyl import WeylLaw
+from gpbounds.spectra.base import power_law_tail
+from gpbounds.spectra.matern import MaternHalfUniform, MaternUniform
+from gpbounds.spectra.ritz import Ritz, WeylLaw
 
 
 @pytest.mark.parametrize(("p", "excess"), [(1, 0.07), (2, 0.17), (3, 0.33)])

@@ -22,7 +22,7 @@ from scipy.linalg.blas import dgemm
 
 from gpbounds import whitening
 from gpbounds.arrays import namespace
-from gpbounds.kernels import Matern, SquaredExponential, distances
+from gpbounds.kernels import Matern, SquaredExponential, stationary
 
 pytestmark = pytest.mark.standin
 STANDIN = Path(__file__).parent / "standin"
@@ -306,9 +306,9 @@ def test_the_formula_that_a_device_would_run_is_run(cupy) -> None:
     weights = 1.0 / lengths**2
     for kernel in (SquaredExponential(1.7), Matern(1.5, 1.7)):
         for order in ("C", "F"):
-            computed = distances.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), weights, 1.7)
+            computed = stationary.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), weights, 1.7)
             np.testing.assert_allclose(computed.get(), kernel(X / lengths, Z / lengths), rtol=1e-12)
-    wrong = distances.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), weights, 1.7).get()
+    wrong = stationary.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), weights, 1.7).get()
     np.testing.assert_allclose(wrong, 1.7 * ((X[:, None] - Z) ** 2 * weights).sum(axis=2), rtol=1e-13)
 
 

@@ -24,7 +24,7 @@ from fitting.variational import variational_objective
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
-from gpbounds.linalg import parallel, tiles, workspace
+from gpbounds.linalg import parallel, triangular, workspace
 from gpbounds.linalg.parallel import Tasks
 from gpbounds.linalg.workspace import Workspace
 
@@ -97,8 +97,8 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs as large ones have them, at sizes that take milliseconds."""
     monkeypatch.setattr(fitting.turned, "NARROW", 4)
     monkeypatch.setattr(natural, "TILE", 4)
-    monkeypatch.setattr(tiles, "TILE", 4)
-    monkeypatch.setattr(tiles, "WHOLE", 8)
+    monkeypatch.setattr(triangular, "TILE", 4)
+    monkeypatch.setattr(triangular, "WHOLE", 8)
     monkeypatch.setattr("fitting.rows.groups", lambda chunks, N, M: min(chunks, 3))
 
 
@@ -127,7 +127,7 @@ def natural_step(convex: bool) -> np.ndarray:
 def cholesky_factor() -> np.ndarray:
     A = np.random.default_rng(5).standard_normal((14, 14))
     A = A @ A.T + np.eye(14)
-    assert tiles.factorise(A)
+    assert triangular.factorise(A)
     return A
 
 

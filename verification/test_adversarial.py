@@ -21,7 +21,7 @@ from test_proved_rounding import exact_kernel
 
 from gpbounds.interval import Interval, Member
 from gpbounds.kdpp.residual import expected_residual
-from gpbounds.pacbayes.certificate import settled
+from gpbounds.pacbayes.certificate import checking
 from gpbounds.rates.draws.errors import EnclosedRows
 from gpbounds.rates.draws.given import best_given
 from gpbounds.rates.draws.tilted import tilted_given
@@ -85,8 +85,8 @@ def _members(patch: pytest.MonkeyPatch) -> None:
 
 
 def _in_doubles(patch: pytest.MonkeyPatch) -> None:
-    computed = settled.in_doubles
-    patch.setattr(settled, "in_doubles", lambda *args: replace(computed(*args), kl_error=0.0, risk_error=0.0))
+    computed = checking.in_doubles
+    patch.setattr(checking, "in_doubles", lambda *args: replace(computed(*args), kl_error=0.0, risk_error=0.0))
 
 
 def _ends(patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "rigorous check": (_ends, 0),
     "log_det_error": (_constant("gpbounds.vecchia.log_det_error", lambda *args, **kept: 0.0), 0),
     "residual_certificate": (_constant("gpbounds.lowrank.truncation.UP", 1.0), 2),
-    "kl_from": (_constant("gpbounds.lowrank.comparison.EPS", 0.0), 0),
+    "kl_from": (_constant("gpbounds.lowrank.divergence.EPS", 0.0), 0),
 }
 """An error that is left out, and a seed from which on this is noticed soon."""
 

@@ -31,7 +31,7 @@ from gpbounds.pacbayes import (
     issue_certificate,
     xi,
 )
-from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate.rows import enclose
 from gpbounds.reference import divergences as reference_divergences
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes

@@ -20,8 +20,8 @@ from gpbounds import SquaredExponential
 from gpbounds.divergences import free_posterior
 from gpbounds.losses import Band, Exponential, Squared
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Sparse, Whitened
-from gpbounds.pacbayes.certificate import formula
-from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate import statement
+from gpbounds.pacbayes.certificate.rows import enclose
 
 FORMS = st.sampled_from(["vfe", "fitc", "steep", "free", "whitened", "exact"])
 N, M = 7, 3
@@ -167,7 +167,7 @@ def test_no_number_of_a_hard_certificate_is_below_the_truth(observe: Observer, s
             lowered = float(truth * (1 - mp.mpf("1e-7")))
             forged = dataclasses.replace(certificate, **{name: max(lowered, 0.0)})
             risk_and_kl = forged.risk, forged.kl
-            bound = formula.risk_bound(*risk_and_kl, forged.count, N, forged.delta)
+            bound = statement.risk_bound(*risk_and_kl, forged.count, N, forged.delta)
             report = dataclasses.replace(forged, bound=bound).sealed().check(case.X, case.y)
             if mp.mpf(getattr(forged, name)) < truth:
                 assert name in report.failed, str(report)

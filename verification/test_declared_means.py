@@ -14,7 +14,7 @@ from observer import Observer
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, DeclaredMean, Exact, HyperGrid, MeanGrid, Sparse
-from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate.rows import enclose
 
 GRID = HyperGrid.shared(-4.0, 4.0, 8)
 KERNEL = SquaredExponential(1.0, 1.0)

@@ -16,15 +16,27 @@ from observer import Observer
 from gpbounds.bound import Bound
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.numerics import gaussian_forms
-from gpbounds.rates.draws.adversary import adversary, least_trace
-from gpbounds.rates.draws.least import least_prior
-from gpbounds.rates.draws.lower import least_subset_trace, subset_gap
-from gpbounds.rates.draws.one import joint_mean, one_draw
-from gpbounds.rates.draws.orders import of_order
-from gpbounds.rates.draws.prior import SHARES, _large_parts, _largest_scale, prior_large, prior_moments
-from gpbounds.rates.draws.sentences import share
+from gpbounds.rates.draws.norm import (
+    adversary,
+    determinant_quantile,
+    least_subset_trace,
+    least_trace,
+    subset_gap,
+    trace_quantile,
+    trace_variance,
+)
+from gpbounds.rates.draws.prior import (
+    SHARES,
+    _large_parts,
+    _largest_scale,
+    joint_mean,
+    one_draw,
+    prior_large,
+    prior_moments,
+)
+from gpbounds.rates.draws.sentences import of_order, share
+from gpbounds.rates.draws.statement import least_prior
 from gpbounds.rates.draws.tilted import tilted_given, tilted_means, tilted_prior
-from gpbounds.rates.draws.trace import determinant_quantile, trace_quantile, trace_variance
 from gpbounds.reference import kdpp as exact
 from gpbounds.reference import rates as reference
 

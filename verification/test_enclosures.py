@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from observer import Observer
 
 import gpbounds
-from gpbounds.enclosures import scalars, theorems, traces
-from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
+from gpbounds.numerics import balls as scalars
+from gpbounds.rates import balls as theorems
 from gpbounds.rates.corollaries import matern_corollary, smooth_corollary
 from gpbounds.reference import rates as reference
 from gpbounds.reference import renyi as exact_scalars
 from gpbounds.reference.rates import geometric_trace, population_trace
 from gpbounds.reference.spectra import isotropic_tail, isotropic_tails, product_eigenvalues, ratio
 from gpbounds.rigor import above, at_bits, below, enclosed, exact
+from gpbounds.spectra.balls import laws
 
 ORDERS = st.one_of(st.floats(1e-9, 1.0), st.sampled_from([0.5, 1.0, 0.5 + 2.0**-53, 1 - 2.0**-53, 0.75]))
 ALLOWED = mp.mpf("2.1e-11")
@@ -70,7 +71,7 @@ def test_traces_lie_between_their_ends(observe: Observer, dim: int, ell: float) 
     for m in (0, 1, M, 40):
         ball = enclosed(lambda m=m: law.tail(m))  # type: ignore[misc]
         observe.holds("L-48" if dim > 1 else "R-se-tail", inside(isotropic_tail(ell, 1, mp.mpf(1.7), dim, m), ball))
-    low, high = (enclosed(lambda i=i: traces.population(law, M)[i]) for i in (0, 1))  # type: ignore[misc]
+    low, high = (enclosed(lambda i=i: theorems.population(law, M)[i]) for i in (0, 1))  # type: ignore[misc]
     if dim == 1:
         truth = mp.mpf(1.7) * geometric_trace(ratio(ell, 1), M)
         observe.holds("N-pop", inside(truth, low) and inside(truth, high))

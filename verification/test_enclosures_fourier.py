@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential
-from gpbounds.enclosures import fourier as enclosures
+from gpbounds.lowrank import balls as enclosures
 from gpbounds.lowrank import fourier_kl, fourier_rank
 from gpbounds.lowrank.balls import enclosed_density
-from gpbounds.lowrank.frequencies import GAPS
-from gpbounds.lowrank.leverage import leverage_density, scaled_widths
+from gpbounds.lowrank.frequencies import GAPS, leverage_density, scaled_widths
 from gpbounds.reference import lowrank as reference
 from gpbounds.rigor import at_bits, exact
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Gaussian, SquaredExponential
-from gpbounds.enclosures import truncation as balls
-from gpbounds.lowrank import deviations, mercer_kl, mercer_rank, residual_certificate
-from gpbounds.rates.errors import FAR
+from gpbounds.lowrank import balls as balls
+from gpbounds.lowrank import mercer_kl, mercer_rank, residual_certificate, truncation
+from gpbounds.rates.trace import FAR
 from gpbounds.reference import lowrank as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.rigor import exact, outer
@@ -89,7 +89,7 @@ def test_chernoff_in_doubles(observe: Observer, p: float, N: int, delta: float, 
     """(1 + 14u)q reaches the level of kl, or 1, and (1 - 400u)q does not; ``near`` for a q that is near 1."""
     if near is not None:
         N, delta = 1, min(p * (1.0 + near), 1.0 - 2.0**-53)
-    q = mp.mpf(float(deviations.chernoff(np.asarray(p), np.asarray(1.0), np.asarray(float(N)), np.asarray(delta))))
+    q = mp.mpf(float(truncation.chernoff(np.asarray(p), np.asarray(1.0), np.asarray(float(N)), np.asarray(delta))))
     with mp.workdps(330):
         level, share = -mp.log(mp.mpf(delta)) / N, mp.mpf(p)
 
@@ -107,7 +107,7 @@ def test_chernoff_in_doubles(observe: Observer, p: float, N: int, delta: float, 
 def test_roots_of_tiny_means_do_not_underflow(observe: Observer, mean: float, top: float, N: int, delta: float) -> None:
     mean *= top
     numbers = [np.asarray(float(number)) for number in (mean, top, N, delta)]
-    for fast, slow in ((deviations.cantelli, balls.cantelli), (deviations.chebyshev, balls.chebyshev)):
+    for fast, slow in ((truncation.cantelli, balls.cantelli), (truncation.chebyshev, balls.chebyshev)):
         truth = outer(lambda *cell, slow=slow: slow(*(exact(x) for x in cell)), *numbers)
         observe.upper("N-mercer-rounding", mp.mpf(float(truth)) * (1 - 9 * UNIT), mp.mpf(float(fast(*numbers))))
 

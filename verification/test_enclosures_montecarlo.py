@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 
-from gpbounds.enclosures import likelihoods as enclosures
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+from gpbounds.montecarlo import balls as enclosures
 from gpbounds.montecarlo import failure_share, lemma6, sample_size
 from gpbounds.reference import montecarlo as reference
 from gpbounds.rigor import at_bits

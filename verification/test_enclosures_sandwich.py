@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds.bound import Bound
-from gpbounds.enclosures import sandwich as enclosures
 from gpbounds.reference import divergences as reference
 from gpbounds.rigor import above, at_bits, below, enclosed, exact
+from gpbounds.sandwich import balls as enclosures
 from gpbounds.sandwich import predictive, roots, sandwich
 
 GAMMAS = st.floats(-323.0, 307.9).map(lambda e: 10.0**e)

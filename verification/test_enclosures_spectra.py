@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from observer import Observer
 
 import gpbounds
-from gpbounds.enclosures import traces
-from gpbounds.enclosures.finite_rank import FiniteRank
-from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
+from gpbounds.rates import balls
 from gpbounds.reference.kdpp import expected_trace
 from gpbounds.rigor import above, at_bits, below, enclosed
 from gpbounds.spectra import spectrum
+from gpbounds.spectra.balls import FiniteRank, laws
 
 SCALES = st.floats(-1.0, 1.0).map(lambda e: 10.0**e)
 Pair = tuple[Kernel, InputLaw]
@@ -176,7 +175,7 @@ def test_the_polynomial_and_the_closed_form_agree(observe: Observer, ell: float,
     plain = laws(SquaredExponential(1.0, ell), Gaussian())
     product = laws(two_columns(SquaredExponential(1.0, ell), Constant(1.0)), Gaussian([1.0, 1.0]))
     closed = enclosed(lambda: plain.closed_trace(M))
-    low, high = (enclosed(lambda i=i: traces.population(product, M)[i]) for i in (0, 1))  # type: ignore[misc]
+    low, high = (enclosed(lambda i=i: balls.population(product, M)[i]) for i in (0, 1))  # type: ignore[misc]
     with at_bits(256):
         observe.holds("N-cut", below(low) <= above(closed))
         observe.holds("N-pop", below(closed) <= above(high))

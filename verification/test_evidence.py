@@ -13,15 +13,13 @@ from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Data, Instance, data, gram, instance, is_psd
 
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.numerics.log1p import log1p_sum_bounds
+from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.linalg import log_det, solve, trace
 from gpbounds.renyi import blocks, evidence, nystrom
-from gpbounds.renyi.blocks import moments
-from gpbounds.renyi.brackets import GRID, bracket
-from gpbounds.renyi.orders import Order
-from gpbounds.renyi.quadratic import two_sided
+from gpbounds.renyi.blocks import moments, two_sided
+from gpbounds.renyi.brackets import GRID, Order, bracket
 from gpbounds.renyi.streamed import spread_of_block, streamed
 
 HALF = mpf(1) / 2

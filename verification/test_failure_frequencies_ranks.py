@@ -15,7 +15,7 @@ from observer import Observer
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, kdpp, rate, spectrum
 from gpbounds.kernels import Kernel
-from gpbounds.lowrank import MercerFeatures, deviations, fourier_kl, fourier_rank, frequencies, mercer_kl
+from gpbounds.lowrank import MercerFeatures, fourier_kl, fourier_rank, frequencies, mercer_kl, truncation
 from gpbounds.rates.corollaries import Corollary, matern_corollary, smooth_corollary
 from gpbounds.sandwich import predictive
 
@@ -218,10 +218,10 @@ def test_truncated_expansions_of_few_data(
     tail = float(spectrum(kernel, inputs=inputs).tail(rank))
     for level, power in ((delta, least), (0.9, 0.2)):
         args = tuple(np.asarray(v) for v in (tail, 1.0, float(size), level))
-        seen(observe, ("L-43",), mean > float(deviations.mean_above(*args)), level, least=power)
-        seen(observe, ("L-43",), mean > deviations.cantelli(*args), level, least=0.1 * power)
-        seen(observe, ("L-43",), mean > deviations.chernoff(*args), level, least=0.002 * power)
-    seen(observe, ("L-41",), mean > deviations.chebyshev(*args), 0.9, least=0.003)
+        seen(observe, ("L-43",), mean > float(truncation.mean_above(*args)), level, least=power)
+        seen(observe, ("L-43",), mean > truncation.cantelli(*args), level, least=0.1 * power)
+        seen(observe, ("L-43",), mean > truncation.chernoff(*args), level, least=0.002 * power)
+    seen(observe, ("L-41",), mean > truncation.chebyshev(*args), 0.9, least=0.003)
 
 
 # --- predictions ----------------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from gpbounds.divergences import gaussian_kl
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
-from gpbounds.lowrank.features.degrees import best_first, by_total_degree
 from gpbounds.lowrank.features.fourier import CosineSine
-from gpbounds.lowrank.features.hermite import Expansion
+from gpbounds.lowrank.features.mercer import Expansion, best_first, by_total_degree
 from gpbounds.reference import spectra as reference
 
 RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

@@ -14,7 +14,7 @@ from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Polynomial
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.reference import spectra as reference
-from gpbounds.spectra.direct_sum import SumSpectrum
+from gpbounds.spectra.composed import SumSpectrum
 from gpbounds.spectra.finite_rank import FiniteRankSpectrum
 
 seeds = st.integers(0, 2**32 - 1)

@@ -18,7 +18,7 @@ from scipy.stats import kstest
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
-from gpbounds.lowrank.leverage import LeverageDensity, grid, leverage_bound, leverage_density
+from gpbounds.lowrank.frequencies import LeverageDensity, grid, leverage_bound, leverage_density
 from gpbounds.reference import lowrank as reference
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from observer import Observer
 
-from gpbounds.iterative.edges import edges
-from gpbounds.iterative.log_det import trace_log
-from gpbounds.iterative.tails import THIRD_MOMENT, chernoff, frobenius, half_width
+from gpbounds.iterative.log_det import THIRD_MOMENT, chernoff, edges, frobenius, half_width, trace_log
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
-from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
-from gpbounds.linalg.quadrature import gauss, radau
+from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.reference import linalg as reference
 from gpbounds.reference.linalg import log_det, trace
 from gpbounds.reference.renyi import matrix

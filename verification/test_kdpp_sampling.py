@@ -18,10 +18,9 @@ from scipy.stats import chi2
 from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential, kdpp
-from gpbounds.kdpp import low_rank, sampling
-from gpbounds.kdpp.mcmc import Walk, steps_for, tv_after
-from gpbounds.kdpp.projection import choose_eigenvectors, draw_projection
-from gpbounds.kdpp.tilt import log_tilt
+from gpbounds.kdpp import sampling
+from gpbounds.kdpp.esp import log_tilt
+from gpbounds.kdpp.sampling import Walk, choose_eigenvectors, draw_projection, steps_for, tv_after
 from gpbounds.kernels.base import Kernel
 from gpbounds.reference import kdpp as reference
 
@@ -390,7 +389,7 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
     values = np.exp(rng.uniform(-spread, spread, n))
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
     M = int(rng.integers(1, n))
-    for module in (sampling, low_rank):
+    for module in (sampling,):
         received: dict[str, np.ndarray] = {}
 
         def choose(logs: np.ndarray, size: int, _: Any, received: dict[str, np.ndarray] = received) -> np.ndarray:

@@ -15,7 +15,7 @@ from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential, kdpp
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kdpp.leverage import matching_ridge
+from gpbounds.kdpp.draws import matching_ridge
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import pivoted as engine
 from gpbounds.reference import kdpp as reference

@@ -15,7 +15,7 @@ from thinning import one_in
 
 from gpbounds.divergences import gaussian_kl
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
-from gpbounds.likelihoods.factors import ExponentialRate, LogCdf, Sigmoid, Softplus, SoftplusRate
+from gpbounds.likelihoods.concave import ExponentialRate, LogCdf, Sigmoid, Softplus, SoftplusRate
 from gpbounds.reference import likelihoods as reference
 
 SEEDS = st.integers(0, 10**6)

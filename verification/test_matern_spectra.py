@@ -15,11 +15,9 @@ from thinning import one_in
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.reference import spectra as reference
-from gpbounds.spectra import galerkin
-from gpbounds.spectra.interval import frequencies, log_density
-from gpbounds.spectra.matern_half import MaternHalfUniform
-from gpbounds.spectra.matern_uniform import MaternUniform
-from gpbounds.spectra.power_law import power_law_tail
+from gpbounds.spectra import ritz
+from gpbounds.spectra.base import power_law_tail
+from gpbounds.spectra.matern import MaternHalfUniform, MaternUniform, frequencies, log_density
 from gpbounds.spectra.ritz import Ritz
 
 CASES = [(1, 1e-3), (1, 0.5), (1, 4.0), (1, 25.0), (2, 0.05), (2, 5.0), (3, 2.0)]  # (p, γ = c·width)
@@ -115,7 +113,7 @@ def test_the_boundary_determinant_knows_half_and_solves_the_integral_equation(ob
         observe.equal("R-mat-eig", value, reference.half_eigenvalue(1, mp.mpf(2), 3, k), rtol=1e-45)
     # Independent of differential equations: the matrix of the kernel in Legendre polynomials.
     s = MaternUniform(kernel(1, 4.0), Uniform())
-    galerkin_values = galerkin.autocorrelation(s.kernel, 1.0, Uniform(), 1.0, 80)[:6]
+    galerkin_values = ritz.autocorrelation(s.kernel, 1.0, Uniform(), 1.0, 80)[:6]
     observe.equal("R-mat-eig", galerkin_values, s.eigenvalues(6), rtol=1e-10)
 
 
@@ -378,10 +376,10 @@ def test_two_discretisations_agree_under_gaussian_inputs(observe: Observer) -> N
     for p in (0, 1, 2):
         k = Matern(p + 0.5, lengthscale=1.5)
         factor = Ritz(k, Gaussian()).eigenvalues(8)
-        matrix = galerkin.autocorrelation(k, 16.0, Gaussian(), 8.0, 96)[:8]
+        matrix = ritz.autocorrelation(k, 16.0, Gaussian(), 8.0, 96)[:8]
         observe.equal("L-49c", matrix, factor, rtol=1e-3 if p == 0 else 1e-7)
         observe.upper("L-49c", matrix, factor, tol=1e-13)  # Ritz values increase with the basis
-        near = galerkin.autocorrelation(Matern(p + 0.5 + 1e-9, lengthscale=1.5), 16.0, Gaussian(), 8.0, 96)[:8]
+        near = ritz.autocorrelation(Matern(p + 0.5 + 1e-9, lengthscale=1.5), 16.0, Gaussian(), 8.0, 96)[:8]
         observe.equal("L-49c", near, matrix, rtol=1e-7)
 
 
@@ -390,9 +388,9 @@ def test_discretisations_find_the_geometric_law(observe: Observer) -> None:
     B = 1.5 - np.sqrt(1.25)  # lengthscale = std
     k = SquaredExponential()
     line = (1.0 - B) * B ** np.arange(8.0)
-    observe.equal("L-49c", galerkin.autocorrelation(k, 16.0, Gaussian(), 8.0, 64)[:8], line, rtol=1e-11)
+    observe.equal("L-49c", ritz.autocorrelation(k, 16.0, Gaussian(), 8.0, 64)[:8], line, rtol=1e-11)
     for dim, half in ((2, 20), (3, 6)):
-        grid = galerkin.tensor(k, Gaussian(1.0, dim=dim), half)
+        grid = ritz.tensor(k, Gaussian(1.0, dim=dim), half)
         degree = np.sort(np.add.reduce(np.meshgrid(*[np.arange(8)] * dim, indexing="ij")).ravel())[:10]
         observe.equal("L-49c", grid[:10], (1.0 - B) ** dim * B**degree, rtol=1e-5 if dim == 2 else 2e-2)
 
@@ -403,7 +401,7 @@ def test_nystrom_errors_cover_a_finer_grid(observe: Observer) -> None:
         for nu in (0.5, 2.5):
             s = Ritz(Matern(nu), inputs)
             values, error, good = s._resolved
-            reference_values = galerkin.tensor(s.kernel, inputs, finer)[:good]
+            reference_values = ritz.tensor(s.kernel, inputs, finer)[:good]
             change = np.abs(values[:good] / reference_values - 1.0)
             observe.upper("L-49c", change, 1.5 * error[:good] + 1e-12)
             M = np.array([1, 5, 20])

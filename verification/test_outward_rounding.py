@@ -20,7 +20,7 @@ from mpmath import mpf
 from observer import Observer
 
 from gpbounds.pacbayes import bayes_risk_bound, bound, grid_penalty, kl_inverse, xi
-from gpbounds.pacbayes.certificate import formula
+from gpbounds.pacbayes.certificate import statement
 from gpbounds.reference import pacbayes as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -201,12 +201,12 @@ def test_the_last_step_of_a_certificate_is_rounded_up(observe: Observer, seed: i
         risk, kl, N, delta, _ = arguments(seed + number)
         delta = min(delta, 0.999)
         count = int(rng.integers(2, 2000)) ** int(rng.integers(1, 40))
-        least_above(observe, "P-12", formula.log_count(count), mp.log(count))
+        least_above(observe, "P-12", statement.log_count(count), mp.log(count))
         log_xi = mp.log(mpf_of(exact_xi(N)) / mpf(delta))
-        least_above(observe, "P-12", formula.log_xi(N, delta), log_xi)
+        least_above(observe, "P-12", statement.log_xi(N, delta), log_xi)
         eps = (mpf(kl) + mp.log(count) + log_xi) / N
-        observe.upper("P-44", -mp.expm1(-eps), mpf(formula.risk_bound(0.0, kl, count, N, delta)))
-    truth, rounded = reference.kl_inverse(risk, eps)[0], mpf(formula.risk_bound(risk, kl, count, N, delta))
+        observe.upper("P-44", -mp.expm1(-eps), mpf(statement.risk_bound(0.0, kl, count, N, delta)))
+    truth, rounded = reference.kl_inverse(risk, eps)[0], mpf(statement.risk_bound(risk, kl, count, N, delta))
     observe.upper("P-44", truth, rounded)
     observe.upper("P-44", rounded, truth * (1 + mpf(2) ** -51))
-    observe.holds("P-12", formula.log_count(1) == 0.0)
+    observe.holds("P-12", statement.log_count(1) == 0.0)

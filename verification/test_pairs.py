@@ -16,9 +16,7 @@ from gpbounds.kernels import Constant, Kernel, Linear, Matern, Periodic, Polynom
 from gpbounds.kernels.pairs import pair_covariances, pair_error, pair_variances, unit
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.pair_products import left, multiply, product, right
-from gpbounds.numerics.pair_exp import exp
-from gpbounds.numerics.pair_sine import sine_squared, whole_turns_removed
-from gpbounds.numerics.pairs import add, divide, square_root
+from gpbounds.numerics.pairs import add, divide, exp, sine_squared, square_root, whole_turns_removed
 from gpbounds.numerics.pairs import multiply as times
 from gpbounds.reference import spectra as reference
 

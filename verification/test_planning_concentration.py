@@ -15,8 +15,8 @@ from thinning import one_in
 
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp import expected_residual, expected_trace
-from gpbounds.kdpp.slopes import trace_slopes
-from gpbounds.kdpp.streamed_tilt import tilted_traces
+from gpbounds.kdpp.residual import trace_slopes
+from gpbounds.kdpp.streamed_residual import tilted_traces
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.rates.concentration import (
     Cells,
@@ -28,7 +28,7 @@ from gpbounds.rates.concentration import (
 )
 from gpbounds.rates.draws.from_trace import fixed_from_trace, prior_from_trace, tilted_from_trace
 from gpbounds.rates.draws.tilted import tilted_prior
-from gpbounds.rates.population import PopulationTrace
+from gpbounds.rates.trace import PopulationTrace
 from gpbounds.reference import kdpp as reference
 from gpbounds.reference import rates
 from gpbounds.spectra import spectrum

@@ -16,9 +16,8 @@ from thinning import one_in
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
-from gpbounds.numerics.convex import greatest_convex_below
-from gpbounds.rates.expected_trace import log_best_truncation
-from gpbounds.rates.population import LAST, PopulationTrace, kept_eigenvalues
+from gpbounds.numerics.scalars import greatest_convex_below
+from gpbounds.rates.trace import LAST, PopulationTrace, kept_eigenvalues, log_best_truncation
 from gpbounds.reference import kdpp
 from gpbounds.reference import rates as reference
 from gpbounds.reference.spectra import ratio

@@ -18,7 +18,7 @@ from gpbounds.kdpp import expected_residual
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.linalg import psd
 from gpbounds.rates.draws.given import best_fixed
-from gpbounds.rates.simulation import Simulation, simulated_bound, simulated_size, simulation
+from gpbounds.rates.to_come import Simulation, simulated_bound, simulated_size, simulation
 from gpbounds.reference.rates import order_statistic_failure
 
 

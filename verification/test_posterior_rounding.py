@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds.divergences import (
-    collapsed,
     collapsed_posterior,
     free_posterior,
     full_posterior,
     gaussian_kl,
+    sparse,
     whitened_posterior,
 )
-from gpbounds.divergences.collapsed import CollapsedLaw
 from gpbounds.divergences.errors import Errors, Rounding, free_errors, whitened_errors
+from gpbounds.divergences.sparse import CollapsedLaw
 from gpbounds.kernels import Kernel, Matern
 from gpbounds.linalg import cholesky
 from gpbounds.whitening import inducing
@@ -183,7 +183,7 @@ def test_charges_of_collapsed_posteriors(
     T = norm(np.linalg.solve(L.T, np.eye(M) - C @ C.T)) + of.steps * spread**2 * of.inverse
     B, cd = norm(np.eye(M) - C.T @ C) + of.steps * spread**2, norm(np.abs(C.T) @ d)
     turned = np.linalg.cholesky((np.eye(M) + G)[::-1, ::-1])
-    c = collapsed._inverse_error(C, turned[::-1, ::-1])
+    c = sparse._inverse_error(C, turned[::-1, ::-1])
     rho = np.sqrt(max(sums.fit - mu @ (2.0 * b - G @ mu), 0.0)) + np.sqrt(sloppy) * (fit + dmu)
     g, g_fit = sloppy * (cd**2 + spread**2), sloppy * (cd * (fit + dmu) + spread * size)
     residual = norm(C.T @ (b - mu - G @ mu))
@@ -214,12 +214,12 @@ def test_the_charge_for_the_inverse_factor(observe: Observer, seed: int) -> None
     sizes = norm(np.abs(C.T) @ np.abs(factor)) * (1.0 + gamma(M + 4))
     t = norm(C.T @ factor - np.eye(M)) + gamma(M + 4) * sizes
     observe.equal(
-        "N-rounded-kl", collapsed._inverse_error(C, factor), 1.01 * (t * (2 + t) + gamma(M + 8) * sizes**2), rtol=1e-12
+        "N-rounded-kl", sparse._inverse_error(C, factor), 1.01 * (t * (2 + t) + gamma(M + 8) * sizes**2), rtol=1e-12
     )
     C = np.linalg.inv(factor).T
     sizes = norm(np.abs(C.T) @ np.abs(factor))
     least = 2.0 * gamma(M + 4) * sizes + gamma(M + 8) * sizes**2
-    observe.lower("N-rounded-kl", collapsed._inverse_error(C, factor), least)
+    observe.lower("N-rounded-kl", sparse._inverse_error(C, factor), least)
 
 
 @given(seed=SEEDS, error=ERRORS, noise=st.sampled_from([1e-3, 0.1, 10.0]), skew=st.sampled_from([0.0, 1e-9, 1e-4]))

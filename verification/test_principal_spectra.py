@@ -15,7 +15,7 @@ from gpbounds import Gaussian, Matern, SquaredExponential, rate, spectrum
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank.features import MercerFeatures
 from gpbounds.reference import spectra as reference
-from gpbounds.spectra.principal import principal_axes
+from gpbounds.spectra.gaussian import principal_axes
 
 seeds = st.integers(0, 2**32 - 1)
 

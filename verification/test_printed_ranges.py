@@ -14,7 +14,7 @@ from mpmath import exp, log, mpf, pi, polyroots, sqrt
 from observer import Observer
 
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
-from gpbounds.likelihoods.ranges import DerivativeRange
+from gpbounds.likelihoods.base import DerivativeRange
 from gpbounds.reference import likelihoods as reference
 
 COUNTS = st.one_of(st.integers(0, 20), st.integers(0, 10**7))

@@ -14,7 +14,7 @@ from observer import Observer
 
 from gpbounds.likelihoods import Bernoulli, Poisson
 from gpbounds.montecarlo import cover, exact_gradient, product_gradient, sample_product
-from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.integral import Panels
 from gpbounds.montecarlo.product import Rejection
 from gpbounds.reference import montecarlo as reference
 

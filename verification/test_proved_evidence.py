@@ -19,7 +19,7 @@ from gpbounds.linalg.pair_cholesky import PairFactor, pair_cholesky, residual
 from gpbounds.numerics.pairs import Pair
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import spectra
-from gpbounds.renyi import evidence, gap, pair_problem
+from gpbounds.renyi import evidence, gap, pairs
 from gpbounds.rigor import above, at_bits, below
 
 seeds = st.integers(0, 2**32 - 1)
@@ -166,9 +166,9 @@ def test_wrong_factors_give_bounds_as_well(observe: Observer, seed: int, worse: 
         return PairFactor(L, right.pivots, residual(block, L))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pair_problem, pair_solve):
+        for module in (pairs, pair_solve):
             patch.setattr(module, "solve_lower", off)
-        patch.setattr(pair_problem, "pair_cholesky", factor)
+        patch.setattr(pairs, "pair_cholesky", factor)
         try:
             lower, upper = evidence(kernel, X, Y, X[::2], noise=noise, rigor="sharp", members="all")
         except ValueError as error:

@@ -15,9 +15,8 @@ from gpbounds import kernels
 from gpbounds.kernels.errors import entry_bound
 from gpbounds.linalg.residuals import factor_residual, inverse_norms, largest_eigenvalue, least_sound_jitter
 from gpbounds.renyi import evidence, gap
-from gpbounds.renyi.blocks import moments
+from gpbounds.renyi.blocks import absolute_products, moments, two_sided
 from gpbounds.renyi.computed import computed_evidence
-from gpbounds.renyi.quadratic import absolute_products, two_sided
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import spread_of_block, streamed
 from gpbounds.whitening import whiten

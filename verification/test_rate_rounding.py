@@ -13,23 +13,21 @@ from hypothesis import strategies as st
 from observer import Observer
 
 import gpbounds
-from gpbounds.enclosures.known import laws
-from gpbounds.enclosures.spectra import Laws
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
 from gpbounds.numerics.scalars import F_hat, tangent
 from gpbounds.rates.base import Numbers
-from gpbounds.rates.errors import FAR, given_eigenvalues
 from gpbounds.rates.one_draw import OneDraw
+from gpbounds.rates.trace import FAR, given_eigenvalues
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.spectra import isotropic_tail
 from gpbounds.rigor import above, below, enclosed
 from gpbounds.spectra import spectrum
-from gpbounds.spectra.balls import enclosed_tails
-from gpbounds.spectra.box import BoxSpectrum
-from gpbounds.spectra.dominated import DominatedSpectrum, domination_family
-from gpbounds.spectra.matern_half import SWITCH, MaternHalfUniform
+from gpbounds.spectra.balls import Laws, laws
+from gpbounds.spectra.box import BoxSpectrum, enclosed_tails
+from gpbounds.spectra.gaussian import DominatedSpectrum, domination_family
+from gpbounds.spectra.matern import SWITCH, MaternHalfUniform
 from gpbounds.statements import UP, enlargement
 
 UNIT = mp.mpf(2) ** -53

@@ -17,7 +17,7 @@ from thinning import one_in
 
 from gpbounds.bound import Bound
 from gpbounds.divergences import gaussian_kl
-from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.reference import divergences, linalg
 from gpbounds.sandwich import explicit, predictive, roots
 from gpbounds.sandwich import sandwich as proposition4

@@ -15,7 +15,7 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import spectra as reference
 from gpbounds.spectra import spectrum
-from gpbounds.spectra.dominated import DominatedSpectrum, log_domination
+from gpbounds.spectra.gaussian import DominatedSpectrum, log_domination
 
 RATIOS = st.floats(0.01, 30.0)
 

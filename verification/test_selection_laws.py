@@ -16,12 +16,12 @@ from scipy.stats import chi2
 from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential, kdpp
-from gpbounds.kdpp.rpcholesky import randomly_pivoted
+from gpbounds.kdpp.draws import randomly_pivoted
 from gpbounds.reference import kdpp as reference
 
 seeds = st.integers(0, 2**32 - 1)
 DRAWS = 1500
-engine = import_module("gpbounds.kdpp.rpcholesky")
+engine = import_module("gpbounds.kdpp.draws")
 ROUNDING = mp.mpf(10) ** -40
 
 

@@ -16,7 +16,7 @@ from gpbounds import Gaussian, Matern, SquaredExponential, Uniform, inducing_poi
 from gpbounds.kernels import Constant, Kernel
 from gpbounds.reference import spectra as reference
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.tensor import TensorSpectrum
+from gpbounds.spectra.composed import TensorSpectrum
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -17,8 +17,7 @@ from gpbounds.divergences import gaussian_renyi
 from gpbounds.inputs import Empirical, Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.rates import forms
-from gpbounds.rates.expected_trace import log_best_truncation
-from gpbounds.rates.population import kept_eigenvalues
+from gpbounds.rates.trace import kept_eigenvalues, log_best_truncation
 from gpbounds.reference import rates as reference
 from gpbounds.reference.rates import geometric_trace, population_trace
 from gpbounds.reference.spectra import isotropic_tails, ratio

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.lowrank import deviations
+from gpbounds.lowrank import truncation
 from gpbounds.lowrank.features import MercerFeatures
 from gpbounds.lowrank.truncation import mean_divergence, mercer_kl, mercer_rank, residual_certificate
 from gpbounds.reference import lowrank as reference
@@ -109,15 +109,15 @@ def test_failure_probabilities_by_enumeration(
     args = (np.asarray(tail), np.asarray(space.top), np.asarray(float(N)), np.asarray(delta))
     slack = 1e-10 * space.top * N
     for claim, a in (
-        ("L-41", deviations.chebyshev(*args)),
-        ("L-43", deviations.cantelli(*args)),
-        ("L-43", deviations.chernoff(*args)),
-        ("L-43", deviations.markov(args[0], args[1], args[3])),
-        ("L-43", deviations.mean_above(*args)),
+        ("L-41", truncation.chebyshev(*args)),
+        ("L-43", truncation.cantelli(*args)),
+        ("L-43", truncation.chernoff(*args)),
+        ("L-43", truncation.markov(args[0], args[1], args[3])),
+        ("L-43", truncation.mean_above(*args)),
     ):
         observe.upper(claim, float(weight_of[trace > N * a + slack].sum()), delta, tol=1e-12)
-    printed = N * deviations.chebyshev(*args) / (2.0 * noise)
-    x = N * deviations.mean_above(*args) / noise
+    printed = N * truncation.chebyshev(*args) / (2.0 * noise)
+    x = N * truncation.mean_above(*args) / noise
     sharp = 0.5 * (x - np.log1p(x))
     rounding = 1e-9 * (1.0 + space.top * N / noise)
     observe.upper("L-42", float(weight_of[kl > printed + rounding].sum()), delta, tol=1e-12)
@@ -142,7 +142,7 @@ def test_expectation_of_a_residual_that_is_all_or_nothing(observe: Observer, p: 
     observe.upper("N-mercer", fast, mp.mpf(N) * p * b / 2, tol=1e-12 * fast)
     # Failure probability of the least of the deviations, exactly.
     for delta in (1e-6, 0.05, 0.5):
-        a = float(deviations.mean_above(p, 1.0, N, delta))
+        a = float(truncation.mean_above(p, 1.0, N, delta))
         observe.upper("L-43", float(binom.sf(np.floor(N * a * (1 + 1e-12)), N, p)), delta)
 
 
@@ -160,24 +160,24 @@ def test_deviations_against_the_reference(
     mean, delta = top * float(np.exp(log_mean)), float(np.exp(log_delta))
     args = (np.asarray(mean), np.asarray(top), np.asarray(float(N)), np.asarray(delta))
     observe.equal(
-        "L-41", float(deviations.chebyshev(*args)), float(reference.chebyshev(mean, top, N, delta)), rtol=1e-13
+        "L-41", float(truncation.chebyshev(*args)), float(reference.chebyshev(mean, top, N, delta)), rtol=1e-13
     )
-    cantelli, chernoff = float(deviations.cantelli(*args)), float(deviations.chernoff(*args))
+    cantelli, chernoff = float(truncation.cantelli(*args)), float(truncation.chernoff(*args))
     observe.equal("L-43", cantelli, min(float(reference.cantelli(mean, top, N, delta)), top), rtol=1e-12)
-    observe.upper("L-43", cantelli, float(deviations.chebyshev(*args)) * (1 + 1e-14))
+    observe.upper("L-43", cantelli, float(truncation.chebyshev(*args)) * (1 + 1e-14))
     if mean < top:
         true = reference.chernoff(mean, top, N, delta)
         observe.upper("L-43", true, mp.mpf(chernoff), tol=1e-12 * chernoff)
         observe.upper("L-43", chernoff, float(true) * (1 + 1e-9))
     # Increasing in the mean, so that an upper bound of it serves.
     larger = (np.minimum(args[0] * 1.001, args[1]), *args[1:])
-    observe.upper("L-43", float(deviations.mean_above(*args)), float(deviations.mean_above(*larger)) * (1 + 1e-12))
+    observe.upper("L-43", float(truncation.mean_above(*args)), float(truncation.mean_above(*larger)) * (1 + 1e-12))
 
 
 @pytest.mark.claim("L-43")
 def test_the_example_of_the_ledger(observe: Observer) -> None:
-    observe.equal("L-43", float(deviations.chebyshev(*map(np.asarray, (0.029, 1.0, 400.0, 0.01)))), 0.114, atol=5e-4)
-    observe.equal("L-43", float(deviations.mean_above(0.029, 1.0, 400, 0.01)), 0.0578, atol=5e-5)
+    observe.equal("L-43", float(truncation.chebyshev(*map(np.asarray, (0.029, 1.0, 400.0, 0.01)))), 0.114, atol=5e-4)
+    observe.equal("L-43", float(truncation.mean_above(0.029, 1.0, 400, 0.01)), 0.0578, atol=5e-5)
 
 
 @pytest.mark.claim("L-42", "L-43", "L-54")

@@ -25,10 +25,9 @@ from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.pair_inverse import verified
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.losses.balls import enclosed_sum
-from gpbounds.numerics.pair_exp import log
-from gpbounds.numerics.pairs import reciprocal, row_sums
+from gpbounds.numerics.pairs import log, reciprocal, row_sums
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
-from gpbounds.pacbayes.certificate import proved, raw
+from gpbounds.pacbayes.certificate import proved, rows
 from gpbounds.reference import divergences as reference
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import spectra as reference_kernels
@@ -331,7 +330,7 @@ def test_the_numbers_of_a_record_are_between_the_proved_ones(
     kernel, q, X, y = drawn(seed, form)
     outputs = Scaling("fixed in advance", 0.1, 1.7) if scaled else None
     try:
-        proof = proved.prove(statement(kernel, q, LOSSES[name], outputs), raw.raw(X, y))
+        proof = proved.prove(statement(kernel, q, LOSSES[name], outputs), rows.raw(X, y))
     except ValueError as refusal:
         message = str(refusal)
         assert "expected" in message
@@ -362,7 +361,7 @@ def test_well_conditioned_records_are_proved_to_the_last_digits(observe: Observe
         "whitened": Whitened(Z, rng.standard_normal(6), factor, 0.0),
     }[form]
     for kernel in (SquaredExponential(1.0, 0.8), Matern(1.5, 2.0, 1.0)):
-        proof = proved.prove(statement(kernel, q, Band(0.3)), raw.raw(X, y))
+        proof = proved.prove(statement(kernel, q, Band(0.3)), rows.raw(X, y))
         observe.upper("N-proved-kl", proof.kl - proof.kl_below, 1e-12 * proof.kl)
         observe.upper("N-proved-risk", proof.risk - proof.risk_below, 1e-13)
 
@@ -462,7 +461,7 @@ def test_errors_of_entries_are_carried_to_the_end(
     with pytest.MonkeyPatch.context() as patch:
         put_off(patch, seed, error, where)
         try:
-            proof = proved.prove(statement(kernel, q, LOSSES[name]), raw.raw(X, y))
+            proof = proved.prove(statement(kernel, q, LOSSES[name]), rows.raw(X, y))
         except ValueError:
             return
     with mp.workdps(DIGITS):

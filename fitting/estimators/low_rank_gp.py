@@ -33,7 +33,7 @@ from fitting.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, SquaredExponential
-from gpbounds.lowrank.features.degrees import on_grid
+from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import changed
 from gpbounds.validation import choice, count, positive

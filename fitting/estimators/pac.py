@@ -25,8 +25,8 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid
-from gpbounds.pacbayes.certificate.mean import for_loss
-from gpbounds.pacbayes.certificate.raw import raw
+from gpbounds.pacbayes.certificate.declarations import for_loss
+from gpbounds.pacbayes.certificate.rows import raw
 from gpbounds.validation import choice, positive, scalar
 
 GTOL = 1e-8

@@ -25,7 +25,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.pacbayes import Certificate, HyperGrid, bound
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.raw import Raw
+from gpbounds.pacbayes.certificate.rows import Raw
 
 WORTH = 1e-4
 """Larger jitters are tried if rounding costs more than this share of the bound; the smallest bound is kept."""

@@ -27,7 +27,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, MeanGrid
-from gpbounds.pacbayes.certificate.raw import Partitions, Scaled, raw
+from gpbounds.pacbayes.certificate.rows import Partitions, Scaled, raw
 from gpbounds.sources import Source
 from gpbounds.sources.changed import changed
 from gpbounds.validation import choice, count

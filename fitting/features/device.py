@@ -1,7 +1,7 @@
 """Fourier and Mercer features on a GPU: their numbers go there once, and nothing is read for a chunk of rows.
 
 The formulas are those of `fitting.features.fourier`, `fitting.features.mercer` and
-`gpbounds.lowrank.features.hermite`; one kernel fills the eigenfunctions of a dimension, and one multiplies them.
+`gpbounds.lowrank.features.mercer`; one kernel fills the eigenfunctions of a dimension, and one multiplies them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpbounds.arrays import Array, Float
-from gpbounds.lowrank.features.hermite import LN2, NORMAL
+from gpbounds.lowrank.features.mercer import LN2, NORMAL
 
 
 class DeviceFeatures(ABC):
@@ -96,7 +96,7 @@ class Eigenfunctions(NamedTuple):
     """u_0 … u_{n−1} of one dimension.
 
     ``scales`` and ``powers`` (n,) are √λ_n without e^(−δ²x²), ``slope`` and ``decay`` pairs, and ``shift`` the power of
-    two of s: see `gpbounds.lowrank.features.hermite.Expansion`.  ``mean`` is that of the inputs; the other numbers are
+    two of s: see `gpbounds.lowrank.features.mercer.Expansion`.  ``mean`` is that of the inputs; the other numbers are
     β, β' = dβ/dlog ℓ, β² − 1 and s.
     """
 

@@ -1,6 +1,6 @@
 """Mercer features: products of Hermite eigenfunctions of the squared exponential kernel under N(mean, diag(s²)).
 
-In one dimension, for u_n of `gpbounds.lowrank.features.hermite.Expansion`, with θ = log ℓ and x minus the mean:
+In one dimension, for u_n of `gpbounds.lowrank.features.mercer.Expansion`, with θ = log ℓ and x minus the mean:
 
     ∂u_n/∂x = −2δ²x u_n + (β/s)√(nq) u_{n−1},
     ∂u_n/∂θ = [½(β² − 1)/β² − n/β² + ½β'/β − (δ²)'x²] u_n + (β'x/s)√(nq) u_{n−1},
@@ -24,8 +24,7 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential, Stationary
 from gpbounds.lowrank import MercerFeatures
-from gpbounds.lowrank.features.degrees import Degrees
-from gpbounds.lowrank.features.hermite import Expansion
+from gpbounds.lowrank.features.mercer import Degrees, Expansion
 
 
 @dataclass(frozen=True, eq=False)

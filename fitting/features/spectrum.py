@@ -26,7 +26,7 @@ from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Constant, Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank.features.fourier import student_factor
-from gpbounds.spectra.lower_sets import smallest_totals
+from gpbounds.spectra.base import smallest_totals
 
 LARGE, STEP = 1000.0, 0.02
 """The shape from which on central differences replace the series of the incomplete gamma function; their step."""

@@ -19,11 +19,10 @@ import numpy as np
 from fitting.iterative.layout import Layout
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.iterative.products import Products
+from gpbounds.iterative.evidence import Products
 from gpbounds.kernels import Kernel
-from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
+from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.linalg.parallel import share
-from gpbounds.linalg.quadrature import gauss, radau
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.vecchia import Factor, factor
 

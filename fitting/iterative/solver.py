@@ -10,9 +10,9 @@ import numpy as np
 
 from fitting.iterative.layout import BLOCK, NEIGHBOURS
 from gpbounds.arrays import Array, Float, host, namespace
-from gpbounds.iterative.products import Products
+from gpbounds.iterative.evidence import Products
 from gpbounds.kernels import Kernel
-from gpbounds.linalg.cg import conjugate_gradients
+from gpbounds.linalg.krylov import conjugate_gradients
 from gpbounds.vecchia import Blocks, Factor, factor, near
 
 STEPS = 400

@@ -11,7 +11,7 @@ from gpbounds.arrays import Float, exactly
 from gpbounds.audit.levels import Enough
 from gpbounds.audit.model import Subject
 from gpbounds.divergences import SparsePosterior
-from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.sandwich import Sandwich, sandwich
 
 

@@ -43,7 +43,7 @@ def _worst(problem: Problem, make: Callable[[Kernel], Plan]) -> Plan:
 
 def _explained(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -> Plan:
     """``plan`` with its target, the meaning of the target, and more notes."""
-    from gpbounds.rates.meaning import total_variation
+    from gpbounds.rates.base import total_variation
     from gpbounds.sandwich import predictive
 
     meaning: tuple[str, ...] = ()
@@ -268,7 +268,7 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
     The eigenvalues of a subset of the rows are below those of all rows, so the second number holds for all rows (L-10).
     """
     from gpbounds.linalg import eigen
-    from gpbounds.lowrank.optimum import optimal_rank
+    from gpbounds.lowrank.truncation import optimal_rank
 
     data = problem.data
     assert data is not None

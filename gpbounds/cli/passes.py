@@ -14,7 +14,7 @@ from gpbounds.arrays import Float
 from gpbounds.cli import parquet
 from gpbounds.cli.table import Table
 from gpbounds.mapreduce.program import Rows
-from gpbounds.pacbayes.certificate.raw import raw
+from gpbounds.pacbayes.certificate.rows import raw
 from gpbounds.sources import Source
 from gpbounds.sources.changed import changed
 from gpbounds.sources.local import Local
@@ -86,7 +86,7 @@ def in_passes(path: Path, target: str) -> Source:
     Raises
     ------
     ValueError, NonFinite, OSError
-        as `gpbounds.cli.parquet.names` and `gpbounds.pacbayes.certificate.raw.raw`.
+        as `gpbounds.cli.parquet.names` and `gpbounds.pacbayes.certificate.rows.raw`.
     """
     parquet.names(path)  # has the clearer messages
     parts = parquet_parts(path, [target], doubles=True)

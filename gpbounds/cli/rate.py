@@ -12,7 +12,7 @@ from gpbounds.bound import Bound, outward
 from gpbounds.cli import options, output
 from gpbounds.cli.problem import Case, from_arguments
 from gpbounds.cli.steps import shown
-from gpbounds.rates.meaning import sentences
+from gpbounds.rates.base import sentences
 
 EPILOG = """\
 example:

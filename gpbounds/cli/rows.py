@@ -16,7 +16,7 @@ from gpbounds.cli.options import UsageError
 from gpbounds.cli.passes import RowsInPasses, in_passes, without
 from gpbounds.cli.table import Table
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
-from gpbounds.pacbayes.certificate.raw import Scaled
+from gpbounds.pacbayes.certificate.rows import Scaled
 from gpbounds.writing import replacing
 
 

@@ -96,7 +96,7 @@ def reach(
     """
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.kdpp import greedy, sample_eigen
-    from gpbounds.kdpp.tilted import tilted_eigenvalues
+    from gpbounds.kdpp.esp import tilted_eigenvalues
     from gpbounds.renyi import evidence
 
     K = kernel(part.X)

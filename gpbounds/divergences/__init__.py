@@ -1,11 +1,10 @@
 """Divergences of Gaussian laws, and of GP posteriors from their prior  (ledger, sections A and P.2)."""
 
-from gpbounds.divergences.collapsed import collapsed_posterior
 from gpbounds.divergences.full import FullPosterior, full_posterior, posterior_kl
-from gpbounds.divergences.gaussian import gaussian_kl, gaussian_renyi
-from gpbounds.divergences.predictions import Prediction
+from gpbounds.divergences.gaussian import Prediction, gaussian_kl, gaussian_renyi
 from gpbounds.divergences.sparse import (
     SparsePosterior,
+    collapsed_posterior,
     free_posterior,
     sparse_kl,
     whitened_kl,

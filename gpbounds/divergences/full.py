@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, as_points, namespace
 from gpbounds.divergences.errors import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
-from gpbounds.divergences.predictions import (
+from gpbounds.divergences.gaussian import (
     Prediction,
     PriorMean,
     absolute_error,
@@ -23,9 +23,9 @@ from gpbounds.divergences.predictions import (
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
-from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import gram, matmul
-from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.validation import choice, noise_variance
 
 

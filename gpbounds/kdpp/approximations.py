@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
-from gpbounds.enclosures import kdpp as enclosures
+from gpbounds.kdpp import balls as enclosures
 from gpbounds.kdpp.esp import checked, log_esp, scaled_esp
 from gpbounds.kdpp.expectations import balls
 from gpbounds.rigor import exact, rigor_of, rounded

@@ -8,16 +8,121 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds import validation
+from gpbounds.arrays import EPS, Float
 from gpbounds.kdpp.balls import enclosed_residual
-from gpbounds.kdpp.esp import checked, undefined_size
-from gpbounds.kdpp.leave_one_out import leave_one_out
+from gpbounds.kdpp.esp import TINY, checked, log_tilt, undefined_size
 from gpbounds.kdpp.mean_residual import ExpectedResidual
-from gpbounds.kdpp.tilt import TINY, log_tilt
 from gpbounds.linalg import cholesky
-from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.rigor import rigor_of
 from gpbounds.validation import count, finite, non_negative, positive, scalar
+
+# Laws of sums of independent coins, and of the sums without one coin, from products of positive polynomials.
+#
+# A coin that shows heads with probability p is the polynomial (1 − p) + p·t.  A product tree multiplies them in pairs.
+# On the way down each node receives the product of all coins outside of it; a node of n coins needs only its n + 1
+# coefficients M − n … M.  N min(N, M) multiplications each way.
+
+LEAVES = 32
+"""Number of coins up to which all nodes of one size are processed together."""
+
+
+def leave_one_out(tails: Float, heads: Float, M: int) -> tuple[Float, Float, float, float]:
+    """P₋ᵢ(M), P₋ᵢ(M − 1) for every coin i, and P(M), P(M − 1): the numbers of heads without coin i, and with all.
+
+    Sums of positive numbers only, so the relative error is a few roundings.
+
+    Parameters
+    ----------
+    tails, heads : array (n,)
+        Probabilities 1 − p_i and p_i, each to full relative precision.
+    M : int
+        1 ≤ M.
+
+    >>> half = np.full(3, 0.5)
+    >>> leave_one_out(half, half, 1)
+    (array([0.5, 0.5, 0.5]), array([0.25, 0.25, 0.25]), 0.375, 0.125)
+    """
+    n = tails.size
+    blocks = -(-n // LEAVES)
+    leaves = np.zeros((blocks * LEAVES, 2))
+    leaves[:, 0] = 1.0  # a coin that never shows heads changes nothing
+    leaves[:n, 0], leaves[:n, 1] = tails, heads
+    levels = [leaves]
+    while levels[-1].shape[0] > blocks:
+        levels.append(_multiplied(levels[-1][0::2], levels[-1][1::2]))
+    outside = np.zeros((blocks, LEAVES + 1))
+    whole = _outside_blocks(levels[-1], M, outside)
+    for level in reversed(levels[:-1]):
+        outside = _halved(outside, level)
+    return outside[:n, 1], outside[:n, 0], _at(whole, M), _at(whole, M - 1)
+
+
+def _multiplied(left: Float, right: Float) -> Float:
+    """Row by row the product of two polynomials of equal length."""
+    nodes, size = left.shape
+    product = np.zeros((nodes, 2 * size - 1))
+    for j in range(size):
+        product[:, j : j + size] += left[:, j : j + 1] * right
+    return product
+
+
+def _halved(outside: Float, level: Float) -> Float:
+    """From coefficients M − n … M outside each node those M − n/2 … M outside its two halves ``level``."""
+    size = level.shape[1]
+    result = np.zeros(level.shape)
+    for child in (0, 1):
+        sibling = level[1 - child :: 2]
+        for j in range(size):
+            result[child::2] += sibling[:, j : j + 1] * outside[:, size - 1 - j : 2 * size - 1 - j]
+    return result
+
+
+def _outside_blocks(blocks: Float, M: int, outside: Float) -> Float:
+    """Fill in the coefficients M − LEAVES … M outside each block; return the product of all blocks up to t^M."""
+    products: dict[tuple[int, int], Float] = {}
+
+    def product(first: int, last: int) -> Float:
+        """Of blocks first … last − 1."""
+        if last - first == 1:
+            polynomial = blocks[first, : M + 1]
+        else:
+            middle = (first + last) // 2
+            polynomial = np.convolve(product(first, middle), product(middle, last))[: M + 1]
+        products[first, last] = polynomial
+        return polynomial
+
+    def descend(first: int, last: int, window: Float, lowest: int) -> None:
+        """``window``: the coefficients from t^lowest to t^M of the product outside blocks first … last − 1."""
+        if last - first == 1:
+            outside[first, LEAVES + 1 - window.size :] = window
+            return
+        middle = (first + last) // 2
+        for begin, end, sibling in ((first, middle, (middle, last)), (middle, last, (first, middle))):
+            start = max(M - (end - begin) * LEAVES, 0)
+            descend(begin, end, _windowed(window, lowest, products[sibling], start, M), start)
+
+    whole = product(0, blocks.shape[0])
+    alone = np.zeros(M + 1)
+    alone[0] = 1.0
+    lowest = max(M - blocks.shape[0] * LEAVES, 0)
+    descend(0, blocks.shape[0], alone[lowest:], lowest)
+    return whole
+
+
+def _windowed(window: Float, lowest: int, factor: Float, start: int, M: int) -> Float:
+    """The coefficients from t^start to t^M of the product of ``factor`` and a polynomial known from t^lowest on."""
+    if start - lowest == factor.size - 1:
+        return np.convolve(window, factor, "valid")
+    return np.convolve(window, factor)[start - lowest : M + 1 - lowest]
+
+
+def _at(polynomial: Float, power: int) -> float:
+    return float(polynomial[power]) if power < polynomial.size else 0.0
+
+
+# The mean of K − Q itself, not only of its trace, when Z is drawn by a k-DPP: diagonal in the eigenbasis of K.
 
 LEAST = 1e-300
 """Least probability that is used: doubles hold the probabilities of up to 1e7 coins of which it is the sum."""
@@ -43,7 +148,7 @@ def expected_residual(
 
     The mean residual increases with K: K ⪯ A implies that of K ⪯ that of A.  The proofs are those of N-res.
 
-    The relative error is about 1e-15, whatever the size of the eigenvalues: `gpbounds.kdpp.leave_one_out` adds positive
+    The relative error is about 1e-15, whatever the size of the eigenvalues: `gpbounds.kdpp.residual` adds positive
     numbers only.  A share miss_i below the doubles is 0.  O(N min(N, M)) time.
 
     Parameters
@@ -189,3 +294,65 @@ def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
     U = cholesky(matrix + r * np.eye(matrix.shape[0]), name="K + rI").solve(columns)
     KU = matrix @ U
     return np.asarray(r * ((KU * KU).sum(axis=0) + r * (U * KU).sum(axis=0)))
+
+
+# The mean residual of inducing points drawn uniformly from the data.
+
+
+def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Float:
+    """Upper bound on the mean residual of M of N points drawn uniformly without replacement: E (K − Q) ⪯ (K⁻¹ + cI)⁻¹.
+
+    ρ_i = λ_i/(1 + cλ_i), c = Σ_{k<M} 1/((N − k)·max K_ii).  Claim N-unif.  Skipping rows equal to one
+    drawn amounts to drawing more rows, so the bound remains valid.  It is several to thousands of times the mean of a
+    k-DPP.
+
+    Parameters
+    ----------
+    eigenvalues : array (N,)
+        All N eigenvalues of K, ≥ 0, zeros included, in squared units of y, or upper bounds of them.
+    M : int
+        0 ≤ M ≤ N.
+    variance : float
+        max K_ii, or an upper bound of it.
+
+    Returns
+    -------
+    array (N,)
+        ρ in the order of ``eigenvalues``; its sum bounds E Tr(K − Q).  Rounded upwards.
+
+    Raises
+    ------
+    ValueError
+        if M exceeds N, or a number is out of range.
+
+    >>> uniform_residual([2.0, 1.0, 0.0], 1, variance=1.5).round(6)  # c = 1/4.5
+    array([1.384615, 0.818182, 0.      ])
+    """
+    values, M = checked(eigenvalues), count("M", M, 0)
+    if values.size < M:
+        raise ValueError(f"M: expected at most N = {values.size} points, one for each eigenvalue, got {M}")
+    c = float((1.0 / (values.size - np.arange(M))).sum()) / float(scalar(positive, "variance", variance))
+    c *= 1.0 - (M + 4.0) * EPS
+    return values / (1.0 + c * values) * (1.0 + 4.0 * EPS)
+
+
+# The derivatives of the mean of Tr(K − Q) under a k-DPP in the eigenvalues of K.
+
+
+def trace_slopes(eigenvalues: Float, M: int) -> tuple[Float, float]:
+    """(g_i = ∂R/∂b_i, g0) for R = (M+1) e_{M+1}/e_M at b: (M+1) miss_i²(1 − r_i^(M+1)/r_i^(M)), rounded upwards.
+
+    r_i^(m) = e_m/e_{m−1} of the others; miss_i = r_i/(b_i + r_i).
+
+    >>> slopes, zero = trace_slopes(np.array([2.0, 1.0, 1.0]), 1)  # R = 2 e_2/e_1 = 2·5/4
+    >>> slopes.round(4), round(zero, 4)
+    (array([0.375, 0.875, 0.875]), 1.375)
+    """
+    values = validation.positive("eigenvalues", eigenvalues)
+    rest, ratio = rest_ratios(values, M)
+    rest_more, ratio_more = rest_ratios(values, M + 1)
+    miss = 1.0 / (1.0 + values / rest)
+    # 1e-13: rounding of the ratios, of which 1 is subtracted
+    slopes = (M + 1.0) * miss**2 * (np.maximum(1.0 - rest_more / rest, 0.0) + 1e-13)
+    zero = min((M + 1.0) * (1.0 - ratio_more / ratio + 1e-13), M + 1.0)  # r_M = τ_{M−1}/M
+    return np.minimum(slopes, zero), zero

@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import errors, pairs
-from gpbounds.kernels.distances import feature_distance
 from gpbounds.kernels.facts import unknown
-from gpbounds.kernels.stationary import Stationary
-from gpbounds.numerics.pair_exp import exp
-from gpbounds.numerics.pairs import Pair, add, multiply, square_root
+from gpbounds.kernels.stationary import Stationary, feature_distance
+from gpbounds.numerics.pairs import Pair, add, exp, multiply, square_root
 from gpbounds.validation import positive, scalar
 
 MOST_PAIRS = 20

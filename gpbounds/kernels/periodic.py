@@ -14,9 +14,7 @@ from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, on_device
 from gpbounds.kernels.expressions import WAVE, Expression, Leaf, Scalar
 from gpbounds.logarithms import as_log_parameters, exponentials
-from gpbounds.numerics.pair_exp import exp
-from gpbounds.numerics.pair_sine import sine_squared, whole_turns_removed
-from gpbounds.numerics.pairs import Pair, divide
+from gpbounds.numerics.pairs import Pair, divide, exp, sine_squared, whole_turns_removed
 from gpbounds.validation import positive, scalar
 
 CIRCLES = 1e-100, 1e100

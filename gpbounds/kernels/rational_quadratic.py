@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import errors, pairs, per_dimension
-from gpbounds.kernels.distances import squared_distances
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
-from gpbounds.kernels.stationary import Stationary
+from gpbounds.kernels.stationary import Stationary, squared_distances
 from gpbounds.logarithms import as_log_parameters, exponentials
-from gpbounds.numerics.pair_exp import exp, log
-from gpbounds.numerics.pairs import Pair, add, divide, multiply
+from gpbounds.numerics.pairs import Pair, add, divide, exp, log, multiply
 from gpbounds.validation import positive, scalar
 
 FARTHEST = 1e300

@@ -9,11 +9,9 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, namespace
 from gpbounds.kernels import errors, pairs
-from gpbounds.kernels.cotangents import pull_sums
-from gpbounds.kernels.stationary import Stationary
+from gpbounds.kernels.stationary import Stationary, pull_sums
 from gpbounds.linalg.products import product
-from gpbounds.numerics.pair_exp import exp
-from gpbounds.numerics.pairs import Pair
+from gpbounds.numerics.pairs import Pair, exp
 
 CLOSE = 100.0
 """Largest sum of two squared distances from the middle, in lengthscales, for which a matrix product gives log k: its

@@ -2,22 +2,183 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, Float, as_points, is_cupy, namespace
+from gpbounds.arrays import EPS, Array, Float, as_points, host, is_cupy, namespace
 from gpbounds.kernels import errors, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
-from gpbounds.kernels.cotangents import pull_distances
-from gpbounds.kernels.distances import squared_distances
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
+
+# Squared distances without the cancellation of |x|² + |y|² − 2 x·y, and without an N × M × D array.
+#
+# On a GPU one kernel computes distance and covariance of each entry, without an intermediate array of distances.
+
+LOOP = """
+long long row = i / columns, column = i - row * columns;
+double s = 0.0;
+for (int d = 0; d < dim; ++d) {
+  double gap = (double)left[row * dim + d] - (double)right[column * dim + d];
+  s += gap * gap * weights[d];
+}
+out = (R)(%s);
+"""
+
+
+@lru_cache(maxsize=16)
+def _compiled(formula: str) -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "raw T left, raw S right, raw float64 weights, int64 columns, int32 dim, float64 variance",
+        "R out",
+        LOOP % formula,
+        "covariances",
+    )
+
+
+def fused(formula: str, left: Array, right: Array, weights: Float, variance: float, out: Array | None = None) -> Array:
+    """``formula`` of s = Σ_d w_d (x_id − z_jd)² and the variance, for CuPy arrays x (N, D), z (M, D); shape (N, M).
+
+    Sums are in double precision for every input type; the result has the precision of x, or of ``out``.
+    """
+    import cupy
+
+    shape = (left.shape[0], right.shape[0])
+    target = cupy.empty(shape, dtype=left.dtype) if out is None else out
+    left, right = cupy.ascontiguousarray(left), cupy.ascontiguousarray(right)
+    return _compiled(formula)(left, right, cupy.asarray(weights), shape[1], left.shape[1], variance, target)
+
+
+def squared_distances(X1: Array, X2: Array, weights: Float | None = None, out: Array | None = None) -> Array:
+    """Σ_d w_d (x_id − x_jd)² for the rows of X1 (N, D) and X2 (M, D); shape (N, M), exactly 0 for equal rows.
+
+    Coordinates are subtracted as they are, so that an offset that all of them have costs no digit; ``weights`` (D,)
+    are 1 by default.  If ``out`` is given, it is filled and returned; it must be (N, M), C-contiguous, with the
+    precision of the inputs.
+    """
+    w = np.ones(X1.shape[1]) if weights is None else weights
+    if namespace(X1, X2) is not np:
+        return fused("s", X1, X2, w, 1.0, out)
+    if out is not None and out.dtype == np.float64:
+        return _weighted(X1, X2, w, out)
+    squared = _weighted(X1, X2, w, None).astype(X1.dtype, copy=False)
+    if out is None:
+        return squared
+    out[...] = squared
+    return out
+
+
+def _weighted(X1: Array, X2: Array, weights: Float, out: Array | None) -> Array:
+    """One weight for all dimensions multiplies the sums."""
+    from scipy.spatial.distance import cdist
+
+    if weights.size and (weights != weights[0]).any():
+        return cdist(X1, X2, "sqeuclidean", w=weights, out=out)
+    squared = cdist(X1, X2, "sqeuclidean", out=out)
+    if weights.size and weights[0] != 1.0:
+        squared *= weights[0]
+    return squared
+
+
+def feature_distance(kernel: Any, step: float) -> float:
+    """An upper bound on ‖φ(x) − φ(x + step)‖ on a line, for a kernel k = φᵀφ of |x − x'|; k is allowed 32 eps."""
+    ends = np.array([[0.0], [step]])
+    scale = float(kernel.max_variance)
+    return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)
+
+
+# Pull cotangents of r² = Σ_d (x_d − z_d)²/lengthscale_d² back to inputs and lengthscales; no N × M × D array.
+
+NEAR = 1000.0
+"""Squared scaled distance from the centre, in one dimension, up to which Σ W(x − z)² is expanded there; the error is at
+most 1000 eps Σ W."""
+
+
+def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> tuple[Float, Array]:
+    """Σ_ij W_ij (x_id − z_jd)² for each d, and Σ_i W_ij (x_id − z_jd), for x (N, D), z (M, D), W (N, M).
+
+    One matrix product with [x, x², 1] serves all dimensions in which this loses no digits; the others take turns.
+
+    Returns
+    -------
+    array (D,), in host memory
+    array (M, D)
+
+    >>> import numpy as np
+    >>> squares, sums = pull_distances(np.array([[1.0], [4.0]]), np.array([[2.0]]), np.array([[1.0], [10.0]]))
+    >>> squares, sums
+    (array([41.]), array([[19.]]))
+    """
+    xp, D = namespace(left, right, W), left.shape[1]
+    x, z, near = _centred(left, right, expand)
+    squares, moved = xp.empty(D), xp.empty((z.shape[0], D), dtype=z.dtype)
+    if near.any():
+        columns = xp.asarray(np.flatnonzero(near))
+        z = z[:, columns]
+        squares[columns], moved[:, columns] = _expanded((_table(x[:, columns]).T @ W).T, z)
+    for d in np.flatnonzero(~near):
+        difference = left[:, d, None] - right[None, :, d]
+        weighted = W * difference
+        moved[:, d] = weighted.sum(axis=0)
+        squares[d] = xp.einsum("ij,ij->", weighted, difference)
+    return host(squares), moved
+
+
+def pull_sums(
+    left: Array, right: Array, E: Array, weights: Array, K: Array, a: Array, b: Array
+) -> tuple[float, Float, Array]:
+    """ΣW, and `pull_distances`, of W_ij = s_i E_ij + K_ij a_i b_j with s = ``weights`` (n,); ``E`` may be overwritten.
+
+    Where a matrix product serves all dimensions, W itself is not computed.
+
+    >>> import numpy as np
+    >>> x, z, E, s = np.array([[1.0], [4.0]]), np.array([[2.0]]), np.array([[1.0], [10.0]]), np.array([3.0, 1.0])
+    >>> pull_sums(x, z, E, s, E, np.zeros(2), np.zeros(1))
+    (13.0, array([43.]), array([[17.]]))
+    """
+    x, z, near = _centred(left, right, True)
+    if not near.all():
+        E *= weights[:, None]
+        E += K * (a[:, None] * b)
+        return float(E.sum()), *pull_distances(left, right, E)
+    table = _table(x)
+    sums = ((table * weights[:, None]).T @ E).T
+    sums += b[:, None] * ((table * a[:, None]).T @ K).T
+    squares, moved = _expanded(sums, z)
+    return float(sums[:, -1].sum()), host(squares), moved
+
+
+def _centred(left: Array, right: Array, expand: bool) -> tuple[Array, Array, Any]:
+    """x and z about the middle of z, and the dimensions, in host memory, whose sums may be expanded there."""
+    middle = right.mean(axis=0)
+    x, z = left - middle, right - middle
+    reach = host((x * x).max(axis=0) + (z * z).max(axis=0))
+    return x, z, expand & (reach <= NEAR)
+
+
+def _table(x: Array) -> Array:
+    """[x, x², 1]."""
+    xp = namespace(x)
+    return xp.concatenate([x, x * x, xp.ones((x.shape[0], 1), dtype=x.dtype)], axis=1)
+
+
+def _expanded(sums: Array, z: Array) -> tuple[Array, Array]:
+    """Σ_ij W_ij (x_id − z_jd)² and Σ_i W_ij (x_id − z_jd), from ``sums`` = Wᵀ[x, x², 1]."""
+    n = z.shape[1]
+    first, weights = sums[:, :n], sums[:, -1:]
+    return (sums[:, n:-1] + z * (z * weights - 2.0 * first)).sum(axis=0), first - z * weights
+
+
+# Kernels that depend on the distance of two points, in lengthscales.
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpbounds.likelihoods.base import Likelihood
+from gpbounds.likelihoods.base import DerivativeRange, Likelihood
 from gpbounds.likelihoods.bernoulli import Bernoulli
 from gpbounds.likelihoods.gaussian import Gaussian
 from gpbounds.likelihoods.poisson import Poisson
-from gpbounds.likelihoods.ranges import DerivativeRange
 from gpbounds.likelihoods.student_t import StudentT
 from gpbounds.records import member
 

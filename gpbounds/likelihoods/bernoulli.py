@@ -9,11 +9,9 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import cuda
-from gpbounds.likelihoods.base import Likelihood
-from gpbounds.likelihoods.concave import log_mean
-from gpbounds.likelihoods.factors import LogCdf, NormalCdf, Powered, Sigmoid, Softplus
+from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
+from gpbounds.likelihoods.concave import LogCdf, NormalCdf, Powered, Sigmoid, Softplus, log_mean
 from gpbounds.likelihoods.narrow import WIDEST, narrow_means
-from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import log_cdf, mills, sigmoid, softplus
 from gpbounds.validation import choice
 

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.base import Likelihood
-from gpbounds.likelihoods.ranges import DerivativeRange, record
+from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI, scipy_special
 
 

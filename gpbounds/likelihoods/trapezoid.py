@@ -39,7 +39,7 @@ LEVELS = 36
 TOGETHER = 6
 """Nodes that are evaluated at once, an even number: few calls, and arrays that fit a cache."""
 HALVINGS = 6
-"""How often `gpbounds.likelihoods.mixture` halves its step."""
+"""How often `gpbounds.likelihoods.student_t` halves its step."""
 SMALLEST = 1e-290
 """Smaller sums, where variance and deviation are both negligible, are not compared: they have lost their accuracy."""
 UNITS = 0.8

@@ -7,8 +7,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import share
-from gpbounds.linalg.tiles import Panels, inverse_rows, tiles
-from gpbounds.linalg.triangular import inverse_factor
+from gpbounds.linalg.triangular import Panels, inverse_factor, inverse_rows, tiles
 
 
 class Inverse:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float, Indices
+from gpbounds.arrays import EPS, Array, Float, Indices, host, namespace
+from gpbounds.errors import NonFinite
 from gpbounds.linalg.parallel import ENTRY, one_blas_thread, share
+from gpbounds.linalg.psd import Eigen, clipped, eigen, eigenvalue_rounding
 
 Rows = Callable[[Indices, Indices | slice], Float]
 """Rows of the kernel matrix: (b,) row numbers and columns -> (b, n)."""
@@ -210,3 +212,102 @@ def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups:
 
     share(len(starts), update, flops=N * b * (2.0 * t + ENTRY))
     return np.asarray(traces.sum(axis=0))
+
+
+# Eigenvalues of a symmetric matrix, and the squared components of vectors in its eigenbasis, without eigenvectors.
+
+
+def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Float]:
+    """(eigenvalues, squares) of a symmetric PSD A (n, n): squares_i = Σ_p (v_iᵀy_p)², largest eigenvalue first.
+
+    A = H T Hᵀ with a tridiagonal T, whose eigenvectors W cost O(n²); the components are those of Wᵀ(HᵀY), so that the
+    eigenvectors of A, two thirds of the work, are never formed.  If eigenvalues are equal up to rounding, only the sum
+    of their squares is determined, not each square.  Errors as :func:`gpbounds.linalg.eigen`.
+
+    >>> spectrum, squares = eigen_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0], [0.0]]))
+    >>> spectrum.values.round(12), squares.round(12)
+    (array([3., 1.]), array([0.5, 0.5]))
+    """
+    xp, n = namespace(A, Y), A.shape[0]
+    if xp is not np or n < 3:
+        return _with_vectors(A, Y, name)
+    from scipy.linalg import eigh_tridiagonal
+    from scipy.linalg.lapack import dormqr, dsytrd
+
+    if not np.isfinite(A).all():
+        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
+    with one_blas_thread():
+        packed, diagonal, beside, tau, _ = dsytrd(A.T, lower=1, lwork=64 * n)
+        rotated = np.asfortranarray(Y, dtype=np.float64).copy(order="F")
+        # the reflections act on rows 1 ... n - 1
+        rotated[1:], _, _ = dormqr("L", "T", packed[1:, :-1], tau, np.asfortranarray(rotated[1:]), 64 * Y.shape[1])
+        try:
+            values, W = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
+        except np.linalg.LinAlgError:  # "stemr" fails on some matrices that are nearly diagonal
+            return _with_vectors(A, Y, name)
+        components = W.T @ rotated
+    spectrum = clipped(values[::-1], None, eigenvalue_rounding(values, EPS), name)
+    return spectrum, (components**2).sum(axis=1)[::-1]
+
+
+def _with_vectors(A: Array, Y: Array, name: str) -> tuple[Eigen, Float]:
+    spectrum = eigen(A, name, vectors=True)
+    assert spectrum.vectors is not None
+    return spectrum, np.asarray(host(((spectrum.vectors.T @ Y) ** 2).sum(axis=1)))
+
+
+# Products with a symmetric matrix given by blocks of rows: each entry is computed once, and kept if that fits.
+
+ROWS = 512
+"""Rows of a block."""
+GROUPS = 8
+"""Number of groups of blocks; each adds up its products in memory of its own."""
+KEPT = 2**31
+"""Bytes of blocks that are kept between products: half the matrix fits up to N = 23 000."""
+
+
+class SymmetricProducts:
+    """V ↦ AV for a symmetric A (N, N), from the blocks on and right of its diagonal.
+
+    Parameters
+    ----------
+    block : function
+        (rows, columns) ↦ A[rows, columns], two slices.
+    N : int
+
+    >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> SymmetricProducts(lambda rows, columns: A[rows, columns], 2)(np.eye(2))
+    array([[2., 1.],
+           [1., 3.]])
+    """
+
+    def __init__(self, block: Callable[[slice, slice], Float], N: int) -> None:
+        self.block, self.N = block, N
+        self._starts = range(0, N, ROWS)
+        self._kept: list[Float | None] | None = [None] * len(self._starts) if 4 * N * (N + ROWS) <= KEPT else None
+
+    def __call__(self, V: Float) -> Float:
+        """AV for V (N, P); lanes share the blocks, whose sums are merged in a fixed order."""
+        parts = [range(first, len(self._starts), GROUPS) for first in range(min(GROUPS, len(self._starts)))]
+        sums = np.zeros((len(parts), self.N, V.shape[1]))
+
+        def multiply(group: int, worker: int) -> None:
+            for number in parts[group]:
+                start, A = self._starts[number], self._rows(number)
+                stop = start + A.shape[0]
+                sums[group, start:stop] += A @ V[start:]
+                sums[group, stop:] += A[:, stop - start :].T @ V[start:stop]
+
+        share(len(parts), multiply)
+        return np.asarray(sums.sum(axis=0))
+
+    def _rows(self, number: int) -> Float:
+        """The rows of a block, on and right of the diagonal."""
+        kept = None if self._kept is None else self._kept[number]
+        if kept is not None:
+            return kept
+        start = self._starts[number]
+        A = self.block(slice(start, min(start + ROWS, self.N)), slice(start, self.N))
+        if self._kept is not None:
+            self._kept[number] = A
+        return A

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpbounds.losses.base import Loss
-from gpbounds.losses.exponential import Exponential
-from gpbounds.losses.intervals import Band, Interval, outside_probability
-from gpbounds.losses.relative import Relative
-from gpbounds.losses.squared import Squared
+from gpbounds.losses.intervals import Band, Interval, Relative, outside_probability
+from gpbounds.losses.smooth import Exponential, Squared
 from gpbounds.records import member
 
 __all__ = [

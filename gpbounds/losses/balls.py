@@ -8,10 +8,8 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.losses.base import SPREAD, Loss
-from gpbounds.losses.exponential import Exponential
-from gpbounds.losses.intervals import Band, Interval
-from gpbounds.losses.relative import Relative
-from gpbounds.losses.squared import Squared
+from gpbounds.losses.intervals import Band, Interval, Relative
+from gpbounds.losses.smooth import Exponential, Squared
 from gpbounds.numerics.pairs import Pair
 from gpbounds.rigor import at_bits, exact, within
 

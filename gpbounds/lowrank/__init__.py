@@ -1,15 +1,22 @@
 """Low-rank approximations of a GP: their KL divergence, Fourier and Mercer features, and the ranks that suffice."""
 
 from gpbounds.lowrank.approximation import kappa, kappa_inverse, spectral_kl
-from gpbounds.lowrank.comparison import kl_from_excess, kl_from_ratio, kl_from_residual, kl_from_traces, least_gamma
-from gpbounds.lowrank.divergence import kl, kl_features
-from gpbounds.lowrank.evidence import log_evidence, predict
+from gpbounds.lowrank.divergence import (
+    kl,
+    kl_by_rank,
+    kl_features,
+    kl_from_excess,
+    kl_from_ratio,
+    kl_from_residual,
+    kl_from_traces,
+    least_gamma,
+    log_evidence,
+    predict,
+)
 from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
-from gpbounds.lowrank.leverage import LeverageDensity, leverage_bound, leverage_density
-from gpbounds.lowrank.optimum import optimal_kl, optimal_rank
-from gpbounds.lowrank.prefixes import kl_by_rank
-from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, residual_certificate
+from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
+from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, optimal_kl, optimal_rank, residual_certificate
 
 __all__ = [
     "FourierFeatures",

@@ -13,7 +13,7 @@ from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
-from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
+from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
 from gpbounds.rigor import rigor_of
 from gpbounds.statements import UP, upper_bound
@@ -80,7 +80,7 @@ class _Setting:
             sentences: tuple[str, ...] = (
                 f"The inputs are any N points whose range is at most width = {width.tolist()} in every dimension, "
                 "chosen before the frequencies.",
-                "Frequencies are drawn by gpbounds.lowrank.leverage.leverage_density, with its weights (L-24).",
+                "Frequencies are drawn by gpbounds.lowrank.frequencies.leverage_density, with its weights (L-24).",
             )
         else:
             total = ratio

@@ -14,18 +14,19 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.enclosures import truncation as enclosures
-from gpbounds.enclosures.eigenvalues import Eigenvalues
-from gpbounds.enclosures.known import laws
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.lowrank import deviations
-from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
+from gpbounds.linalg import eigen
+from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.lowrank import balls as enclosures
+from gpbounds.lowrank.approximation import KL
+from gpbounds.numerics.scalars import entropy_residual, log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
 from gpbounds.plan import Plan
-from gpbounds.rates.errors import FAR
+from gpbounds.rates.trace import FAR
 from gpbounds.rigor import exact, outer, rigor_of, rounded
 from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.spectra.balls import Eigenvalues, laws
 from gpbounds.statements import (
     FIXED,
     MEASURED,
@@ -37,6 +38,100 @@ from gpbounds.statements import (
     normal_or_zero,
     upper_bound,
 )
+from gpbounds.validation import noise_variance, non_negative, positive, scalar
+
+# Upper deviations of the mean of N independent variables in [0, B] (ledger L-41, L-43).
+
+NEWTON = 24
+"""Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early is valid."""
+STEP = 200.0 * 2.0**-53
+"""A Newton step in doubles ends at most this share of its start below the root (N-mercer-rounding)."""
+
+
+def chebyshev(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """Λ + √(BΛ/(Nδ)): Eq. 20 as printed (L-41); the variance is at most BΛ."""
+    return mean + np.sqrt(mean) * np.sqrt(top / (N * delta))
+
+
+def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """Λ + √((B−Λ)Λ(1−δ)/(Nδ)), never above Eq. 20 (L-43).
+
+    Beyond its maximum in Λ it is replaced by B, so it increases in Λ and stays valid if Λ is an upper bound.
+    """
+    odds = (1.0 - delta) / (N * delta)
+    turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
+    return np.where(mean < turn, np.minimum(mean + np.sqrt(mean) * np.sqrt((top - mean) * odds), top), top)
+
+
+def markov(mean: Float, top: Float, delta: Float) -> Any:
+    """min(Λ/δ, B)."""
+    return np.minimum(mean / delta, top)
+
+
+def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """B·max{q: kl(q‖Λ/B) ≤ log(1/δ)/N}, by Newton's method from above (L-43).
+
+    kl(·‖p) is convex and increasing on [p, 1), and kl(q‖p) ≥ (q−p)²/(2q) gives a first q above the root; Newton's
+    method then stays above it.  What rounding may take from the last step that moved is added.
+    """
+    shape = np.broadcast_shapes(*(np.shape(a) for a in (mean, top, N, delta)))
+    p, level = np.broadcast_to(mean / top, shape), np.broadcast_to(-np.log(delta) / N, shape)
+    inside = (p > 0.0) & (p < 1.0)
+    p = np.maximum(np.where(inside, p, 0.5), 1e-305)  # a larger Λ gives a larger bound; excess/p must not overflow
+    reachable = inside & (-np.log(p) > level)
+    complement = 1.0 - p
+    excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), complement * (1.0 - 2.0**-53))
+    start = excess
+    for _ in range(NEWTON):
+        value = p * entropy_residual(excess / p) + complement * entropy_residual(-excess / complement)
+        step = np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / complement))
+        start = np.where(step > 0.0, excess, start)
+        excess = excess - step
+    q = np.where(reachable, np.minimum(p + (excess + STEP * start), 1.0), 1.0)
+    return top * np.where(np.broadcast_to(mean, shape) > 0.0, q, 0.0)
+
+
+def mean_above(mean: ArrayLike, top: ArrayLike, N: ArrayLike, delta: ArrayLike) -> Any:
+    """A threshold that the mean of N independent variables in [0, B] exceeds with probability at most δ.
+
+    Y_i independent with values in [0, B], E Y_i ≤ Λ:
+
+        P(mean Y > a) ≤ δ,   a = min{Cantelli, Chernoff, Markov}.
+
+    The three thresholds are constants, so the least of them holds with the same δ.  L-43, sharper than Eq. 20 of
+    Daskalakis et al. (L-41).  The threshold increases with Λ, so it is valid for an upper bound of Λ.
+
+    Parameters
+    ----------
+    mean : number(s) in [0, top]
+        Λ, or an upper bound of it.
+    top : positive number(s)
+        B.
+    N : whole number(s)
+    delta : number(s) in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        for an argument out of range.
+
+    >>> float(np.round(mean_above(0.029, 1.0, 400, 0.01), 4))
+    0.0578
+    """
+    top, N, delta = validation.positive("top", top), validation.whole("N", N), validation.open_unit("delta", delta)
+    mean = validation.non_negative("mean", mean)
+    if (mean > top).any():
+        raise ValueError(f"mean: expected at most top, got {mean.max()} with top {top.min()}")
+    return least_deviation(mean, top, N, delta)
+
+
+def least_deviation(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """:func:`mean_above` for checked arguments."""
+    above = np.minimum(cantelli(mean, top, N, delta), chernoff(mean, top, N, delta))
+    return np.minimum(above, markov(mean, top, delta))
+
+
+# KL divergence of truncated Mercer expansions from the exact GP, before and after the inputs are seen.
 
 FORMS = ("sharpest", "printed")
 
@@ -85,7 +180,7 @@ class _Setting:
         top = np.asarray(self.variance)
         terms: dict[str, Any] = {"tail": tail}
         if self.delta is not None:
-            deviation = deviations.chebyshev if self.form == "printed" else deviations.least
+            deviation = chebyshev if self.form == "printed" else least_deviation
             terms["trace"] = N * deviation(tail, top, N, self.delta)
         with np.errstate(over="ignore"):
             x = terms.get("trace", N * tail) / self.noise
@@ -357,3 +452,65 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
         certified=True,
         quantity="KL(exact || low rank)",
     )
+
+
+# The least KL divergence of any approximation of rank r, and the least rank for a target (L-10).
+
+
+def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
+    """Lower bound on the KL divergence of every approximation of rank at most r, for r = 0 … N at once.
+
+    KL(N(0, K + σ²I)‖N(0, Sigma + σ²I)) ≥ ½ Σ_{i>r} [λ_i/σ² − log(1 + λ_i/σ²)]  for every PSD Sigma of rank ≤ r.
+
+    Claim L-10, the "lowest possible rank" of Fig. 1; attained by the eigen-truncation of K.  The terms are
+    summed in increasing order, without cancellation.
+
+    Parameters
+    ----------
+    eigenvalues : array (N,) or matrix (N, N)
+        Eigenvalues of K ≥ 0 in any order, in squared units of y; or K itself.
+    noise : float
+        σ² > 0.
+
+    Returns
+    -------
+    Bound
+        ``value`` has shape (N + 1,); entry r is for rank r, and the entries decrease to 0.
+
+    Raises
+    ------
+    ValueError, NonFinite, NotPositiveDefinite
+        for wrong arguments, or if K is not positive semi-definite.
+
+    >>> optimal_kl([4.0, 2.0, 1.0], noise=1.0).value.round(6)
+    array([1.799401, 0.60412 , 0.153426, 0.      ])
+    """
+    s2 = noise_variance(noise)
+    if np.ndim(eigenvalues) == 2:
+        values = eigen(symmetric_matrix("K", eigenvalues), "K").values
+    else:
+        values = non_negative("eigenvalues", eigenvalues)
+        if values.ndim != 1:
+            raise ValueError(f"eigenvalues: expected shape (N,) or a matrix (N, N), got {values.shape}")
+    rising = 0.5 * log1p_residual(np.sort(values) / s2)
+    value = np.concatenate([[0.0], np.cumsum(rising)])[::-1]
+    assumptions = ("Sigma is any positive semi-definite matrix of rank at most r.",)
+    return Bound(value, "lower", 1.0, "L-10", {"ranks": np.arange(value.size)}, assumptions, quantity=KL)
+
+
+def optimal_rank(eigenvalues: ArrayLike, target: float, *, noise: float) -> int:
+    """The least rank r, 0 … N, at which some approximation has KL ≤ target; no approximation of lower rank does.
+
+    Claim L-10; attained by the eigen-truncation of K.
+
+    Parameters
+    ----------
+    eigenvalues, noise : as in `optimal_kl`
+    target : float
+        In nats, > 0; εN in the paper.
+
+    >>> optimal_rank([4.0, 2.0, 1.0], 0.2, noise=1.0), optimal_rank([4.0, 2.0, 1.0], 2.0, noise=1.0)
+    (2, 0)
+    """
+    goal = scalar(positive, "target", target)
+    return int(np.flatnonzero(np.asarray(optimal_kl(eigenvalues, noise=noise)) <= goal)[0])

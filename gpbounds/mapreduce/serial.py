@@ -20,7 +20,7 @@ def serial(program: Program, partitions: Iterable[Rows], counted: Counted | None
     ``counted`` is told of each partition.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> from gpbounds.renyi.partitioned import WhiteningPass
+    >>> from gpbounds.renyi.streamed import WhiteningPass
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
     >>> program = WhiteningPass(SquaredExponential(), X[::2], 0.0)
     >>> white = serial(program, [Rows(X[:2], Y[:2], 0), Rows(X[2:], Y[2:], 1)])

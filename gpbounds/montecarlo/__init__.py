@@ -1,6 +1,5 @@
 """Biased Monte Carlo for direct loss minimisation: sample sizes, its exact bias, and exact product sampling."""
 
-from gpbounds.montecarlo.envelopes import Envelope, cover
 from gpbounds.montecarlo.gradients import (
     Gradients,
     exact_gradient,
@@ -9,7 +8,7 @@ from gpbounds.montecarlo.gradients import (
     sampled_gradient,
 )
 from gpbounds.montecarlo.objective import bias, expected_objective
-from gpbounds.montecarlo.product import ProductSample, sample_product
+from gpbounds.montecarlo.product import Envelope, ProductSample, cover, sample_product
 from gpbounds.montecarlo.sizes import SampleSize, failure_share, lemma6, sample_size
 
 __all__ = [

@@ -15,8 +15,7 @@ from scipy.special import ndtri
 
 from gpbounds.arrays import Float, Indices
 from gpbounds.likelihoods import Gaussian, Likelihood
-from gpbounds.montecarlo.envelopes import cover
-from gpbounds.montecarlo.product import Rejection
+from gpbounds.montecarlo.product import Rejection, cover
 
 WORDS = 4
 """Number of 64-bit words for each value of the counter of Philox."""

@@ -12,8 +12,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Likelihood
 from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
-from gpbounds.montecarlo.integral import by_curvature, by_mean, by_variance, excesses
-from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.integral import Panels, by_curvature, by_mean, by_variance, excesses
 
 ESTIMATORS = ("reparametrised", "curvature")
 

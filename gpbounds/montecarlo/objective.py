@@ -13,8 +13,7 @@ from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods.special import bend
 from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
-from gpbounds.montecarlo.integral import Numerator, by_mean, by_variance, excesses
-from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.integral import Numerator, Panels, by_mean, by_variance, excesses
 
 METHODS = ("exact", "expansion")
 

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import outward
-from gpbounds.enclosures import montecarlo as enclosures
 from gpbounds.likelihoods import Likelihood
+from gpbounds.montecarlo import balls as enclosures
 from gpbounds.montecarlo.arguments import model
-from gpbounds.numerics.log1p import entropy_residual
+from gpbounds.numerics.scalars import entropy_residual
 from gpbounds.rigor import exact, outer, rigor_of
 
 RULES = ("chernoff", "improved", "printed")

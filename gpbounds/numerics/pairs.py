@@ -6,7 +6,12 @@ stated for numbers so large that no product of low parts underflows (above 1e-25
 
 from __future__ import annotations
 
-from gpbounds.arrays import Array, namespace
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float, namespace
 
 SPLITTER = 134217729.0
 """2^27 + 1: splits a float64 into two halves of 26 bits."""
@@ -105,3 +110,156 @@ def row_sums(terms: Pair) -> Pair:
         high, low = add((high[..., :half], low[..., :half]), (high[..., half : 2 * half], low[..., half : 2 * half]))
         high, low = xp.concatenate([high, odd[0]], axis=-1), xp.concatenate([low, odd[1]], axis=-1)
     return high[..., 0], low[..., 0]
+
+
+# exp and log of a double-double number.
+
+STEPS = 64
+"""exp(t) = 2^(n/64) exp(r), n a whole number, |r| ≤ log(2)/128."""
+LEAST = -680.0
+"""Arguments below it count as this number: exp(−680) is about 1e-296, whose low part is still a double."""
+
+
+@lru_cache(maxsize=1)
+def _constants() -> tuple[tuple[float, float, float], Float, Float]:
+    """log(2)/64 as three doubles, of which the first two have at most 35 bits; 2^(j/64), j = 0 … 63, as pairs."""
+    import mpmath
+
+    mp = mpmath.mp.clone()  # another thread may change the precision of mpmath.mp
+    mp.prec = 300
+    rest, parts = mp.log(2) / STEPS, []
+    for exponent in (-41, -76):  # log(2)/64 < 2⁻⁶
+        part = mp.nint(mp.ldexp(rest, -exponent))
+        parts.append(float(mp.ldexp(part, exponent)))
+        rest -= mp.mpf(parts[-1])
+    powers = [mp.mpf(2) ** (mp.mpf(j) / STEPS) for j in range(STEPS)]
+    high = [float(power) for power in powers]
+    low = [float(power - mp.mpf(h)) for power, h in zip(powers, high, strict=True)]
+    return (parts[0], parts[1], float(rest)), np.array(high), np.array(low)
+
+
+def exp(t: Pair) -> Pair:
+    """e^t for t ≤ 0 as a pair, with an error of at most (8|t| + 20)u²e^t, u = 2⁻⁵³, or 1e-295 for t < −680.
+
+    The proof is that of N-pairs: n < 2¹⁶ has 16 bits, so n·c₁ and n·c₂, c₁ + c₂ + c₃ = log(2)/64, are exact.
+
+    >>> high, low = exp((np.array([-1.0]), np.array([0.0])))
+    >>> bool(high[0] == np.exp(-1.0)), float(low[0])
+    (True, -1.2428753672788363e-17)
+    """
+    (c1, c2, c3), high, low = _constants()
+    far = t[0] < LEAST
+    t0, t1 = np.where(far, LEAST, t[0]), np.where(far, 0.0, t[1])
+    n = np.rint(t0 / (c1 + c2))
+    total, first = two_sum(t0, -n * c1)
+    total, second = two_sum(total, -n * c2)
+    r = two_sum(total, (first + second) + (t1 - n * c3))
+    grown = multiply(multiply(r, r), _series(r))
+    power, step = np.divmod(n.astype(np.int64), STEPS)
+    table = high[step], low[step]
+    result = add(table, multiply(table, add(r, grown)))
+    return np.ldexp(result[0], power), np.ldexp(result[1], power)
+
+
+def log(t: Pair) -> Pair:
+    """log t for 1 ≤ t ≤ 1e290 as a pair, with an error of at most (14 log t + 52)u², u = 2⁻⁵³  (N-pairlog).
+
+    One step from the platform's log, of which nothing is believed.
+
+    Raises
+    ------
+    ArithmeticError
+        if the platform's log is not right to ten digits.
+
+    >>> high, low = log((np.array([2.0]), np.array([0.0])))
+    >>> bool(high[0] == np.log(2.0)), float(low[0])
+    (True, 2.3190468138462996e-17)
+    """
+    first = np.log(t[0])
+    zero = np.zeros_like(first)
+    high, low = add(multiply(t, exp((-first, zero))), (np.full_like(first, -1.0), zero))
+    if not bool((np.abs(high) <= 1e-11).all()):
+        raise ArithmeticError("log: expected the platform's log to be right to ten digits, got another number")
+    return add((first, zero), quick_two_sum(high, low - 0.5 * high * high))
+
+
+def _series(r: Pair) -> Pair:
+    """(e^r − 1 − r)/r²."""
+    tail = np.zeros_like(r[0])
+    for factorial in (39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0, 720.0):
+        tail = tail * r[0] + 1.0 / factorial
+    result: Pair = (tail, np.zeros_like(tail))
+    for value, rest in _COEFFICIENTS:
+        result = add((np.full_like(tail, value), np.full_like(tail, rest)), multiply(result, r))
+    return quick_two_sum(*result)
+
+
+def _reciprocal(whole: int) -> tuple[float, float]:
+    """1/whole as a pair."""
+    from fractions import Fraction
+
+    high = 1.0 / whole
+    return high, float(Fraction(1, whole) - Fraction(high))
+
+
+_COEFFICIENTS = [_reciprocal(whole) for whole in (120, 24, 6, 2)]
+
+
+# sin² of a multiple of π for a double-double number.
+
+PAIRS, TERMS = 6, 12
+"""Terms of the series with coefficients in double-double, and all terms: the next one is below 3e-39."""
+
+
+@lru_cache(maxsize=1)
+def _sine_constants() -> tuple[tuple[float, float], list[tuple[float, float]]]:
+    """π/4 and (−1)^k/(2k + 1)! for k = 1 … `TERMS`, as pairs."""
+    import mpmath
+
+    with mpmath.workprec(300):
+
+        def pair(number: mpmath.mpf) -> tuple[float, float]:
+            high = float(number)
+            return high, float(number - mpmath.mpf(high))
+
+        terms = [pair(mpmath.mpf((-1) ** k) / math.factorial(2 * k + 1)) for k in range(1, TERMS + 1)]
+        return pair(mpmath.pi / 4), terms
+
+
+def whole_turns_removed(t: Pair) -> Pair:
+    """t − n for a whole number n, between −.51 and .51, with an error of at most 13u²(|t| + 1)  (N-pairsine).
+
+    >>> high, low = whole_turns_removed((np.array([1e9 + 0.25]), np.array([1e-8])))
+    >>> float(high[0]), abs(float(low[0])) < 1e-16
+    (0.25000001, True)
+    """
+    for _ in range(2):
+        whole = np.rint(t[0])
+        t = add(t, (-whole, np.zeros_like(whole)))
+    return t
+
+
+def sine_squared(t: Pair) -> Pair:
+    """sin²(πt) for |t| ≤ .51 as a pair, with an error of at most 190u² sin²(πt), u = 2⁻⁵³  (N-pairsine).
+
+    With s = sin²(πt/4), sin² of twice an angle is 4s(1 − s), taken twice.
+
+    >>> high, low = sine_squared((np.array([1.0 / 6.0]), np.array([2.0**-55 / 3.0])))  # sin²(π/6)
+    >>> float(high[0]), abs(float(low[0])) < 1e-30
+    (0.25, True)
+    """
+    quarter, coefficients = _sine_constants()
+    angle = multiply(t, (np.float64(quarter[0]), np.float64(quarter[1])))
+    x = multiply(angle, angle)
+    tail = np.zeros_like(x[0])
+    for high, _ in reversed(coefficients[PAIRS:]):
+        tail = (tail + high) * x[0]
+    series: Pair = (tail, np.zeros_like(tail))
+    for high, low in reversed(coefficients[:PAIRS]):
+        series = multiply(add(series, (np.full_like(tail, high), np.full_like(tail, low))), x)
+    one = np.ones_like(tail), np.zeros_like(tail)
+    sine = multiply(angle, quick_two_sum(*add(one, series)))
+    s = multiply(sine, sine)
+    for _ in range(2):
+        s = multiply((4.0 * s[0], 4.0 * s[1]), add(one, (-s[0], -s[1])))
+    return s

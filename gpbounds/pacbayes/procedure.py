@@ -10,12 +10,10 @@ from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
-from gpbounds.pacbayes.certificate.fingerprint import as_data
-from gpbounds.pacbayes.certificate.mean import DeclaredMean
+from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.posteriors import Posterior
-from gpbounds.pacbayes.certificate.raw import Scaled
 from gpbounds.pacbayes.certificate.record import Certificate
+from gpbounds.pacbayes.certificate.rows import Scaled, as_data
 from gpbounds.pacbayes.grid import HyperGrid
 
 Rule = Callable[[Kernel, Float, Float], Posterior]

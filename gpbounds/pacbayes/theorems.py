@@ -12,7 +12,7 @@ from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.penalty import Form, penalty_ball, xi
 from gpbounds.rigor import above, at_bits, below, exact, rigor_of
-from gpbounds.validation import choice, closed_unit, extended, positive_unit, whole
+from gpbounds.validation import choice, closed_unit, extended, non_negative, positive, positive_unit, whole
 
 FORMS = ("sharpest", "printed")
 Relaxation = Literal["kl", "pinsker"]
@@ -173,3 +173,201 @@ def _certified_pinsker(risk: Float, divergence: Float, upper: bool) -> Float:
                 half = (exact(float(divergence[i])) / 2).sqrt()
                 value[i] = above(exact(float(risk[i])) + half) if upper else below(exact(float(risk[i])) - half)
     return value
+
+
+# The bound from an empirical risk that is measured on a random mini-batch only.
+
+RANDOM = (
+    "The batch was drawn uniformly at random, with or without replacement, independently of Q: from shuffled data, "
+    "not in cyclic order from sorted ones."
+)
+
+
+def batch_risk_bound(
+    risk: ArrayLike, batch: ArrayLike, *, delta: ArrayLike, side: Side = "upper", form: Form = "sharpest"
+) -> Bound:
+    """Bound on the empirical risk R_S(Q) of all N examples from its mean over a random batch of them.
+
+    With probability ≥ 1 − δ over the batch: R_S(Q) ≤ kl⁻¹(R̂_B, ln(1/δ)/B), losses in [0, 1].
+
+    Claim P-46 (Reeb et al., Eq. 32; ``form="printed"`` is their |R_S − R̂_B| ≤ √(ln(2/δ)/(2B)), which they also state
+    for batches in cyclic order, where it is false).  It is Chernoff's bound for independent draws; draws without
+    replacement are more concentrated in the convex order (Hoeffding).  If you use an upper and a lower bound, each
+    needs its own δ; the printed form holds for both at once.
+
+    Parameters
+    ----------
+    risk : float or array in [0, 1]
+        R̂_B, the mean loss over the batch.
+    batch : int or array of whole numbers >= 1
+        B, its size.
+    delta : float or array in (0, 1]
+    side : "upper" or "lower"
+    form : "sharpest" or "printed"
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> [round(float(batch_risk_bound(0.1, 1000, delta=0.01, form=form)), 6) for form in ("sharpest", "printed")]
+    [0.131225, 0.15147]
+    """
+    return _batch_risk(risk, batch, positive_unit("delta", delta), side, form)
+
+
+def _batch_risk(
+    risk: ArrayLike, batch: ArrayLike, delta: Float, side: Side = "upper", form: Form = "sharpest"
+) -> Bound:
+    """`batch_risk_bound` of a checked δ."""
+    mean, size, failure = np.broadcast_arrays(closed_unit("risk", risk), whole("batch", batch), delta)
+    upper = choice("side", side, ("upper", "lower")) == "upper"
+    if choice("form", form, ("sharpest", "printed")) == "sharpest":
+        divergence = -np.log(failure) / size + 0.0
+        value = kl_inverse(mean, divergence, side)
+    else:
+        divergence = np.log(2.0 / failure) / size
+        half = np.sqrt(0.5 * divergence)
+        value = mean + half if upper else mean - half
+    terms = {"R̂_B": as_number(mean), "ε": as_number(divergence)}
+    return Bound(as_number(value), side, as_number(1.0 - failure), "P-46", terms, (RANDOM,), quantity="R_S(Q)")
+
+
+def batch_bound(
+    risk: ArrayLike,
+    batch: ArrayLike,
+    kl: ArrayLike,
+    N: ArrayLike,
+    *,
+    delta: ArrayLike,
+    batch_delta: ArrayLike,
+    log_prior_penalty: ArrayLike = 0.0,
+    form: Form = "sharpest",
+    relaxation: Relaxation = "kl",
+) -> Bound:
+    """Upper bound on the true Gibbs risk R(Q) from the mean loss over a random batch.
+
+    With probability ≥ 1 − δ − δ′: R(Q) ≤ kl⁻¹(kl⁻¹(R̂_B, ln(1/δ′)/B), d), d as in `bound`.
+
+    Claim P-46 with P-09, P-14.
+
+    Parameters
+    ----------
+    risk : float or array in [0, 1]
+        R̂_B.
+    batch : int or array of whole numbers >= 1
+        B.
+    kl, N, delta, log_prior_penalty, form, relaxation
+        As in `bound`.
+    batch_delta : float or array in (0, 1]
+        δ′.
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> round(float(batch_bound(0.1, 1000, 42.0, 40_000, delta=0.005, batch_delta=0.005)), 6)
+    0.151808
+    """
+    outer = _batch_risk(risk, batch, positive_unit("batch_delta", batch_delta))
+    inner = bound(
+        outer.value, kl, N, delta=delta, log_prior_penalty=log_prior_penalty, form=form, relaxation=relaxation
+    )
+    sure = np.maximum(np.asarray(outer.confidence) + np.asarray(inner.confidence) - 1.0, 0.0)
+    terms = {"R̂_B": outer.terms["R̂_B"], "ln(1/δ')/B": outer.terms["ε"], **inner.terms}
+    charged = HYPER in inner.assumptions
+    assumptions = (IID, PRIOR, HYPER, RANDOM) if charged else (IID, PRIOR, RANDOM)
+    return Bound(inner.value, "upper", as_number(sure), "P-46", terms, assumptions, quantity="R(Q)")
+
+
+# From the Gibbs risk to the risk of the mean prediction.
+
+SYMMETRIC = (
+    "The loss is quasi-convex in the prediction, whose law is symmetric about its mean (a Gaussian process's is)."
+)
+BAND = "The loss is 1 where |y − prediction| > ε, else 0; the predictive standard deviation is nowhere below std."
+
+
+def bayes_factor(epsilon: ArrayLike, std: ArrayLike) -> Any:
+    """1/(3/2 − Φ(2ε/σ)): the largest ratio of the band loss of the mean m to the mean band loss under N(m, σ²).
+
+    1{|y − m| > ε} ≤ E 1{|y − v| > ε}/(3/2 − Φ(2ε/σ)), v ~ N(m, σ²), for every y.
+
+    Claim P-38, sharper than the factor 2 (Reeb et al., §2.1): it tends to 2 as σ → 0 and to 1 as σ → ∞.  Equality holds
+    in the limit |y − m| → ε from above, where the mean is Φ(0) + Φ(−2ε/σ); the mean increases with |y − m|.
+
+    Parameters
+    ----------
+    epsilon : float or array > 0
+        ε.
+    std : float or array >= 0
+        σ.
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> float(bayes_factor(0.6, 0.0)), round(float(bayes_factor(0.6, 1.2)), 6)
+    (2.0, 1.518245)
+    """
+    from scipy.special import ndtr
+
+    with np.errstate(divide="ignore", over="ignore"):
+        return (1.0 / (0.5 + ndtr(-2.0 * positive("epsilon", epsilon) / non_negative("std", std))))[()]
+
+
+def bayes_risk_bound(
+    gibbs: Bound | ArrayLike, *, epsilon: float | None = None, least_std: float | None = None
+) -> Bound:
+    """Upper bound on the risk of the mean prediction, from an upper bound on the Gibbs risk.
+
+    R_Bayes(Q) ≤ 2 R(Q); for the zero-one band loss of half-width ε, R_Bayes(Q) ≤ R(Q)/(3/2 − Φ(2ε/σ)) where the
+    predictive standard deviation is at least σ everywhere.
+
+    Claim P-38 (Reeb et al., §2.1).  {v : ℓ(y, v) < ℓ(y, m)} is convex and does not contain the mean m, so a law
+    symmetric about m gives it probability at most ½.  Both hypotheses are necessary.  The factor tends to 2 as σ → 0.
+
+    Parameters
+    ----------
+    gibbs : Bound, or float or array in [0, 1]
+        An upper bound on R(Q), or R(Q) itself.
+    epsilon, least_std : float, optional
+        ε and σ, both or none.
+
+    Raises
+    ------
+    ValueError
+        for a lower bound, or only one of ``epsilon`` and ``least_std``.
+
+    >>> float(bayes_risk_bound(0.1)), round(float(bayes_risk_bound(0.1, epsilon=0.6, least_std=1.2)), 6)
+    (0.2, 0.151824)
+    """
+    if (epsilon is None) != (least_std is None):
+        raise ValueError("epsilon, least_std: expected both or none")
+    if isinstance(gibbs, Bound):
+        if gibbs.side != "upper":
+            raise ValueError("gibbs: expected an upper bound on R(Q), got a lower bound")
+        risk, bound = np.asarray(gibbs.value), gibbs
+    else:
+        risk = closed_unit("gibbs", gibbs)
+        bound = Bound(risk, "upper", 1.0, "P-38")
+    factor = 2.0 if epsilon is None else float(bayes_factor(epsilon, least_std))  # type: ignore[arg-type]
+    if bound.certified and epsilon is not None:
+        value, factor = _outwards(risk, epsilon, float(least_std))  # type: ignore[arg-type]
+    else:
+        value = factor * risk
+    assumptions = (*bound.assumptions, SYMMETRIC if epsilon is None else BAND)
+    terms = {"R(Q)": as_number(risk), "factor": factor}
+    return Bound(as_number(value), "upper", bound.confidence, "P-38", terms, assumptions, bound.certified, "R_Bayes(Q)")
+
+
+def _outwards(risk: Float, epsilon: float, std: float) -> tuple[Float, float]:
+    """risk/(3/2 − Φ(2ε/σ)) rounded up, and the factor rounded up."""
+    with at_bits(160):
+        if std == 0.0:
+            return 2.0 * risk, 2.0
+        factor = 2 / (1 + (exact(2.0).sqrt() * exact(epsilon) / exact(std)).erfc())
+        values = [above(exact(r) * factor) for r in risk.ravel().tolist()]
+        return np.array(values).reshape(risk.shape), above(factor)

@@ -1,7 +1,8 @@
-"""The bound of one draw with ``rigor="sharp"``: outer ends of balls, cell by cell."""
+"""The theorems for one draw in balls: the mean trace, the bound of ``rigor="sharp"``, and the closed formulas for M."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,15 +12,128 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.enclosures import theorems, traces
-from gpbounds.enclosures.eigenvalues import Eigenvalues
-from gpbounds.enclosures.known import laws
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.rates.expected_trace import GivenData, TraceLaw, best_truncation
+from gpbounds.numerics.balls import F_hat, psi, residual, trace_term
+from gpbounds.rates.trace import GivenData, TraceLaw, best_truncation
 from gpbounds.rigor import end_above, exact, rounded
 from gpbounds.spectra import Spectrum
+from gpbounds.spectra.balls import Eigenvalues, Laws, laws
 from gpbounds.statements import enlargement
+
+# The theorems for one draw as functions of t, a bound on the expected trace of K − Q, in balls.
+#
+# n = N − M.  Each function increases in t, so that an upper bound of t gives an upper bound.  `gpbounds.rates.forms`
+# has the same formulas in doubles.
+
+SPLITS = range(1, 7)
+"""δ₂ = δ/2 ... δ/64 in `prior_tail`."""
+
+
+def prior_markov(t: Any, n: Any, noise: Any, order: float, delta: Any) -> Any:
+    """R-thm1 (a): (n/δ) F̂(t/(nσ²))."""
+    return n / delta * F_hat(t / (n * noise), order)
+
+
+def prior_tail(t: Any, n: Any, noise: Any, order: float, delta: Any) -> Any:
+    """R-thm1 (b), least over δ₂: mean + √(x w W) + x w at τ = t/(δ − δ₂), x = log(1/δ₂).
+
+    W = ατ/(σ² + βτ/n), w = ατ/(σ² + βτ), mean = min{n F̂(τ/(nσ²)), g_n(τ) + ½[W − log(1 + W)]}.
+    """
+    alpha = exact(order)
+    beta = 1 - alpha
+
+    def at(j: int) -> Any:
+        second = delta / 2**j
+        tau, x = t / (delta - second), -second.log()
+        W, w = alpha * tau / (noise + beta * tau / n), alpha * tau / (noise + beta * tau)
+        mean = n * F_hat(tau / (n * noise), order)
+        mean = mean.min(trace_term(tau, n, order, noise) + residual(W) / 2)
+        return mean + (x * w * W).sqrt() + x * w
+
+    return reduce(lambda a, b: a.min(b), map(at, SPLITS))
+
+
+def any_markov(t: Any, n: Any, noise: Any, order: float, delta: Any, y_norm2: Any) -> tuple[Any, Any]:
+    """R-thm2, the two summands of g_n(t/δ) + ½ (‖y‖²/σ²) ψ(t/(δσ²))."""
+    tau = t / delta
+    return trace_term(tau, n, order, noise), y_norm2 / noise * psi(tau / noise, order) / 2
+
+
+def printed(t: Any, N: Any, noise: Any, order: float, delta: Any, ratio: Any) -> tuple[Any, Any]:
+    """R-thm1 and R-thm2 as printed, the two summands of g_N(t)/δ + αt·ratio/(2δσ²).
+
+    The ratio is ‖y‖²/σ², or 1 for y from the prior.
+    """
+    return trace_term(t, N, order, noise) / delta, exact(order) * t / (2 * delta * noise) * ratio
+
+
+# The mean over X and Z of Tr(K − Q), per datum, in balls: R(μ) of N-pop, and the form of Gauss and Schmidt.
+
+LAST = 4096
+"""Largest M for which `population` multiplies polynomials; R(μ) falls with M, so that R at ``LAST`` serves beyond."""
+
+
+def gauss_schmidt(law: Eigenvalues, M: int, k: int) -> Any:
+    """(M+1)/(M+1−k)·Σ_{m>k} λ_m, an upper bound of R(μ) for each k in 0 ... M (R-lem3)."""
+    return law.tail(k) * (M + 1) / (M + 1 - k)
+
+
+def population(law: Eigenvalues, M: int) -> tuple[Any, Any]:
+    """(low, high): R(μ) = (M+1) e_{M+1}(μ)/e_M(μ) of N-pop lies between them, M >= 1; equal where it is closed.
+
+    By the coefficients of Π(1 + cμ_i x) over 8M + 256 eigenvalues, for any c > 0; those left out, which add up to T,
+    raise R by 0 to g0·T, g0 = 1 + M(1 − τ_M/τ_{M−1}), τ_M = R of the others (N-cut).
+    """
+    closed = law.closed_trace(M)
+    if closed is not None:
+        return closed, closed
+    count = 8 * M + 256
+    values = law.eigenvalues(count)
+    c = _tilt(values, M)
+    product = _product([_power(c * value, often, M + 2) for value, often in values], M + 2)
+    before, here, after = (product[M + i] for i in (-1, 0, 1))
+    cut = (M + 1) * after / (here * c)
+    previous = M * here / (before * c)
+    return cut, cut + (1 + M * (1 - cut / previous)) * law.tail(count)
+
+
+def _tilt(values: list[tuple[Any, int]], M: int) -> Any:
+    """About the c with Σ cμ_i/(1 + cμ_i) = M + ½: the coefficients near M are then the largest."""
+    from flint import arb
+
+    logs = [(float(value.log()), often) for value, often in values]
+
+    def heads(log_c: float) -> float:
+        return sum(often / (1.0 + math.exp(min(-log_c - x, 700.0))) for x, often in logs)
+
+    low, high = -logs[0][0] - 800.0, -logs[-1][0] + 800.0
+    for _ in range(64):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if heads(middle) > M + 0.5 else (middle, high)
+    power = round(low / math.log(2.0))
+    return exact(math.exp(low - power * math.log(2.0))) * arb(2) ** power
+
+
+def _power(x: Any, often: int, length: int) -> Any:
+    """(1 + x·X)^often as a polynomial in X, cut after ``length`` coefficients."""
+    from flint import arb, arb_poly
+
+    terms = [arb(1)]
+    for j in range(1, min(often, length - 1) + 1):
+        terms.append(terms[-1] * x * (often - j + 1) / j)
+    return arb_poly(terms)
+
+
+def _product(factors: list[Any], length: int) -> Any:
+    """The product of polynomials, cut after ``length`` coefficients, in pairs of equal size."""
+    while len(factors) > 1:
+        pairs = [(a * b).truncate(length) for a, b in zip(factors[::2], factors[1::2], strict=False)]
+        factors = pairs + factors[len(factors) - len(factors) % 2 :]
+    return factors[0]
+
+
+# The bound of one draw with ``rigor="sharp"``: outer ends of balls, cell by cell.
 
 REFUSED = (
     "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'sharp' encloses the bound of one "
@@ -97,15 +211,15 @@ class EnclosedRate(ABC):
         terms = {"expected_trace": rounded(lambda: t, upwards=True)}
         n, noise, delta = exact(c.N) - exact(c.M), exact(c.noise), exact(c.delta)
         if self.form == "sharpest" and c.y_norm2 is None:
-            terms["markov"] = self._up(lambda: theorems.prior_markov(t, n, noise, c.alpha, delta), c)
-            terms["tail"] = self._up(lambda: theorems.prior_tail(t, n, noise, c.alpha, delta), c)
+            terms["markov"] = self._up(lambda: prior_markov(t, n, noise, c.alpha, delta), c)
+            terms["tail"] = self._up(lambda: prior_tail(t, n, noise, c.alpha, delta), c)
             return min(terms["markov"], terms["tail"]), terms
 
         def summands() -> tuple[Any, Any]:
             if self.form == "sharpest":
-                return theorems.any_markov(t, n, noise, c.alpha, delta, exact(c.y_norm2 or 0.0))
+                return any_markov(t, n, noise, c.alpha, delta, exact(c.y_norm2 or 0.0))
             ratio = exact(1.0) if c.y_norm2 is None else exact(c.y_norm2) / noise
-            return theorems.printed(t, exact(c.N), noise, c.alpha, delta, ratio)
+            return printed(t, exact(c.N), noise, c.alpha, delta, ratio)
 
         terms["determinant"] = self._up(lambda: summands()[0], c)
         terms["quadratic"] = self._up(lambda: summands()[1], c)
@@ -206,6 +320,46 @@ def _mean_trace(law: Eigenvalues, M: int, k: int) -> Any:
     """The upper end of R(μ) <= min{N-pop with N-cut, R-lem3 at k, M and 0}, as an exact number."""
     if law.closed_trace(M) is not None:
         return end_above(lambda: law.closed_trace(M))
-    ends = [end_above(lambda: traces.population(law, min(M, traces.LAST))[1])]
-    ends += [end_above(lambda k=k: traces.gauss_schmidt(law, M, k)) for k in {k, M, 0}]  # type: ignore[misc]
+    ends = [end_above(lambda: population(law, min(M, LAST))[1])]
+    ends += [end_above(lambda k=k: gauss_schmidt(law, M, k)) for k in {k, M, 0}]  # type: ignore[misc]
     return reduce(lambda a, b: a if a < b else b, ends)
+
+
+# The closed formulas for M of the papers, corrected, in balls (R-cor2, R-mat-t).
+
+
+def smooth_size(law: Laws, N: int, noise: float, delta: float, gamma: float) -> Any:
+    """R-cor2: [(3+γ) log N + log(v/(2σ²δ))]/log(1/B); M is the next whole number, at least 1."""
+    eta = exact(law.variance) / (2 * exact(noise) * exact(delta))
+    return ((3 + exact(gamma)) * exact(N).log() + eta.log()) / -law.ratio().log()
+
+
+def smooth_terms(N: int, order: float, noise: float, delta: float, gamma: float, norm_ratio: float) -> tuple[Any, Any]:
+    """R-cor2: 2αR N^(−γ)/σ² and (1/δ)(αN/(2β)) log(1 + 4βδ/N^(γ+2))."""
+    size, level, failing = exact(N), exact(noise), exact(delta)
+    t = 4 * failing * level * size ** -(exact(gamma) + 1)
+    return 2 * exact(order) * exact(norm_ratio) / level * size ** -exact(gamma), trace_term(
+        t, size, order, level
+    ) / failing
+
+
+def tolerance(variance: float, N: int, noise: float, delta: float, gamma: float) -> Any:
+    """The total variation δσ²/(vN^(γ+2)) that the corollaries allow the law of Z."""
+    return exact(delta) * exact(noise) / (exact(variance) * exact(N) ** (exact(gamma) + 2))
+
+
+def matern_exponent(r: int, gamma: float, form: str) -> Any:
+    """R-mat-t: (γ+2)/(2r+1), printed (γ+2)/(2r), r >= 1."""
+    return (exact(gamma) + 2) / (2 * r + (form == "sharpest"))
+
+
+def matern_terms(
+    r: int, N: int, M: int, order: float, *, constant: float, noise: float, delta: float, gamma: float,
+    norm_ratio: float, form: str,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """R-mat-t: αtRN/(2δσ⁴), g_N(t)/δ and t, N·t = (2^(2r+2) or, printed, 1 + 1/M)·A·N^(−γ) + 2δσ²N^(−γ)."""
+    size, level, failing = exact(N), exact(noise), exact(delta)
+    factor = exact(2.0) ** (2 * r + 2) if form == "sharpest" else 1 + 1 / exact(M)
+    t = (factor * exact(constant) + 2 * failing * level) * size ** -(exact(gamma) + 1)
+    quadratic = exact(order) * t * exact(norm_ratio) * size / (2 * failing * level**2)
+    return quadratic, trace_term(t, size, order, level) / failing, t

@@ -15,11 +15,11 @@ from gpbounds.arrays import EPS, Float, as_points
 from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kdpp.slopes import trace_slopes
+from gpbounds.kdpp.residual import trace_slopes
 from gpbounds.kernels.base import Kernel, Product, Sum
-from gpbounds.kernels.distances import feature_distance
 from gpbounds.kernels.facts import Fold
-from gpbounds.numerics.roots import golden
+from gpbounds.kernels.stationary import feature_distance
+from gpbounds.numerics.search import golden
 from gpbounds.spectra.legendre import gauss
 from gpbounds.statements import FIXED, UP, drawn_from, upper_bound
 

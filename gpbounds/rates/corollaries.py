@@ -9,14 +9,13 @@ from typing import Any
 
 from gpbounds import validation
 from gpbounds.bound import Bound
-from gpbounds.enclosures import corollaries as enclosures
-from gpbounds.enclosures.known import laws
-from gpbounds.enclosures.spectra import Laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
+from gpbounds.rates import balls as enclosures
 from gpbounds.rigor import MOST_BITS, at_bits, enclosed, exact, rigor_of, rounded
-from gpbounds.spectra.geometric import log_ratio
+from gpbounds.spectra.balls import Laws, laws
+from gpbounds.spectra.gaussian import log_ratio
 from gpbounds.statements import upper_bound
 
 

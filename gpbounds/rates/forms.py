@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import blockwise
-from gpbounds.numerics.log1p import log1p_residual
-from gpbounds.numerics.scalars import F_hat, psi, trace_term
+from gpbounds.numerics.scalars import F_hat, log1p_residual, psi, trace_term
 
 SPLITS = tuple(2.0**-j for j in range(1, 7))
 """Shares δ₂/δ = ½, ¼ ... 1/64 at which :func:`prior_sharpest` evaluates :func:`prior_tail`."""

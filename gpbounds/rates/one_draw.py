@@ -17,10 +17,9 @@ from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Plan
 from gpbounds.rates import forms
 from gpbounds.rates.balls import TINY, BeforeData, EnclosedRate, FromDoubles, GivenRows
-from gpbounds.rates.base import FORMS, Numbers, Statement
+from gpbounds.rates.base import FORMS, Numbers, Statement, sentences
 from gpbounds.rates.draws.sentences import KNOWN
-from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
-from gpbounds.rates.meaning import sentences
+from gpbounds.rates.trace import GivenData, TraceLaw, trace_law
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
 
 LEAST_ORDER, LEAST_SHARE = 1e-9, 1e-15

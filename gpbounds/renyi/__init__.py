@@ -1,18 +1,17 @@
 """The Rényi bounds for one data set: evidence, gap, prediction, risk (sections A, C and E of ledger R)."""
 
 from gpbounds.renyi.any_posterior import jensen_bound, renyi_bound, variational_bound
+from gpbounds.renyi.blocks import LogDet, log_det_estimate
 from gpbounds.renyi.brackets import evidence
 from gpbounds.renyi.fitted_mean import fitted_mean
 from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
-from gpbounds.renyi.log_det import LogDet, log_det_estimate
 from gpbounds.renyi.models import Model
 from gpbounds.renyi.objective import elbo, log_evidence
-from gpbounds.renyi.prediction import inducing_posterior, predict
+from gpbounds.renyi.prediction import inducing_posterior, oracle_risk_bound, pac_risk_bound, predict
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 from gpbounds.renyi.residual import Nystrom, nystrom
-from gpbounds.renyi.risk import oracle_risk_bound, pac_risk_bound
 
 __all__ = [
     "LogDet",

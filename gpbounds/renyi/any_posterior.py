@@ -24,9 +24,9 @@ from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import gram
-from gpbounds.numerics.log1p import log1p_residual, scaled_log1p
+from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.numerics.scalars import log1p_residual, scaled_log1p
 from gpbounds.renyi.objective import QUANTITY
 from gpbounds.renyi.residual import Nystrom, as_targets, nystrom, with_jitter_named
 from gpbounds.validation import closed_unit, noise_variance, scalar

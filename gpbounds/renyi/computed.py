@@ -12,7 +12,7 @@ from gpbounds.exact import exact as exact_gp
 from gpbounds.interval import Interval, Member, interval
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.accuracy import UNPROVED, U, errors_of_entries, gamma
-from gpbounds.renyi.quadratic import absolute_products
+from gpbounds.renyi.blocks import absolute_products
 from gpbounds.renyi.streamed import lengths
 
 QUANTITY = "log p(y)"

@@ -11,8 +11,7 @@ from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
-from gpbounds.numerics.log1p import scaled_log1p
-from gpbounds.numerics.scalars import G
+from gpbounds.numerics.scalars import G, scaled_log1p
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
 from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten

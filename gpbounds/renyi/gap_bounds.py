@@ -16,9 +16,8 @@ from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter, cholesky
-from gpbounds.numerics.log1p import log1p_residual
-from gpbounds.numerics.roots import halved
-from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
+from gpbounds.numerics.scalars import F, F_hat, G, log1p_residual, psi, trace_term
+from gpbounds.numerics.search import halved
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import Bracket, bracket
@@ -26,10 +25,9 @@ from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
 from gpbounds.renyi.gaps import Gap, gap_record
 from gpbounds.renyi.members import BLOCKS, CHEAP, LARGE
 from gpbounds.renyi.pairs import enclosed_gap
-from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.residual import Nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
-from gpbounds.renyi.streamed import Problem, Streamed, streamed
+from gpbounds.renyi.streamed import Problem, Streamed, by_partitions, partitioned, streamed
 from gpbounds.rigor import rigor_of
 from gpbounds.sources import is_elsewhere
 from gpbounds.validation import choice, order, scalar

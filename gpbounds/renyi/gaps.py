@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.numerics.log1p import log1p_residual
-from gpbounds.numerics.scalars import G
+from gpbounds.numerics.scalars import G, log1p_residual
 from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
 from gpbounds.validation import noise_variance, open_unit
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,14 +15,402 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.pairs import pair_variances
-from gpbounds.linalg.pair_solve import Unresolved
-from gpbounds.renyi.pair_problem import Nearby, Scaled
+from gpbounds.kernels.pairs import (
+    largest_value,
+    pair_covariances,
+    pair_error,
+    pair_variances,
+    require_doubles,
+    times_power,
+    unit,
+)
+from gpbounds.linalg.pair_cholesky import NEGLIGIBLE, Block, PairFactor, minus, pair_cholesky, with_diagonal
+from gpbounds.linalg.pair_products import UP, multiply
+from gpbounds.linalg.pair_solve import (
+    Unresolved,
+    column_products,
+    column_squares,
+    log_det,
+    quadratic,
+    remainder,
+    share,
+    solve,
+    solve_lower,
+    solve_upper,
+)
+from gpbounds.linalg.triangular import solve_triangular
+from gpbounds.numerics.pairs import Pair, add, two_sum
+from gpbounds.numerics.pairs import multiply as times
+from gpbounds.numerics.search import least as fewest
 from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.rigor import above, at_bits, below, exact
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import as_targets
+
+# K + σ²I and Q + σ²I of one data set in double-double numbers: what `enclosed_evidence` and `enclosed_gap` bound.
+
+ADDED = 1e-31
+"""Relative error of the sum of two pairs, rounded up."""
+MIXED = 1e-30
+"""Relative error of βa + αb for pairs, rounded up: 60u² and more."""
+SHARE = 1.0 / 16.0
+"""Largest ε, relative to σ², for which inducing points are kept."""
+UNDERFLOW = 1e-300
+"""Allows for what underflows in numbers of size 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """K + σ²I = 2ᵉ(K' + σ'²I), y_p = 2^(f_p) y'_p, with K', σ'² and y'_p near 1 at most: exact, as factors of 2 are.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Of K'.
+    X : array (N, D)
+    Y : array (N, P)
+        y'.
+    noise : float
+        σ'².
+    exponent : int
+        e.
+    shifts : list of P int
+        f_p.
+    """
+
+    kernel: Kernel
+    X: Float
+    Y: Float
+    noise: float
+    exponent: int
+    shifts: list[int]
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> Scaled:
+        """For checked arguments."""
+        require_doubles(kernel, X)
+        exponent = max(unit(kernel, X)[1], math.frexp(noise)[1] - 1)
+        shifts = [int(shift) for shift in np.frexp(np.abs(Y).max(axis=0))[1]]
+        scaled = np.ldexp(Y, [-shift for shift in shifts])
+        if (np.ldexp(scaled, shifts) != Y).any():
+            raise ValueError(
+                "y: expected entries of an output that are 0 or within a factor of 2**1000 of the largest, got "
+                f"{np.abs(Y[Y != 0.0]).min():.3g} beside {np.abs(Y).max():.3g}"
+            )
+        return cls(times_power(kernel, -exponent, X), X, scaled, math.ldexp(noise, -exponent), exponent, shifts)
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return len(self.X)
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.Y.shape[1])
+
+    @property
+    def targets(self) -> Pair:
+        """y' as pairs."""
+        return self.Y, np.zeros_like(self.Y)
+
+    @cached_property
+    def entry(self) -> float:
+        """Largest error of an entry of K'."""
+        return pair_error(self.kernel, self.X) + UNDERFLOW
+
+    @cached_property
+    def largest(self) -> float:
+        """An upper bound on the entries of K'."""
+        return largest_value(self.kernel, self.X)
+
+    @property
+    def negligible(self) -> float:
+        """Where factors of matrices ⪰ σ'²I end, relative to their largest pivot: below σ'²."""
+        return min(NEGLIGIBLE, 0.25 * self.noise / (self.largest + self.noise))
+
+    @cached_property
+    def variances(self) -> Any:
+        """Tr K', without the errors of the entries."""
+        high, low = pair_variances(self.kernel, self.X)
+        return sum((exact(one) + exact(two) for one, two in zip(high.tolist(), low.tolist(), strict=True)), exact(0.0))
+
+    def log_density(self, volume: Any, forms: Sequence[Any], further: Any = 0) -> Any:
+        """Σ_p −½[N log(2π·2ᵉ) + ``volume`` + ``further`` + 2^(2f_p − e)·form_p], for forms of y'."""
+        two = exact(2.0)
+        each = self.N * ((2 * two.pi()).log() + self.exponent * two.log()) + volume + further
+        data = sum(
+            (two ** (2 * shift - self.exponent) * form for shift, form in zip(self.shifts, forms, strict=True)),
+            exact(0.0),
+        )
+        return -(self.P * each + data) / 2
+
+    def exact(self) -> Any:
+        """A ball that contains log p(y), by a factor of K' + σ'²I (N-exact)."""
+        return self.log_density(*self.determined(_entries(self.kernel, self.X), self.N * self.entry))
+
+    def determined(self, block: Block, error: float, y: bool = True) -> tuple[Any, list[Any]]:
+        """Balls of log|A + σ'²I| and of y'ᵀ(A + σ'²I)⁻¹y', A ⪰ 0 within ``error`` of ``block`` (Frobenius norm)."""
+        further = UP * (error + math.sqrt(self.N) * ADDED * (self.largest + self.noise))
+        known = {"least": self.noise, "further": further}
+        share(further, self.noise)  # no factor would do
+        factor = pair_cholesky(with_diagonal(block, self.noise), self.N, "K + σ²I", self.negligible)
+        return log_det(factor, **known), quadratic(factor, self.targets, **known) if y else []
+
+
+@dataclass(frozen=True, eq=False)
+class Nearby:
+    """F (N, m) with K' ⪰ FFᵀ − εI, and s ≤ σ'² − ε: K' + σ'²I ⪰ FFᵀ + sI (N-nystrom).
+
+    The same holds for Q = Kfu(Kuu + jI)⁻¹Kuf in place of K'; and Q ⪯ FFᵀ + ε₊I (N-exact-gap).
+
+    Attributes
+    ----------
+    problem : Scaled
+    F : pair of arrays (N, m)
+    epsilon : float
+        ε.
+    excess : float
+        ε₊; infinite where inducing points are left out.
+    kept : array of int
+        Numbers of the inducing points.
+    noise : float
+        s.
+    gram : pair of arrays (m, m)
+        FᵀF.
+    gram_error : float
+        In the Frobenius norm.
+    """
+
+    problem: Scaled
+    F: Pair
+    epsilon: float
+    excess: float
+    kept: np.ndarray
+    noise: float
+    gram: Pair
+    gram_error: float
+
+    @classmethod
+    def of(cls, problem: Scaled, Z: Float, jitter: float = 0.0) -> Nearby:
+        """F from a pivoted factor of K'_ZZ + jI; the first m pivots are the inducing points, as many as keep ε small.
+
+        A leading part of L and of F has errors E and R that are parts of those of the whole.
+
+        Raises
+        ------
+        Unresolved
+            where ε is above σ'²/4.
+        """
+        entry = pair_error(problem.kernel, np.concatenate([problem.X, Z])) + UNDERFLOW
+        block, further = _entries(problem.kernel, Z), len(Z) * entry
+        if jitter > 0.0:
+            block = with_diagonal(block, jitter)
+            further += math.sqrt(len(Z)) * ADDED * (largest_value(problem.kernel, Z) + jitter)
+        chosen = pair_cholesky(block, len(Z), "Kuu")
+        at = chosen.pivots
+        L = chosen.L[0][at], chosen.L[1][at]
+        E = UP * (chosen.error + further)
+        cross = pair_covariances(problem.kernel, problem.X, Z[at])
+        F = _transposed(solve_lower(L, _transposed(cross)))
+        R = UP * (remainder(F, _transposed(L), cross).norm + math.sqrt(cross[0].size) * entry)
+
+        def too_many(m: int) -> bool:
+            first = solve_triangular(L[0][:m, :m], np.ascontiguousarray(F[0][:, :m].T), transposed=True)
+            w = float(np.linalg.norm(first))
+            return not (E * w + 2.0 * R) * w <= SHARE * problem.noise
+
+        m = min(max((fewest(too_many, 1, len(at)) or len(at) + 1) - 1, 1), len(at)) if len(at) else 0
+        L, F = (L[0][:m, :m], L[1][:m, :m]), (F[0][:, :m], F[1][:, :m])
+        upper, rows = _transposed(L), _transposed(F)
+        W = solve_upper(L, rows)
+        S, w = remainder(upper, W, rows).norm, UP * UP * float(np.linalg.norm(_double(W)))
+        epsilon, least = UP * (S * S + E * w * w + 2.0 * R * w), problem.noise
+        if not 4.0 * epsilon <= least:
+            raise Unresolved(4.0 * epsilon)
+        excess = math.inf
+        if m == 0 and not pair_variances(problem.kernel, Z[:1])[0].any() and len(Z) == 1:
+            excess = 0.0  # a linear kernel at x = 0: Q is 0
+        elif m == len(Z):
+            apart = UP * (_norm(L) * S + R + E * w)
+            eigenvalue = jitter if apart * apart < epsilon * jitter else max(_least_eigenvalue(L, E), jitter)
+            excess = UP * (epsilon + apart * (apart / max(eigenvalue, UNDERFLOW)))
+        gram, error = multiply(rows, rows)
+        return cls(problem, F, epsilon, excess, at[:m], (least - epsilon) * (1.0 - 1e-15), gram, error)
+
+    @property
+    def m(self) -> int:
+        """Number of columns."""
+        return int(self.F[0].shape[1])
+
+    @cached_property
+    def unexplained_variance(self) -> Any:
+        """Tr(K' − FFᵀ)."""
+        from flint import arb
+
+        problem = self.problem
+        diagonals = zip(*(part.diagonal().tolist() for part in self.gram), strict=True)
+        explained = sum((exact(high) + exact(low) for high, low in diagonals), exact(0.0))
+        error = problem.N * problem.entry + math.sqrt(self.m) * self.gram_error
+        return problem.variances - explained + arb(0.0, UP * error)
+
+    @cached_property
+    def trace(self) -> Any:
+        """Tr(K' + σ'²I − FFᵀ − sI)."""
+        return self.unexplained_variance + self.problem.N * (exact(self.problem.noise) - exact(self.noise))
+
+    def factor(self, shift: float) -> tuple[PairFactor, float]:
+        """A factor of FᵀF + shift·I, and what is to be added to its error."""
+        block = with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
+        size = float(self.gram[0].diagonal().max(initial=0.0)) + shift
+        factor = pair_cholesky(block, self.m, "FᵀF + σ²I", 0.0)
+        return factor, UP * (self.gram_error + math.sqrt(self.m) * ADDED * size)
+
+    @cached_property
+    def volume(self) -> Any:
+        """log|FFᵀ + sI|."""
+        return self.volume_at(self.noise)
+
+    def volume_at(self, shift: float) -> Any:
+        """log|FFᵀ + shift·I|."""
+        factor, further = self.factor(shift)
+        return (self.problem.N - self.m) * exact(shift).log() + log_det(factor, least=shift, further=further)
+
+    def unexplained(self, shift: float) -> tuple[Pair, Pair, float]:
+        """a near (FᵀF + shift·I)⁻¹Fᵀy', y' − Fa as pairs, and a bound on the error of the latter."""
+        factor, _ = self.factor(shift)
+        F, Y = _transposed(self.F), self.problem.targets
+        zero = np.zeros((self.m, self.problem.P))
+        fitted = remainder(F, Y, (zero, zero)).value  # −Fᵀy'
+        a = solve(factor, minus(fitted))
+        rest = remainder(self.F, a, Y)
+        return a, rest.value, rest.error
+
+    def forms_above(self, shift: float) -> list[Any]:
+        """Upper bounds on y'ᵀ(FFᵀ + shift·I)⁻¹y' = min_a |y' − Fa|²/shift + |a|²: the value at an a."""
+        a, rest, error = self.unexplained(shift)
+        return [
+            (square.sqrt() + exact(error)) ** 2 / exact(shift) + length
+            for square, length in zip(column_squares(rest), column_squares(a), strict=True)
+        ]
+
+    def forms_below(self, shift: float) -> list[Any]:
+        """Lower bounds on y'ᵀ(FFᵀ + shift·I)⁻¹y' ≥ (dᵀy')²/(shift·|d|² + |Fᵀd|²) for any d."""
+        _, d, _ = self.unexplained(shift)
+        zero = np.zeros((self.m, self.problem.P))
+        fitted = remainder(_transposed(self.F), d, (zero, zero))
+        forms = []
+        for product, square, other in zip(
+            column_products(d, self.problem.targets), column_squares(d), column_squares(fitted.value), strict=True
+        ):
+            curvature = exact(shift) * square + (other.sqrt() + exact(fitted.error)) ** 2
+            forms.append(product**2 / curvature if curvature > 0 else exact(0.0))
+        return forms
+
+    def lower(self) -> dict[str, Any]:
+        """L_VI, and with N log(1 + T/(Ns)) in place of T/s."""
+        problem, forms = self.problem, self.forms_above(self.noise)
+        ratio, N = self.trace.upper().max(0) / exact(self.noise), problem.N
+        return {
+            "elbo 1": problem.log_density(self.volume, forms, ratio),
+            "determinant": problem.log_density(self.volume, forms, N * (1 + ratio / N).log()),
+        }
+
+    def upper(self) -> dict[str, Any]:
+        """R-eq8 at α = 1, and with log(1 + T/(s + λ_max(FFᵀ)))."""
+        problem = self.problem
+        forms = self.forms_below(above(exact(self.noise) + self.trace.upper().max(0)))
+        largest = exact(UP * (float(np.linalg.norm(_double(self.gram))) + self.gram_error))
+        kept = (1 + self.trace.lower().max(0) / (exact(self.noise) + largest)).log()
+        return {
+            "trace": problem.log_density(self.volume, forms),
+            "determinant": problem.log_density(self.volume, forms, kept),
+        }
+
+    @property
+    def moved(self) -> float:
+        """κ = max(ε, ε₊)/σ'²: Q + σ'²I is between 1 − κ and 1 + κ times FFᵀ + σ'²I.
+
+        Raises
+        ------
+        Unresolved
+            where it is not below ¼.
+        """
+        return share(max(self.epsilon, self.excess), self.problem.noise)
+
+    def variational(self) -> Any:
+        """A ball that contains L_VI for Q (N-exact-gap)."""
+        from flint import arb
+
+        problem, kappa = self.problem, exact(self.moved)
+        noise = problem.noise
+        apart = problem.N * kappa / (1 - kappa)
+        forms = [
+            (low / (1 + kappa)).union(high / (1 - kappa))
+            for low, high in zip(self.forms_below(noise), self.forms_above(noise), strict=True)
+        ]
+        ratio = self.unexplained_variance / exact(noise)
+        both = ratio + arb(0, (apart + problem.N * kappa).upper())
+        return problem.log_density(self.volume_at(noise), forms, both)
+
+    def objective(self, alpha: float) -> Any:
+        """A ball that contains L_α for Q, 0 < α < 1, from K' and FFᵀ (N, N) in pairs (N-exact-gap)."""
+        problem, ((high, low), apart) = self.problem, multiply(self.F, self.F)
+        apart += math.sqrt(problem.N) * max(self.epsilon, self.excess)
+        first, second = two_sum(np.float64(1.0), np.float64(-alpha)), (np.float64(alpha), np.float64(0.0))
+        entries = _entries(problem.kernel, problem.X)
+
+        def mixed(weight: Pair) -> Block:
+            """(1 − α)K' + weight·FFᵀ."""
+
+            def block(rows: slice, columns: slice) -> Pair:
+                part = high[rows, columns], low[rows, columns]
+                return add(times(entries(rows, columns), first), times(part, weight))
+
+            return block
+
+        rounding = problem.N * MIXED * (2.0 * problem.largest + self.epsilon)
+        error = UP * (problem.N * problem.entry + apart + rounding)
+        volume, forms = problem.determined(mixed(second), error)
+        beta = exact(float(first[0])) + exact(float(first[1]))
+        left, _ = problem.determined(mixed(minus(first)), error, y=False)
+        penalty = exact(alpha) / beta * (left - problem.N * exact(problem.noise).log())
+        return problem.log_density(volume, forms, penalty)
+
+
+def _least_eigenvalue(L: Pair, error: float) -> float:
+    """A lower bound on the eigenvalues of every A with ‖A − LLᵀ‖ ≤ error, 0 where none is proved.
+
+    For any X with ‖XL − I‖ ≤ δ < 1 the least singular value of L is at least (1 − δ)/‖X‖.
+    """
+    m = len(L[0])
+    identity = np.eye(m), np.zeros((m, m))
+    X = solve_lower(L, identity)
+    delta = remainder(X, L, identity).norm
+    if not delta < 0.5:
+        return 0.0
+    return max(((1.0 - delta) / (UP * _norm(X))) ** 2 * (1.0 - 1e-14) - error * UP, 0.0)
+
+
+def _norm(A: Pair) -> float:
+    return UP * UP * float(np.linalg.norm(_double(A)))
+
+
+def _entries(kernel: Kernel, X: Float) -> Block:
+    """k(X, X) by blocks."""
+    return lambda rows, columns: pair_covariances(kernel, X[rows], X[columns])
+
+
+def _transposed(A: Pair) -> Pair:
+    return np.ascontiguousarray(A[0].T), np.ascontiguousarray(A[1].T)
+
+
+def _double(A: Pair) -> Float:
+    return np.asarray(A[0] + A[1])
+
+
+# log p(y) and gaps between proved ends: entries of K and factors in double-double numbers, sums in balls.
 
 EXACT = 2048
 """Largest N at which members="auto" factorises K + σ²I."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points
+from gpbounds.arrays import Float, as_host_points, as_number
+from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
 from gpbounds.small_variances import Given
-from gpbounds.validation import noise_variance
+from gpbounds.validation import count, finite, noise_variance, non_negative, open_unit
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:
@@ -123,3 +124,130 @@ def predict(
         return V.T @ mean, given.residual_covariance(new, V, within) + within
     within = added + (half**2).sum(axis=0)
     return V.T @ mean, given.residual(new, V, within) + within
+
+
+# Oracle inequalities between the evidence bound and the Rényi risk (the corrected Theorem 5).
+#
+# They involve log p_θ*(y) of the unknown truth: use them for the difference of two θ, or in simulations.  They do not
+# certify a model.
+
+TRUTH = "y is drawn from p_θ*, whose log density at y is log_true; it is unknown in practice."
+LOWER = "Each log_model is a lower bound on log p_θ(y), for instance a Rényi bound of any order in [0, 1]."
+
+
+def oracle_risk_bound(
+    log_true: ArrayLike, log_model: ArrayLike, N: int, alpha: ArrayLike, *, delta: ArrayLike
+) -> Bound:
+    """Upper bound on the Rényi risk per datum of one θ that is fixed before y is seen.
+
+    With probability ≥ 1 − δ over y ~ p_θ*:
+    N⁻¹ D_α[p_θ‖p_θ*] ≤ α/(N(1−α)) · (log p_θ*(y) − ℒ(θ; y)) + log(1/δ)/(N(1−α)), for any ℒ(θ; y) ≤ log p_θ(y).
+
+    Claims N-risk and R-thm5 (Yue & Kontar, Rényi Gaussian process, Theorem 5, ill-defined as printed), 0 < α < 1.  An
+    oracle inequality, not a certificate: log p_θ*(y) is not known.  If ℒ = log p_θ(y), Markov's inequality is the only
+    step that is not an equality.
+
+    Parameters
+    ----------
+    log_true, log_model : float or array
+        log p_θ*(y) and ℒ(θ; y), in nats.
+    N : int
+        Number of data in y.
+    alpha, delta : float or array in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> round(float(oracle_risk_bound(-10.0, -12.0, 20, 0.5, delta=0.1)), 4)
+    0.3303
+    """
+    a, d, n = open_unit("alpha", alpha), open_unit("delta", delta), count("N", N)
+    fit = a * (finite("log_true", log_true) - finite("log_model", log_model)) / (n * (1.0 - a))
+    confidence = -np.log(d) / (n * (1.0 - a))
+    fixed = "θ is fixed before y is seen."
+    return Bound(
+        as_number(fit + confidence),
+        "upper",
+        as_number(1.0 - d),
+        "N-risk",
+        {"fit": as_number(fit), "confidence": as_number(confidence)},
+        (TRUTH, LOWER, fixed),
+        quantity="D_α[p_θ‖p_θ*]/N",
+    )
+
+
+def pac_risk_bound(
+    log_true: float,
+    log_models: ArrayLike,
+    N: int,
+    alpha: float,
+    *,
+    delta: float,
+    prior: ArrayLike | None = None,
+    posterior: ArrayLike | None = None,
+) -> Bound:
+    """Upper bound on the mean Rényi risk per datum under weights ρ over finitely many θ, ρ chosen after seeing y.
+
+    With probability ≥ 1 − δ over y ~ p_θ*, for all ρ at once:
+    Σ_θ ρ_θ N⁻¹D_α[p_θ‖p_θ*] ≤ α/(N(1−α)) Σ_θ ρ_θ (log p_θ*(y) − ℒ(θ; y)) + [KL(ρ‖π) + log(1/δ)]/(N(1−α)).
+
+    Claims N-risk and R-thm5, 0 < α < 1.  An oracle inequality, not a certificate.  By default ρ is the best one,
+    ρ ∝ π exp(αℒ).
+
+    Parameters
+    ----------
+    log_true : float
+        log p_θ*(y), in nats.
+    log_models : array (P,)
+        ℒ(θ; y) ≤ log p_θ(y), one for each θ.
+    N : int
+        Number of data in y.
+    alpha, delta : float in (0, 1)
+    prior : array (P,), optional
+        Weights π, fixed before y is seen, summing to 1; uniform by default.
+    posterior : array (P,), optional
+        Weights ρ, summing to 1, zero where π is.
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments, or ρ not absolutely continuous with respect to π.
+
+    >>> round(float(pac_risk_bound(-10.0, [-12.0, -11.0], 20, 0.5, delta=0.1)), 4)
+    0.3022
+    """
+    a, d, n = float(open_unit("alpha", alpha)), float(open_unit("delta", delta)), count("N", N)
+    models = finite("log_models", log_models)
+    if models.ndim != 1 or models.size == 0:
+        raise ValueError(f"log_models: expected shape (P,), one number for each θ, got {models.shape}")
+    pi = np.full(models.size, 1.0 / models.size) if prior is None else _weights("prior", prior, models.size)
+    rho = _gibbs(pi, a * models) if posterior is None else _weights("posterior", posterior, models.size)
+    if ((rho > 0.0) & (pi == 0.0)).any():
+        raise ValueError("posterior: expected weight 0 wherever the prior has weight 0")
+    support = rho > 0.0
+    divergence = float((rho[support] * np.log(rho[support] / pi[support])).sum())
+    scale = n * (1.0 - a)
+    terms = {
+        "fit": a * float(rho @ (float(finite("log_true", log_true)) - models)) / scale,
+        "KL(ρ‖π)": divergence / scale,
+        "confidence": -np.log(d) / scale,
+    }
+    weights = "The prior weights are fixed before y is seen; the posterior weights may depend on y."
+    value = float(sum(terms.values()))
+    return Bound(value, "upper", 1.0 - d, "N-risk", terms, (TRUTH, LOWER, weights), quantity="Σ ρ_θ D_α[p_θ‖p_θ*]/N")
+
+
+def _gibbs(pi: Float, gain: Float) -> Float:
+    weights = pi * np.exp(gain - gain[pi > 0.0].max(), where=pi > 0.0, out=np.zeros_like(gain))
+    return weights / weights.sum()
+
+
+def _weights(name: str, values: ArrayLike, size: int) -> Float:
+    weights = non_negative(name, values)
+    if weights.shape != (size,) or abs(weights.sum() - 1.0) > 1e-9:
+        raise ValueError(
+            f"{name}: expected {size} weights that sum to 1, got shape {weights.shape} and sum {weights.sum():.6g}"
+        )
+    return weights

@@ -14,7 +14,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.facts import Fold, numbered
 from gpbounds.rigor import rigor_of
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.monomials import expansion
+from gpbounds.spectra.finite_rank import expansion
 
 if TYPE_CHECKING:
     from gpbounds.spectra.empirical import DataSpectrum
@@ -114,7 +114,7 @@ def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Spectrum:
 
 def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
     """The spectrum of a sum whose summands are not all polynomials; those that are count as one."""
-    from gpbounds.spectra.direct_sum import SumSpectrum
+    from gpbounds.spectra.composed import SumSpectrum
 
     columns = tuple(range(inputs.dim))
     polynomial: list[Kernel] = []
@@ -162,7 +162,7 @@ def data_spectrum(kernel: Kernel, inputs: Empirical, rigor: str) -> DataSpectrum
 
 def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
     """The spectrum of kernels on different columns that do not depend on each other; None for others."""
-    from gpbounds.spectra.tensor import TensorSpectrum
+    from gpbounds.spectra.composed import TensorSpectrum
 
     parts = independent_factors(kernel, inputs, split=isinstance(inputs, Uniform))
     if parts is None:
@@ -231,7 +231,7 @@ _SPLIT = Fold(_split, _factors_of_sum, _factors_of_product, numbered)
 
 def _rotated(kernel: SquaredExponential | Matern, inputs: Gaussian) -> Spectrum:
     """Under a law with a covariance between the columns."""
-    from gpbounds.spectra.principal import PrincipalSpectrum, principal_axes
+    from gpbounds.spectra.gaussian import PrincipalSpectrum, principal_axes
 
     rotated, independent, _ = principal_axes(kernel, inputs)
     return PrincipalSpectrum(spectrum(rotated, inputs=independent))
@@ -242,15 +242,15 @@ def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform)
         return _rotated(kernel, inputs)
     lengthscales = kernel.lengthscales(inputs.dim)
     if isinstance(inputs, Uniform):
-        from gpbounds.spectra.dominated import DominatedSpectrum
+        from gpbounds.spectra.gaussian import DominatedSpectrum
 
         return DominatedSpectrum(kernel, inputs)
     ratios = lengthscales / inputs.stds
     if (ratios == ratios[0]).all():
-        from gpbounds.spectra.geometric import GeometricSpectrum
+        from gpbounds.spectra.gaussian import GeometricSpectrum
 
         return GeometricSpectrum(kernel, inputs)
-    from gpbounds.spectra.product import ProductSpectrum
+    from gpbounds.spectra.gaussian import ProductSpectrum
 
     return ProductSpectrum(kernel, inputs)
 
@@ -267,10 +267,10 @@ def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Spectrum:
         )
     if isinstance(inputs, Uniform) and inputs.dim == 1 and kernel.is_half_integer:
         if kernel.nu == 0.5:
-            from gpbounds.spectra.matern_half import MaternHalfUniform
+            from gpbounds.spectra.matern import MaternHalfUniform
 
             return MaternHalfUniform(kernel, inputs)
-        from gpbounds.spectra.matern_uniform import MaternUniform
+        from gpbounds.spectra.matern import MaternUniform
 
         return MaternUniform(kernel, inputs)
     from gpbounds.spectra.ritz import Ritz

@@ -15,7 +15,7 @@ from gpbounds.linalg import psd
 from gpbounds.linalg.errors import enclosed_eigen
 from gpbounds.rigor import AFFORDABLE
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.product import log_tails
+from gpbounds.spectra.gaussian import log_tails
 from gpbounds.validation import count as one_count
 
 PROVED = "The eigenvalues are proved upper bounds on those of the exact covariance matrix of the given inputs."

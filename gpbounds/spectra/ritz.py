@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cached_property
 
@@ -11,10 +12,177 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform, independent_stds
 from gpbounds.kernels import Matern
-from gpbounds.spectra import galerkin
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.weyl import WeylLaw
+from gpbounds.spectra.legendre import gauss, values
+from gpbounds.spectra.matern import factor, squared_singular_values
 from gpbounds.validation import count as one_count
+
+# Discretisations of a stationary kernel under an input law: each gives decreasing eigenvalues for variance 1.
+
+SPREAD = 80  # degree of a polynomial that equals √density to rounding, for a Gaussian on ± 9 standard deviations
+GRADING = 6  # distances t = u^6 make |t|^(2ν) smooth enough at 0 for Gauss's rule, for every ν > 0
+
+
+def density(inputs: Gaussian | Uniform, x: Float, reach: float) -> Float:
+    """Density of a 1-D input on the box, or on ± reach standard deviations, rescaled to [0, 1]."""
+    if isinstance(inputs, Uniform):
+        return np.ones_like(x)
+    z = reach * (2.0 * x - 1.0)
+    return 2.0 * reach * np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
+
+
+def state_space(p: int, gamma: float, inputs: Gaussian | Uniform, reach: float, n: int) -> Float:
+    """1-D, ν = p + ½, γ = c·width: Ritz values of K under the density, from the factor in n Legendre polynomials.
+
+    For Gaussian inputs the trial functions are Legendre times √density, of a degree that n polynomials hold.
+    """
+    G = factor(p, gamma, n)
+    if isinstance(inputs, Gaussian):
+        x, w = gauss(n)
+        table = values(n, x)
+        trial = table[:, : n - SPREAD] * (w * np.sqrt(density(inputs, x, reach)))[:, None]
+        G = (trial.T @ table) @ G
+    return squared_singular_values(G)
+
+
+def autocorrelation(kernel: Stationary, width: float, inputs: Gaussian | Uniform, reach: float, n: int) -> Float:
+    """1-D, any kernel: eigenvalues of A_ij = ∬ φ_i(x) k(x - y) φ_j(y), φ = √density · Legendre, in n of them.
+
+    A = ∫_0^1 k(t) (C(t) + C(t)') dt with C(t) = ∫_0^(1-t) φ(y + t) φ(y)' dy; even and odd functions are separated.
+    """
+    u, weight = gauss(3 * n + 64)
+    distances = u**GRADING
+    weight = weight * GRADING * u ** (GRADING - 1)
+    k = kernel.correlation((distances * width / kernel.lengthscales(1)[0]) ** 2)
+    y, wy = gauss(n + (48 if isinstance(inputs, Gaussian) else 1))
+
+    def functions(x: Float) -> Float:
+        return values(n, x) * np.sqrt(density(inputs, x, reach))[:, None]
+
+    total = [np.zeros(((n + 1) // 2,) * 2), np.zeros((n // 2,) * 2)]
+    for chunk in np.array_split(np.arange(u.size), max(u.size * n * y.size // 2_000_000, 1)):
+        t = distances[chunk, None]
+        left = (1.0 - t) * y
+        scale = (weight[chunk] * k[chunk])[:, None] * (1.0 - t) * wy
+        near, far = functions(left.ravel()), functions((left + t).ravel()) * scale.ravel()[:, None]
+        for parity in (0, 1):
+            total[parity] += far[:, parity::2].T @ near[:, parity::2]
+    by_parity = [np.linalg.eigvalsh(A + A.T) for A in total if A.size]
+    return np.sort(np.concatenate(by_parity))[::-1]
+
+
+def _nodes(inputs: Gaussian | Uniform, n: int) -> tuple[Float, Float]:
+    """Nodes relative to the centre, in widths or standard deviations, and their weights under the density.
+
+    For Gaussian inputs they are distributed like N(0, 2 std²), which suits rough kernels: far fewer nodes lie in the
+    tails than with Gauss-Hermite.
+    """
+    x, w = gauss(n)
+    if isinstance(inputs, Uniform):
+        return x - 0.5, w
+    from scipy.special import ndtri
+
+    z = math.sqrt(2.0) * ndtri(x)
+    share = w * np.exp(-(z**2) / 4.0)
+    return z, share / share.sum()
+
+
+def tensor(kernel: Stationary, inputs: Gaussian | Uniform, half: int) -> Float:
+    """Any dimension: eigenvalues by Nyström's method on 2·half Gauss nodes per dimension, for each parity
+    separately."""
+    dim = inputs.dim
+    x, w = _nodes(inputs, 2 * half)
+    weights = 2.0 * w[half:]  # of a node and its mirror image
+    scaled = (inputs.widths if isinstance(inputs, Uniform) else inputs.stds) / kernel.lengthscales(dim)
+    grids = np.meshgrid(*(x[half:] * size for size in scaled), indexing="ij")
+    root = np.sqrt(np.prod(np.meshgrid(*[weights] * dim, indexing="ij"), axis=0).ravel())
+    squares = [[(g.ravel()[:, None] - sign * g.ravel()[None, :]) ** 2 for sign in (1.0, -1.0)] for g in grids]
+    reflections = list(itertools.product((0, 1), repeat=dim))
+    parts = {r: kernel.correlation(np.sum([squares[d][r[d]] for d in range(dim)], axis=0)) for r in reflections}
+    by_parity = []
+    for parity in reflections:
+        block = np.zeros((root.size, root.size))
+        for r in reflections:
+            block += (-1.0) ** sum(a * b for a, b in zip(parity, r, strict=True)) * parts[r]
+        by_parity.append(np.linalg.eigvalsh(block * (root[:, None] * root[None, :]) / 2.0**dim))
+    return np.sort(np.concatenate(by_parity))[::-1]
+
+
+# Weyl's law for Matérn kernels: the number of eigenvalues above a level, from a volume in phase space.
+
+STEP = 0.05
+
+
+class WeylLaw:
+    """N(λ) = (2π)^-D |{(x, ω): S(ω) p(x) > λ}| and the tail it implies, for variance 1.
+
+    S is the spectral density, p the density of the inputs, so that N gives the exact trace, and the rate
+    m^(-(2ν+D)/D) with its constant (Widom).  It is asymptotic: at finite m it is an estimate, too low where the
+    boundary of the box matters.
+
+    >>> law = WeylLaw(Matern(0.5), Uniform(0.0, 1.0))
+    >>> float(np.exp(law.log_tail(np.array([1000.0])))[0].round(6))        # exactly 0.000203 at M = 1000
+    0.000203
+    """
+
+    def __init__(self, kernel: Matern, inputs: Gaussian | Uniform) -> None:
+        dim, nu = inputs.dim, kernel.nu
+        self._rate = 2.0 * nu / dim  # the tail falls like M^-rate
+        half = dim / 2.0
+        ball = math.pi**half / math.gamma(half + 1.0)
+        order = nu + half
+        c2 = 2.0 * nu
+        log_peak = half * math.log(4.0 * math.pi) + math.lgamma(order) - math.lgamma(nu) + nu * math.log(c2)
+        lengthscales = kernel.lengthscales(dim)
+        if isinstance(inputs, Uniform):
+            log_sizes = float(np.log(inputs.widths / lengthscales).sum())
+            radius, log_weight, log_density = np.zeros(1), np.full(1, log_sizes), -log_sizes
+        else:
+            log_sizes = float(np.log(inputs.stds / lengthscales).sum())
+            radius, weights = gauss(200)  # of |x/std|, up to the largest radius of any level of the table
+            reach = math.sqrt(2.0 * (60.0 + 120.0 * order / dim))
+            radius = radius * reach
+            with np.errstate(under="ignore"):
+                log_weight = np.log(weights * reach * dim * ball) + (dim - 1.0) * np.log(radius) + log_sizes
+            log_density = -half * math.log(2.0 * math.pi) - log_sizes
+        log_density_at = log_density - radius**2 / 2.0
+        top = log_peak - order * math.log(c2) + log_density
+        span = 2.0 * order / dim * 30.0 + 40.0
+        below = np.concatenate([np.geomspace(1e-6, STEP, 60)[:-1], STEP * np.arange(1, int(span / STEP) + 1)])
+        log_levels = top - below
+        excess = (log_peak + log_density_at[None, :] - log_levels[:, None]) / order - math.log(c2)
+        with np.errstate(divide="ignore"):
+            log_volume = np.where(excess > 0.0, np.log(np.expm1(np.clip(excess, 1e-300, 600.0))), -np.inf)
+            log_volume = half * (log_volume + math.log(c2)) + log_weight[None, :]
+        largest = log_volume.max(axis=1, keepdims=True)
+        log_count = (largest + np.log(np.exp(log_volume - largest).sum(axis=1, keepdims=True)))[:, 0]
+        log_count += math.log(ball) - dim * math.log(2.0 * math.pi)
+        # tail = ∫_0^λ N dλ' - λN; below the last level N is a power of λ.
+        area = log_levels + log_count
+        share = 1.0 / (1.0 - dim / (2.0 * order))
+        pieces = np.log(np.diff(below) / 2.0) + np.logaddexp(area[1:], area[:-1])
+        log_area = np.logaddexp.accumulate(np.concatenate([[area[-1] + math.log(share)], pieces[::-1]]))[::-1]
+        self._log_index = log_count
+        self._log_value = log_levels
+        self._log_tail = log_area + np.log(-np.expm1(np.minimum(area - log_area, -1e-12)))
+
+    def log_value(self, m: Float) -> Float:
+        """log of the m-th eigenvalue."""
+        return self._interpolate(m, self._log_value, self._rate + 1.0)
+
+    def log_tail(self, M: Float) -> Float:
+        """log Σ_{m>M} λ_m, at most 0."""
+        return np.minimum(self._interpolate(M, self._log_tail, self._rate), 0.0)
+
+    def _interpolate(self, m: Float, table: Float, rate: float) -> Float:
+        with np.errstate(divide="ignore"):
+            log_m = np.log(m)
+        beyond = np.maximum(log_m - self._log_index[-1], 0.0)
+        return np.interp(log_m, self._log_index, table) - rate * beyond
+
+
+# Matérn kernels, any ν, Gaussian or uniform inputs in up to three dimensions: numerical eigenvalues and tails.
 
 REACH = {"state space": 9.0, "autocorrelation": 8.0}  # the real line is replaced by ± so many standard deviations
 SIZES = {"state space": (128, 192, 320, 512, 896, 1536), "autocorrelation": (32, 48, 80, 128, 192, 320)}
@@ -118,11 +286,11 @@ class Ritz(Spectrum):
         if size not in self._levels:
             reach = REACH[self._method]
             if self.inputs.dim > 1:
-                values = galerkin.tensor(self.kernel, self.inputs, size)
+                values = tensor(self.kernel, self.inputs, size)
             elif self._method == "state space":
-                values = galerkin.state_space(int(self.kernel.nu - 0.5), self._gamma, self.inputs, reach, size)
+                values = state_space(int(self.kernel.nu - 0.5), self._gamma, self.inputs, reach, size)
             else:
-                values = galerkin.autocorrelation(self.kernel, self._width, self.inputs, reach, size)
+                values = autocorrelation(self.kernel, self._width, self.inputs, reach, size)
             self._levels[size] = values
         return self._levels[size]
 

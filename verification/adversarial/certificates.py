@@ -15,7 +15,7 @@ from adversarial.instances import Instance, Refused, Statement, one_of
 from gpbounds import divergences
 from gpbounds.losses import Band, Exponential, Squared
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Sparse, Whitened
-from gpbounds.pacbayes.certificate import Posterior, formula, priors
+from gpbounds.pacbayes.certificate import Posterior, priors, statement
 from gpbounds.pacbayes.certificate.values import value_error
 
 
@@ -33,7 +33,7 @@ def confirmed(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
     exact = _truths(certificate, case)
     kl, risk = (_changed(truths.narrow(each), rng) for each in exact)
     risk = min(risk, 1.0)
-    bound = formula.risk_bound(risk, kl, certificate.count, len(case.X), certificate.delta)
+    bound = statement.risk_bound(risk, kl, certificate.count, len(case.X), certificate.delta)
     report = replace(certificate, kl=kl, risk=risk, bound=bound).sealed().check(case.X, case.y)
     states = {line.name: line.state for line in report.lines}
     for name, truth, stated in (("kl", exact[0], kl), ("risk", exact[1], risk)):

@@ -195,7 +195,7 @@ def judge_sealed(answer: Any, changed: bytes, original: bytes) -> str:
     """A certificate with a new seal is confirmed only if its numbers hold, by the formulas in mpmath."""
     from mpmath import mp
 
-    from gpbounds.pacbayes.certificate.raw import raw
+    from gpbounds.pacbayes.certificate.rows import raw
     from gpbounds.reference import pacbayes
 
     certificate, report = answer
@@ -219,7 +219,7 @@ def judge_sealed(answer: Any, changed: bytes, original: bytes) -> str:
 
 def resealed(data: bytes, rng: np.random.Generator) -> bytes:
     """Other numbers, and the seal that belongs to them."""
-    from gpbounds.pacbayes.certificate.files import seal
+    from gpbounds.pacbayes.certificate.fields import seal
 
     tree = mutations.mutated_tree(json.loads(data), rng)
     if isinstance(tree, dict):

@@ -10,10 +10,9 @@ import numpy as np
 from gpbounds.arrays import Float, Indices
 from gpbounds.bound import Bound
 from gpbounds.interval import possible
-from gpbounds.kdpp.arguments import repeated
 from gpbounds.kdpp.best.problem import Problem, Source
-from gpbounds.kdpp.draws import DENSE
-from gpbounds.kdpp.rpcholesky import randomly_pivoted
+from gpbounds.kdpp.draws import DENSE, randomly_pivoted
+from gpbounds.kdpp.record import repeated
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.renyi.attained import Attained, evidence_attained

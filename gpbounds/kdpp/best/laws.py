@@ -10,21 +10,19 @@ import numpy as np
 
 from gpbounds.bound import Bound
 from gpbounds.kdpp.approximations import nystrom_tv
-from gpbounds.kdpp.arguments import repeated
 from gpbounds.kdpp.best.problem import Problem, Source
 from gpbounds.kdpp.draws import DENSE
-from gpbounds.kdpp.low_rank import FactorSampler
+from gpbounds.kdpp.esp import tilted_eigenvalues
+from gpbounds.kdpp.record import repeated
 from gpbounds.kdpp.residual import expected_residual
-from gpbounds.kdpp.sampling import sample_eigen
-from gpbounds.kdpp.tilted import tilted_eigenvalues
+from gpbounds.kdpp.sampling import FactorSampler, sample_eigen
 from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import Pivoted, pivoted
 from gpbounds.rates.draws.given import best_fixed, best_given
-from gpbounds.rates.draws.orders import of_order
+from gpbounds.rates.draws.norm import trace_quantile
 from gpbounds.rates.draws.rows import StreamedRows
-from gpbounds.rates.draws.sentences import DRAWN, share
+from gpbounds.rates.draws.sentences import DRAWN, of_order, share
 from gpbounds.rates.draws.tilted import tilted_given
-from gpbounds.rates.draws.trace import trace_quantile
 from gpbounds.statements import UP, upper_bound
 
 SOLVED = 20_000

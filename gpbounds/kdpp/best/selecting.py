@@ -12,7 +12,7 @@ from gpbounds.kdpp.best.keeping import Candidate, keep_best
 from gpbounds.kdpp.best.laws import source_of
 from gpbounds.kdpp.best.problem import Problem
 from gpbounds.kdpp.best.redrawing import MOST, redraw
-from gpbounds.kdpp.prefixes import prefixes
+from gpbounds.kdpp.draws import prefixes
 from gpbounds.kdpp.record import Selection
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.validation import choice, count, finite, positive
+from gpbounds.losses import Interval, Loss, Relative
+from gpbounds.means import LinearMean
+from gpbounds.validation import choice, count, finite, positive, scalar
 
 ORIGINS = {
     "as given": "taken as given: their units were fixed before the data were seen",
@@ -157,3 +159,182 @@ def _brief(values: Any) -> str:
     numbers = np.atleast_1d(np.asarray(values))
     shown = ", ".join(f"{v:.6g}" for v in numbers[:6]) + (f", ... {numbers.size} in all" if numbers.size > 6 else "")
     return shown if np.ndim(values) == 0 else f"[{shown}]"
+
+
+# The mean function of a prior, as a certificate declares it: fixed in advance, from disjoint data, or on a grid.
+
+ORIGINS_OF_MEANS = {
+    "fixed in advance": "fixed before the data were seen",
+    "disjoint split": "fitted to data disjoint from these",
+    "grid": "one of {count} on a grid that was fixed before the data were seen; ln {count} is paid",
+}
+
+
+@dataclass(frozen=True)
+class DeclaredMean:
+    """The mean of a certificate's prior, m(x) = intercept + Σ_d slopes_d x_d, and the origin of its coefficients.
+
+    Units are those of the scaled data.  Q and the loss see y − m(x): for a loss of y − f they are those of a prior with
+    the mean m.  The prior must not depend on the certified rows (P-45).  Coefficients are therefore fixed in advance,
+    fitted to disjoint data, or members of a grid that was fixed in advance, which costs the logarithm of its size
+    (P-44).  There is no origin for coefficients that were fitted to the same rows and are not on a grid.
+
+    Claim N-prior-mean: the certificate is that of the rows (x, y − m(x)) and a prior with mean 0.
+
+    Parameters
+    ----------
+    origin : "fixed in advance", "disjoint split" or "grid"
+    intercept : float
+    slopes : sequence of float, optional
+        One for each column; none is a constant mean.
+    edge : float
+        For "grid": coefficients lie between −edge and edge.
+    steps : int
+        For "grid": a coefficient is edge·i/steps for a whole number i from −steps to steps.
+
+    Raises
+    ------
+    ValueError
+        for other origins, coefficients off the grid, and arguments of a grid without one.
+
+    >>> mean = DeclaredMean("grid", 0.5, (-1.0,), edge=2.0, steps=4)
+    >>> mean.count, mean.apply(np.array([[3.0]]), np.array([1.0])).tolist()
+    (81, [3.5])
+    """
+
+    origin: str
+    intercept: float
+    slopes: Any = ()
+    edge: float = 0.0
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        choice("origin", self.origin, tuple(ORIGINS_OF_MEANS))
+        object.__setattr__(self, "intercept", scalar(finite, "intercept", self.intercept))
+        slopes = finite("slopes", () if self.slopes is None else self.slopes)
+        if slopes.ndim != 1:
+            raise ValueError(f"slopes: expected one for each column, or none, got shape {slopes.shape}")
+        object.__setattr__(self, "slopes", tuple(slopes.tolist()))
+        if self.origin != "grid":
+            if self.edge != 0.0 or self.steps != 0:
+                raise ValueError(f"edge, steps: expected none for {self.origin!r}, got {self.edge!r}, {self.steps!r}")
+            return
+        object.__setattr__(self, "edge", scalar(positive, "edge", self.edge))
+        object.__setattr__(self, "steps", count("steps", self.steps))
+        for value in self.coefficients:
+            if on_grid(value, self.edge, self.steps) != value:
+                raise ValueError(
+                    f"intercept, slopes: expected whole multiples of {self.edge:g}/{self.steps} from {-self.edge:g} to "
+                    f"{self.edge:g}, got {value!r}"
+                )
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """The intercept, and the slopes."""
+        return (self.intercept, *self.slopes)
+
+    @property
+    def count(self) -> int:
+        """The number of functions from which this one was chosen."""
+        return (2 * self.steps + 1) ** len(self.coefficients)
+
+    @property
+    def function(self) -> LinearMean:
+        """m, in the units of the scaled data."""
+        return LinearMean(self.intercept, self.slopes or None)
+
+    def apply(self, X: Float, y: Float) -> Float:
+        """y − m(x) for scaled X (N, D) and y (N,) or (N, 1); the same doubles on every machine."""
+        if len(self.slopes) not in (0, X.shape[1]):
+            raise ValueError(
+                f"slopes: expected none, or one for each of {X.shape[1]} column(s), got {len(self.slopes)}"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.full(X.shape[0], self.intercept)
+            for column, slope in enumerate(self.slopes):  # in this order, each product and sum rounded
+                values = values + slope * X[:, column]
+            left = y - values.reshape(y.shape)
+        if not np.isfinite(left).all():
+            raise ValueError("intercept, slopes: expected finite numbers after the mean is subtracted, got an overflow")
+        return left
+
+    def describe(self) -> str:
+        """A sentence."""
+        slopes = ", ".join(f"{slope:.6g}" for slope in self.slopes[:6]) + (", ..." if len(self.slopes) > 6 else "")
+        own = f"intercept {self.intercept:.6g}" + (f", slopes [{slopes}]" if self.slopes else "")
+        return f"The mean of the prior was {ORIGINS_OF_MEANS[self.origin].format(count=self.count)} ({own})."
+
+    def doubt(self, X: Float, y: Float) -> str:
+        """A warning if y − m(x) is orthogonal to 1 and to every column with a slope, as after least squares, else "".
+
+        ``X`` and ``y`` are scaled.  A mean on a grid may be fitted to the rows.
+        """
+        if self.origin == "grid" or len(y) < 2:
+            return ""
+        left = self.apply(X, y)
+        columns = [np.ones(len(left)), *(X[:, d] - X[:, d].mean() for d in range(len(self.slopes)))]
+        size = float(np.sqrt(left @ left))
+        if all(abs(float(left @ each)) <= 1e-9 * size * float(np.sqrt(each @ each)) for each in columns):
+            return "what it leaves of the targets is orthogonal to it to nine digits, as if fitted to these very rows."
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        own = {"origin": self.origin, "intercept": self.intercept, "slopes": list(self.slopes)}
+        return {**own, "edge": self.edge, "steps": self.steps}
+
+
+@dataclass(frozen=True)
+class MeanGrid:
+    """The grid of mean functions from which `fitting.PACGP` may choose one by the certified rows.
+
+    Each coefficient is a multiple of edge/steps from −edge to edge; a choice costs ln(2·steps + 1) for each of them.
+
+    Parameters
+    ----------
+    kind : "constant" or "linear"
+    edge : float
+        In the units of the scaled targets (and inputs).
+    steps : int
+
+    >>> grid = MeanGrid("linear", edge=2.0, steps=4)
+    >>> grid.nearest(np.array([[0.0], [1.0], [2.0]]), np.array([0.6, 1.5, 2.7])).coefficients
+    (0.5, 1.0)
+    """
+
+    kind: str
+    edge: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        choice("kind", self.kind, ("constant", "linear"))
+        object.__setattr__(self, "edge", scalar(positive, "edge", self.edge))
+        object.__setattr__(self, "steps", count("steps", self.steps))
+
+    def nearest(self, X: Float, y: Float) -> DeclaredMean:
+        """A member near least squares for scaled X (N, D), y (N,): the slopes are rounded first, then the intercept."""
+        slopes: Float = np.zeros(0)
+        if self.kind == "linear":
+            centred = X - X.mean(axis=0)
+            slopes = np.linalg.lstsq(centred, y - y.mean(), rcond=None)[0]
+            slopes = np.array([on_grid(slope, self.edge, self.steps) for slope in slopes])
+        left = y - (X @ slopes if slopes.size else 0.0)
+        intercept = on_grid(float(left.mean()), self.edge, self.steps)
+        return DeclaredMean("grid", intercept, tuple(slopes.tolist()), self.edge, self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"kind": self.kind, "edge": self.edge, "steps": self.steps}
+
+
+def on_grid(value: float, edge: float, steps: int) -> float:
+    """The member of the grid that is nearest to ``value``."""
+    return edge * int(np.clip(np.rint(value / edge * steps), -steps, steps)) / steps
+
+
+def for_loss(mean: DeclaredMean | None, loss: Loss) -> None:
+    """Refuse a mean with a loss that depends on y otherwise than through y − f."""
+    if mean is not None and (isinstance(loss, Relative) or (isinstance(loss, Interval) and loss.relative)):
+        raise ValueError(
+            f"mean: expected none for {loss!r}, which depends on y itself and not on y − f alone, got {mean!r}"
+        )

@@ -15,12 +15,11 @@ from gpbounds.divergences import pairs
 from gpbounds.kernels.enclosed import EnclosedKernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses.balls import enclosed_sum
-from gpbounds.pacbayes.certificate import formula
-from gpbounds.pacbayes.certificate.mean import for_loss
+from gpbounds.pacbayes.certificate import statement
+from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
-from gpbounds.pacbayes.certificate.raw import Raw
-from gpbounds.pacbayes.certificate.report import Line, Proved
-from gpbounds.pacbayes.certificate.statement import Statement
+from gpbounds.pacbayes.certificate.rows import Raw
+from gpbounds.pacbayes.certificate.statement import Line, Proved, Statement
 from gpbounds.rigor import above, at_bits, below
 
 BITS = 256
@@ -43,7 +42,7 @@ def prove(certificate: Statement, rows: Raw) -> Proved:
     """
     start = time.perf_counter()
     found = ends(certificate, rows)
-    bound = formula.risk_bound(found.risk, found.kl, certificate.count, rows.shape[0], certificate.delta)
+    bound = statement.risk_bound(found.risk, found.kl, certificate.count, rows.shape[0], certificate.delta)
     return Proved(
         risk=found.risk,
         kl=found.kl,

@@ -12,8 +12,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.numerics.search import least
 from gpbounds.plan import Plan
-from gpbounds.rates.base import Statement
-from gpbounds.rates.meaning import sentences
+from gpbounds.rates.base import Statement, sentences
 
 
 class SeveralDraws(Statement):

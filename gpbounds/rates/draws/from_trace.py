@@ -12,8 +12,8 @@ from gpbounds import validation
 from gpbounds.bound import Bound
 from gpbounds.kdpp.streamed_residual import StreamedResidual, greatest_weight
 from gpbounds.numerics.gaussian_forms import MOST
-from gpbounds.rates.draws.adversary import AFTERWARDS, LEAST_TRACE
 from gpbounds.rates.draws.given import BEFORE_DRAWS, margin
+from gpbounds.rates.draws.norm import AFTERWARDS, LEAST_TRACE
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, TILTED, checked_draws, record, share
 from gpbounds.rates.forms import any_markov
 
@@ -177,7 +177,7 @@ def tilted_from_trace(
     Parameters
     ----------
     trace : float
-        τ_M(KK_n) ≥ 0 or an upper bound; see `gpbounds.kdpp.streamed_tilt.tilted_traces`.
+        τ_M(KK_n) ≥ 0 or an upper bound; see `gpbounds.kdpp.streamed_residual.tilted_traces`.
     ratio : float
         τ_{M−1}(KK_n)/M ≥ 0 or an upper bound.
 

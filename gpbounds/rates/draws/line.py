@@ -12,12 +12,12 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import SumLaw
-from gpbounds.rates.draws.adversary import AFTERWARDS, LEAST_TRACE
 from gpbounds.rates.draws.base import SeveralDraws
 from gpbounds.rates.draws.from_trace import adversary_from_trace, fixed_from_trace, prior_from_trace
+from gpbounds.rates.draws.norm import AFTERWARDS, LEAST_TRACE
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KNOWN
-from gpbounds.rates.expected_trace import APriori
 from gpbounds.rates.one_draw import OneDraw
+from gpbounds.rates.trace import APriori
 from gpbounds.renyi import direction_factor
 from gpbounds.statements import FIXED, UP, drawn_from
 

@@ -10,15 +10,12 @@ import numpy as np
 from gpbounds.arrays import EPS, Array, Float, host, is_cupy
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.residual import expected_residual
-from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual
-from gpbounds.kdpp.streamed_tilt import tilted_traces
+from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual, tilted_traces
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
-from gpbounds.linalg.cg import conjugate_gradients
-from gpbounds.linalg.pivoted import Pivoted, pivoted
+from gpbounds.linalg.krylov import conjugate_gradients
+from gpbounds.linalg.pivoted import Pivoted, SymmetricProducts, eigen_squares, pivoted
 from gpbounds.linalg.products import gram, matmul
-from gpbounds.linalg.projections import eigen_squares
-from gpbounds.linalg.symmetric import SymmetricProducts
 
 DENSE = 4096
 """Number of rows up to which K is decomposed."""

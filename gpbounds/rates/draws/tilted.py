@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
+from gpbounds.kdpp.esp import tilted_eigenvalues
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.residual import expected_residual
-from gpbounds.kdpp.tilted import tilted_eigenvalues
 from gpbounds.numerics import gaussian_forms
 from gpbounds.rates.draws.sentences import (
     BEST_OBJECTIVE,

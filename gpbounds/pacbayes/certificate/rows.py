@@ -1,0 +1,508 @@
+"""The raw data of a certificate: arrays, or rows that are read by partitions."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import divergences
+from gpbounds.arrays import EPS, Float, as_points, exactly, is_cupy
+from gpbounds.divergences.measured import measured
+from gpbounds.divergences.sparse import CollapsedLaw, CollapsedSums, SparsePosterior, free_at, whitened_at
+from gpbounds.kernels import Kernel
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.losses import Loss
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.pacbayes.certificate.declarations import DeclaredMean, Scaling
+from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
+from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.sources import Source, is_elsewhere, source
+from gpbounds.sources.changed import Changed
+from gpbounds.sources.source import Holder
+from gpbounds.whitening import Inducing, as_targets, inducing, with_jitter
+
+# R_S(Q) and KL(Q‖P) from data, each with a bound on its rounding error.
+
+LEAST = 1e-300
+"""Least variance of f and of the noise."""
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """R_S and KL, each at most its value plus its error, and the jitter of Q.
+
+    In doubles each is also at least its value less its error.  In 30 digits the value is a proved upper end, and the
+    error covers what differs on other machines.
+    """
+
+    risk: float
+    risk_error: float
+    kl: float
+    kl_error: float
+    jitter: float = 0.0
+    digits: Literal[16, 30] = 16
+
+
+def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss) -> Enclosed:
+    """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
+    with one_blas_thread():
+        q, at_data = _build(posterior, kernel, X, y)
+        losses, allowances = sums_of_losses(at_data, y, loss)
+        return enclosed(q, losses, allowances, y.size)
+
+
+def sums_of_losses(at_data: divergences.Prediction, y: Float, loss: Loss) -> tuple[float, float]:
+    """The sums of the expected losses and of their allowances, each rounded once."""
+    expected = loss.expectation(y, at_data.mean, at_data.variance)
+    allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
+    return math.fsum(expected), math.fsum(allowed)
+
+
+def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
+    """R_S and KL of Q, with ``kl`` and ``kl_rounding``, from the sums over all N rows.
+
+    Each quotient is rounded once, and each sum once, or twice if it is one of sums over partitions.
+    """
+    kl, kl_error = float(q.kl), float(q.kl_rounding)
+    kl_error = math.inf if math.isnan(kl_error) or math.isnan(kl) else kl_error
+    return Enclosed(losses / N, allowances / N + 4.0 * EPS, kl, kl_error, float(getattr(q, "jitter", 0.0)))
+
+
+def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
+    """Q, with ``kl`` and ``kl_rounding``, and its latent predictions at the data."""
+    error = entry_error(posterior, kernel, np.abs(X).max(axis=0))
+    if isinstance(posterior, Exact):
+        full = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
+        return full, full.predict()
+    if isinstance(posterior, Sparse):
+        law, Z = CollapsedLaw(posterior.noise, posterior.power, error), posterior.Z
+
+        def attempt(amount: float) -> tuple[Inducing, CollapsedSums]:
+            whitener = measured(inducing(kernel, Z, amount), error)
+            return whitener, law.sums(whitener, X, y)
+
+        q = law.posterior(*with_jitter(attempt, kernel, Z, posterior.jitter))
+    else:
+        q = from_record(posterior, kernel, error)
+    return q, q.predict(X)
+
+
+def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
+    """`value_error` in the box that holds the rows, |x_d| ≤ reach_d, and the inducing points; numbers within range.
+
+    Raises
+    ------
+    ValueError
+        for a variance or a noise variance below 1e-300, where doubles lose relative accuracy.
+    """
+    noise = getattr(posterior, "noise", LEAST)
+    for name, size in (
+        ("kernel: expected a variance", kernel.max_variance),
+        ("noise: expected a noise variance", noise),
+    ):
+        if not size >= LEAST:
+            raise ValueError(
+                f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {size!r}: scale the targets"
+            )
+    return value_error(kernel, reach_with(posterior, reach))
+
+
+def reach_with(posterior: Posterior, reach: Float) -> Float:
+    """The largest |x_d| among the rows, which is ``reach`` (D,), and the inducing points of ``posterior``."""
+    Z = getattr(posterior, "Z", None)
+    if Z is None:
+        return reach
+    if Z.shape[1] != reach.size:
+        raise ValueError(f"Z: expected {reach.size} columns, as the inputs have, got {Z.shape[1]}")
+    return np.maximum(reach, np.abs(Z).max(axis=0))
+
+
+def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:
+    """A Q that does not depend on the data; ``error`` bounds that of the kernel's values."""
+    if isinstance(posterior, Free | Whitened):
+        points = measured(inducing(kernel, posterior.Z, posterior.jitter), error)
+        if isinstance(posterior, Free):
+            return free_at(points, posterior.mean, posterior.cov, None, error)
+        return whitened_at(points, posterior.mean, posterior.factor, None, error)
+    raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
+
+
+# R_S(Q) and KL(Q‖P) from rows in partitions, as `evaluation` computes them from arrays: a pass for Q, one for R_S.
+
+
+def enclose_partitions(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:
+    """As `gpbounds.pacbayes.certificate.rows.enclose`, for the scaled rows of ``engine``: |x_d| ≤ reach_d."""
+    error = entry_error(posterior, kernel, reach)
+    if isinstance(posterior, Exact):
+        raise ValueError(
+            "posterior: expected a sparse one for rows that are read by partitions, got the exact GP posterior, which "
+            "needs all rows in memory"
+        )
+    if isinstance(posterior, Sparse):
+        law, record = CollapsedLaw(posterior.noise, posterior.power, error), posterior
+
+        def attempt(amount: float) -> Enclosed:
+            return engine.run(FromRows(loss, law, kernel, record.Z, amount))
+
+        return with_jitter(attempt, kernel, record.Z, posterior.jitter)
+    return engine.run(FromRecord(loss, posterior, kernel, error))
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums(Statistics):
+    """The sums of the expected losses, and of their allowances, of each partition; the number of rows."""
+
+    losses: tuple[float, ...]
+    allowances: tuple[float, ...]
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class FromRecord:
+    """The program for a Q that does not depend on the rows."""
+
+    loss: Loss
+    posterior: Posterior
+    kernel: Kernel
+    error: float
+
+    def begin(self) -> Any:
+        """Q."""
+        return from_record(self.posterior, self.kernel, self.error)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """One pass."""
+        return (Round(self.losses, enclosed_sums),)
+
+    def losses(self, q: SparsePosterior, rows: Rows) -> LossSums:
+        """The sums of one partition, each rounded once."""
+        return losses_of(q, rows, self.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class FromRows:
+    """The program for a Q given the rows: a pass for Q, and one for its losses."""
+
+    loss: Loss
+    law: CollapsedLaw
+    kernel: Kernel
+    Z: Any
+    jitter: float
+
+    def begin(self) -> Inducing:
+        """The factor of Kuu."""
+        return measured(inducing(self.kernel, self.Z, self.jitter), self.law.entry_error)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """Two passes."""
+        return Round(self.sums, self.law.posterior), Round(self.losses, enclosed_sums)
+
+    def sums(self, whitener: Inducing, rows: Rows) -> CollapsedSums:
+        """The sums of one partition from which Q is computed."""
+        return self.law.sums(whitener, rows.X, rows.Y[:, 0])
+
+    def losses(self, q: SparsePosterior, rows: Rows) -> LossSums:
+        """The sums of one partition, each rounded once."""
+        return losses_of(q, rows, self.loss)
+
+
+def losses_of(q: SparsePosterior, rows: Rows, loss: Loss) -> LossSums:
+    """The sums over ``rows``."""
+    losses, allowances = sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss)
+    return LossSums((losses,), (allowances,), len(rows.Y))
+
+
+def enclosed_sums(q: SparsePosterior, sums: LossSums) -> Enclosed:
+    """R_S and KL from the sums of all partitions."""
+    return enclosed(q, math.fsum(sums.losses), math.fsum(sums.allowances), sums.rows)
+
+
+# The fingerprint of a data set: its shapes and the SHA-256 of its raw values, row by row.
+
+HELD = 2**28
+"""Bytes of targets that stay in memory while X is hashed."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Shapes and SHA-256 of a data set (X, y) in the order of its rows.
+
+    The hash is of the bytes ``b"X (N, D)\\n"``, X as little-endian float64 row by row, ``b"y (N,)\\n"``, y likewise, N
+    and D in decimal digits, so that any language can recompute it.  The values are the *raw* ones, before scaling.
+
+    Attributes
+    ----------
+    sha256 : str
+        64 hexadecimal digits.
+    rows, columns : int
+        N and D of X (N, D).
+
+    >>> fingerprint([[0.0], [1.0]], [2.0, 3.0]).sha256[:16]
+    'cd5a01aa8da839db'
+    """
+
+    sha256: str
+    rows: int
+    columns: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"sha256": self.sha256, "rows": self.rows, "columns": self.columns}
+
+
+def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
+    """(X, y) as float64 arrays (N, D) and (N,) with exactly the numbers given.
+
+    Raises
+    ------
+    ValueError
+        for float32 (a certificate holds for the numbers that it hashes), CuPy arrays, wrong shapes, whole numbers
+        beyond 2⁵³, or what `gpbounds.arrays.exactly` refuses.
+    NonFinite
+        for NaN or infinity.
+    """
+    for name, array in (("X", X), ("y", y)):
+        if is_cupy(array):
+            raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
+        kind = np.asarray(exactly(name, array)).dtype
+        if kind.kind == "f" and kind.itemsize != 8:
+            raise ValueError(
+                f"{name}: expected float64, got {kind}: a certificate identifies the exact numbers for which it holds"
+            )
+    points = as_points(X, "X")
+    targets = as_targets(y, points)
+    if targets.ndim != 1:
+        raise ValueError(f"y: expected one target a row, shape ({points.shape[0]},), got {targets.shape}")
+    for name, array, taken in (("X", X, points), ("y", y, targets)):
+        if np.asarray(exactly(name, array)).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
+            raise ValueError(f"{name}: expected whole numbers below 2^53, which doubles hold exactly")
+    return points, targets
+
+
+def fingerprint(X: ArrayLike, y: ArrayLike) -> Fingerprint:
+    """The `Fingerprint` of (X, y); arguments and errors as of `as_data`."""
+    return digest(*as_data(X, y))
+
+
+def digest(X: Float, y: Float) -> Fingerprint:
+    """The `Fingerprint` of checked arrays."""
+    sha = hashlib.sha256()
+    for head, array in zip(_heads(*X.shape), (X, y), strict=True):
+        sha.update(head)
+        sha.update(_bytes(array))
+    return Fingerprint(sha.hexdigest(), *X.shape)
+
+
+def digest_of_rows(partitions: Iterable[Rows], N: int, D: int) -> Fingerprint:
+    """The `Fingerprint` of N rows with D columns in partitions, in one pass: that of the same rows in arrays.
+
+    The hash takes y after all of X.  Until then, y is kept in memory, or beyond 256 MiB in a temporary file.
+
+    >>> X, y = np.array([[0.0], [1.0]]), np.array([[2.0], [3.0]])
+    >>> digest_of_rows([Rows(X[:1], y[:1], 0), Rows(X[1:], y[1:], 1)], 2, 1).sha256[:16]
+    'cd5a01aa8da839db'
+    """
+    first, second = _heads(N, D)
+    sha = hashlib.sha256(first)
+    with tempfile.SpooledTemporaryFile(max_size=HELD) as targets:
+        for rows in partitions:
+            sha.update(_bytes(rows.X))
+            targets.write(_bytes(rows.Y))
+        targets.seek(0)
+        sha.update(second)
+        while piece := targets.read(2**20):
+            sha.update(piece)
+    return Fingerprint(sha.hexdigest(), N, D)
+
+
+def _heads(N: int, D: int) -> tuple[bytes, bytes]:
+    return f"X ({N}, {D})\n".encode(), f"y ({N},)\n".encode()
+
+
+def _bytes(array: Float) -> bytes:
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+
+
+# The raw data of a certificate: arrays, or rows that are read by partitions.
+
+
+class Raw(ABC):
+    """Raw rows (X, y), as a certificate identifies them."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(N, D)."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> Fingerprint:
+        """The shapes and the SHA-256 of all values, row by row: the same for arrays and for any partitions."""
+
+    @abstractmethod
+    def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
+        """`Scaling.doubt` of X and of y."""
+
+    def doubt_of_mean(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean) -> str:
+        """`DeclaredMean.doubt`, for rows that are in memory."""
+        return ""
+
+    @abstractmethod
+    def enclose(
+        self,
+        posterior: Posterior,
+        kernel: Kernel,
+        inputs: Scaling,
+        outputs: Scaling,
+        loss: Loss,
+        mean: DeclaredMean | None = None,
+    ) -> Enclosed:
+        """R_S and KL of the scaled rows, whose targets are those minus the prior's mean."""
+
+    @abstractmethod
+    def parts(
+        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
+    ) -> Iterator[tuple[Float, Float]]:
+        """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part: one part for arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays(Raw):
+    """Arrays (N, D) and (N,)."""
+
+    X: Float
+    y: Float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], self.X.shape[1]
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        return digest(self.X, self.y)
+
+    def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
+        return inputs.doubt(self.X), outputs.doubt(self.y)
+
+    def doubt_of_mean(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean) -> str:
+        try:
+            return mean.doubt(inputs.apply(self.X), outputs.apply(self.y))
+        except ValueError:  # a mean or constants for another number of columns
+            return ""
+
+    def enclose(
+        self,
+        posterior: Posterior,
+        kernel: Kernel,
+        inputs: Scaling,
+        outputs: Scaling,
+        loss: Loss,
+        mean: DeclaredMean | None = None,
+    ) -> Enclosed:
+        return enclose(posterior, kernel, *Scaled(inputs, outputs, mean).apply(self.X, self.y), loss)
+
+    def parts(
+        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
+    ) -> Iterator[tuple[Float, Float]]:
+        yield Scaled(inputs, outputs, mean).apply(self.X, self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions(Raw):
+    """Rows that are read by partitions."""
+
+    rows: Source
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.N, self.rows.D
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """One pass in this process, in the order of the rows."""
+        return digest_of_rows(self.rows.holder.partitions(), *self.shape)
+
+    def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
+        moments, D, N = self.rows.moments, self.rows.D, self.rows.N
+        mean, std = moments.mean, moments.variance**0.5
+        return inputs.doubt_of(mean[:D], std[:D], N), outputs.doubt_of(mean[D:], std[D:], N)
+
+    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Holder:
+        """The rows in the units of the model."""
+        return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
+
+    def enclose(
+        self,
+        posterior: Posterior,
+        kernel: Kernel,
+        inputs: Scaling,
+        outputs: Scaling,
+        loss: Loss,
+        mean: DeclaredMean | None = None,
+    ) -> Enclosed:
+        D = self.rows.D
+        largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
+        reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
+        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
+
+    def parts(
+        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
+    ) -> Iterator[tuple[Float, Float]]:
+        for rows in self.scaled(inputs, outputs, mean).partitions():
+            yield rows.X, rows.Y[:, 0]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The change of raw rows into the units of the model, with targets minus the prior's mean."""
+
+    inputs: Scaling
+    outputs: Scaling
+    mean: DeclaredMean | None = None
+
+    def __call__(self, rows: Rows) -> Rows:
+        X, Y = self.apply(rows.X, rows.Y)
+        return rows._replace(X=X, Y=Y)
+
+    def apply(self, raw_X: Float, raw_y: Float) -> tuple[Float, Float]:
+        """X (N, D) and y (N,) or (N, 1)."""
+        X, y = self.inputs.apply(raw_X), self.outputs.apply(raw_y)
+        return X, y if self.mean is None else self.mean.apply(X, y)
+
+
+def raw(X: Any, y: Any = None) -> Raw:
+    """The raw data: arrays as `as_data` takes them, rows as `gpbounds.sources.source` takes them, or a `Raw` itself.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        as `as_data` and `gpbounds.sources.source`; for several targets, and for float32.
+
+    >>> raw([[0.0], [1.0]], [2.0, 3.0]).fingerprint.sha256[:16]
+    'cd5a01aa8da839db'
+    """
+    if isinstance(X, Raw):
+        return X
+    if not is_elsewhere(X):
+        return Arrays(*as_data(X, y))
+    rows = source(X, y)
+    if not rows.single:
+        raise ValueError(f"y: expected one target a row, shape ({rows.N},), got {(rows.N, rows.P)}")
+    if not rows.exact:
+        raise ValueError(
+            "X, y: expected float64, or whole numbers below 2^53, in every partition, got others: a certificate "
+            "identifies the exact numbers for which it holds"
+        )
+    return Partitions(rows)
