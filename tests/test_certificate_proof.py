@@ -14,7 +14,8 @@ from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.losses.base import Loss
 from gpbounds.pacbayes import Certificate, DeclaredMean, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
-from gpbounds.pacbayes.certificate import proved, rows, statement
+from gpbounds.pacbayes.certificate import rows, statement
+from gpbounds.pacbayes.certificate.proof import prove
 from gpbounds.sources import Source
 from gpbounds.sources.arrays import ArrayPart
 from gpbounds.sources.local import Local
@@ -74,7 +75,7 @@ def test_an_honest_certificate_is_proved_and_its_bound_holds(form: str) -> None:
 @each
 def test_forged_numbers_do_not_pass(form: str) -> None:
     certificate = issue(form)
-    proof = proved.prove(certificate, rows.raw(X, Y))
+    proof = prove(certificate, rows.raw(X, Y))
     for name, lines in (
         ({"kl": math.nextafter(proof.kl_below, 0.0)}, {"kl proof"}),
         ({"risk": math.nextafter(proof.risk_below, 0.0)}, {"risk proof"}),
@@ -103,12 +104,12 @@ def test_rows_in_partitions_are_proved_as_arrays_are(form: str) -> None:
         Source.of(Local([ArrayPart(X, Y, i, rows) for i, rows in enumerate((slice(13), slice(13, 40)))]), single=True)
     )
     assert certificate.check(parts).confirmed
-    whole, split = (proved.prove(certificate, data) for data in (rows.raw(X, Y), parts))
+    whole, split = (prove(certificate, data) for data in (rows.raw(X, Y), parts))
     assert whole.kl == pytest.approx(split.kl, rel=1e-14)
     assert whole.risk == pytest.approx(split.risk, rel=1e-13)
     exact = dataclasses.replace(certificate, posterior=Exact(0.3))
     with pytest.raises(ValueError, match="needs all rows in memory"):
-        proved.prove(exact, parts)
+        prove(exact, parts)
 
 
 def refused(certificate: Certificate) -> str:
@@ -150,7 +151,7 @@ def test_a_kernel_without_thirty_digits_is_proved_to_fewer() -> None:
     """Its entries are known to 1e-15: the proved interval is wider, and still holds the certificate's numbers."""
     kernel = Matern(22.5, **GRID.round([1.0, 1.0]).theta)
     certificate = Certificate.issue(X, Y, Exact(0.3), kernel, grid=GRID, loss=Band(0.6), delta=0.05)
-    proof = proved.prove(certificate, rows.raw(X, Y))
+    proof = prove(certificate, rows.raw(X, Y))
     assert 1e-13 < proof.kl - proof.kl_below < 1e-8
     assert proof.kl_below <= certificate.kl
     assert proof.risk - proof.risk_below < 1e-9
@@ -164,6 +165,6 @@ def test_the_mean_of_a_prior_is_subtracted_in_a_proof() -> None:
     assert proof.kl <= certificate.kl
     assert proof.bound <= certificate.bound
     left = dataclasses.replace(certificate, mean=None)
-    same = proved.prove(left, rows.raw(X, mean.apply(X, Y)))
+    same = prove(left, rows.raw(X, mean.apply(X, Y)))
     assert (proof.kl, proof.risk) == (same.kl, same.risk)
     assert "depends on y itself" in refused(dataclasses.replace(certificate, loss=Relative(2.0)))

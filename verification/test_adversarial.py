@@ -92,7 +92,7 @@ def _in_doubles(patch: pytest.MonkeyPatch) -> None:
 def _ends(patch: pytest.MonkeyPatch) -> None:
     """The middle of a ball as both of its ends."""
     for end in ("above", "below"):
-        patch.setattr(f"gpbounds.pacbayes.certificate.proved.{end}", lambda ball: float(ball.mid()))
+        patch.setattr(f"gpbounds.pacbayes.certificate.proof.{end}", lambda ball: float(ball.mid()))
 
 
 def _posteriors(patch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from observer import Observer
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import pairs as laws
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kernels import Constant, Kernel, RationalQuadratic, enclosed
-from gpbounds.kernels.enclosed import EnclosedKernel
+from gpbounds.kernels import Constant, Kernel, RationalQuadratic, matrices
+from gpbounds.kernels.matrices import EnclosedKernel
 from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.pair_inverse import verified
@@ -27,7 +27,8 @@ from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.losses.balls import enclosed_sum
 from gpbounds.numerics.pairs import log, reciprocal, row_sums
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
-from gpbounds.pacbayes.certificate import proved, rows
+from gpbounds.pacbayes.certificate import rows
+from gpbounds.pacbayes.certificate.proof import _sparse, prove
 from gpbounds.reference import divergences as reference
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import spectra as reference_kernels
@@ -330,7 +331,7 @@ def test_the_numbers_of_a_record_are_between_the_proved_ones(
     kernel, q, X, y = drawn(seed, form)
     outputs = Scaling("fixed in advance", 0.1, 1.7) if scaled else None
     try:
-        proof = proved.prove(statement(kernel, q, LOSSES[name], outputs), rows.raw(X, y))
+        proof = prove(statement(kernel, q, LOSSES[name], outputs), rows.raw(X, y))
     except ValueError as refusal:
         message = str(refusal)
         assert "expected" in message
@@ -361,7 +362,7 @@ def test_well_conditioned_records_are_proved_to_the_last_digits(observe: Observe
         "whitened": Whitened(Z, rng.standard_normal(6), factor, 0.0),
     }[form]
     for kernel in (SquaredExponential(1.0, 0.8), Matern(1.5, 2.0, 1.0)):
-        proof = proved.prove(statement(kernel, q, Band(0.3)), rows.raw(X, y))
+        proof = prove(statement(kernel, q, Band(0.3)), rows.raw(X, y))
         observe.upper("N-proved-kl", proof.kl - proof.kl_below, 1e-12 * proof.kl)
         observe.upper("N-proved-risk", proof.risk - proof.risk_below, 1e-13)
 
@@ -385,9 +386,9 @@ def put_off(patch: pytest.MonkeyPatch, seed: int, error: float, where: str) -> N
         high, low = pair_variances(k, X)
         return high, low + (where != "other rows") * error * np.where(np.sin(1e7 * high + seed) > 0.0, 1.0, -1.0)
 
-    patch.setattr(enclosed, "pair_covariances", off)
-    patch.setattr(enclosed, "pair_variances", variances_off)
-    patch.setattr(enclosed, "pair_error", lambda k, X: error + pair_error(k, X))
+    patch.setattr(matrices, "pair_covariances", off)
+    patch.setattr(matrices, "pair_variances", variances_off)
+    patch.setattr(matrices, "pair_error", lambda k, X: error + pair_error(k, X))
 
 
 def numbers(pair: Any) -> Any:
@@ -411,7 +412,7 @@ def test_each_law_is_within_its_errors(observe: Observer, seed: int, form: str, 
             if isinstance(q, Exact):
                 _, latent = laws.full_law(known, X, y, q.noise)
             else:
-                law = proved._sparse(q, known, lambda: [(X, y)])
+                law = _sparse(q, known, lambda: [(X, y)])
                 latent, (V, sizes, errors) = law.latent(X), law.basis.whitened(X)
                 left_over, off = law.basis.residual(X, V, sizes, errors)
         except ValueError:
@@ -461,7 +462,7 @@ def test_errors_of_entries_are_carried_to_the_end(
     with pytest.MonkeyPatch.context() as patch:
         put_off(patch, seed, error, where)
         try:
-            proof = proved.prove(statement(kernel, q, LOSSES[name]), rows.raw(X, y))
+            proof = prove(statement(kernel, q, LOSSES[name]), rows.raw(X, y))
         except ValueError:
             return
     with mp.workdps(DIGITS):

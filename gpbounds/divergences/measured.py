@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import namespace
 from gpbounds.divergences.errors import MARGIN, Rounding
-from gpbounds.kernels.enclosed import EnclosedKernel
+from gpbounds.kernels.matrices import EnclosedKernel
 from gpbounds.linalg.pair_inverse import LEAST, U, norm_above
 from gpbounds.linalg.pair_products import multiply
 from gpbounds.numerics.pairs import add

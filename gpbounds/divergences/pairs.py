@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kernels.enclosed import LARGEST, SMALLEST, EnclosedKernel
+from gpbounds.kernels.matrices import LARGEST, SMALLEST, EnclosedKernel
 from gpbounds.linalg.pair_inverse import BITS, LEAST, U, Verified, dot, norm_above, verified
 from gpbounds.linalg.pair_products import UP, left, multiply, product, right
 from gpbounds.numerics.pairs import Pair, add, reciprocal, row_sums

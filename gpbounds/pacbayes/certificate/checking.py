@@ -10,7 +10,7 @@ import numpy as np
 from gpbounds.arrays import EPS
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import AUTO_LADDER
-from gpbounds.pacbayes.certificate import priors, proved, statement
+from gpbounds.pacbayes.certificate import priors, proof, statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Inducing
 from gpbounds.pacbayes.certificate.rows import Enclosed, Raw
@@ -53,7 +53,7 @@ def in_thirty_digits(certificate: Statement, rows: Raw) -> Enclosed:
             f"posterior: expected at most {MOST_INDUCING} inducing inputs M and NM² up to {MOST_WORK:g}, or "
             f"{MOST_ROWS} rows of an exact posterior, for 30 digits, got N = {N}, M = {M}"
         )
-    ends = proved.ends(certificate, rows)
+    ends = proof.ends(certificate, rows)
     kl_error = REPEATED * (ends.kl - ends.kl_below) + 4.0 * EPS * ends.kl
     risk_error = REPEATED * (ends.risk - ends.risk_below) + 4.0 * EPS
     return Enclosed(ends.risk, risk_error, ends.kl, kl_error, float(getattr(posterior, "jitter", 0.0)), digits=30)
@@ -184,7 +184,7 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
     if data.state != "confirmed":
         lines.append(Line("proof", "skipped", "not proved: the data differ"))
         return conclude(certificate.rigorous, certificate.statement, lines)
-    findings, numbers = proved.lines(certificate, rows)
+    findings, numbers = proof.lines(certificate, rows)
     return conclude(certificate.rigorous, certificate.statement, [*lines, *findings], numbers)
 
 

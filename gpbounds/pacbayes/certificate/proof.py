@@ -12,7 +12,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.divergences import pairs
-from gpbounds.kernels.enclosed import EnclosedKernel
+from gpbounds.kernels.matrices import EnclosedKernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses.balls import enclosed_sum
 from gpbounds.pacbayes.certificate import statement
