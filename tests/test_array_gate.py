@@ -111,7 +111,7 @@ DOORS = {
     "gpbounds.kdpp.residual_trace": [{"K": K, "indices": np.array([0, 2])}],
     "gpbounds.kdpp.ridge_leverage": [{"kernel": SE, "X": X, "ridge": 1.0, "landmarks": np.array([0, 2])}],
     "gpbounds.kdpp.rounding_tv": [{"eigenvalues": VALUES, "rounding": 1e-9, "M": 2}],
-    "gpbounds.kdpp.draws": [{"kernel": SE, "X": X, "M": 2, "rng": 0}],
+    "gpbounds.kdpp.rpcholesky": [{"kernel": SE, "X": X, "M": 2, "rng": 0}],
     "gpbounds.kdpp.rpcholesky_residual": [{"eigenvalues": VALUES, "M": 2}],
     "gpbounds.kdpp.sample": [{"K": K, "M": 2, "rng": 0}],
     "gpbounds.kdpp.sample_eigen": [

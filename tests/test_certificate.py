@@ -33,6 +33,7 @@ from gpbounds.pacbayes import (
     issue_certificate,
 )
 from gpbounds.pacbayes.certificate import fields, rows
+from gpbounds.pacbayes.certificate.record import from_dict
 from gpbounds.pacbayes.certificate.values import value_error
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
@@ -380,7 +381,7 @@ def test_a_forger_who_seals_again_is_caught_by_the_mathematics(honest, path, cha
     value = record
     for key in path:
         value = value[key]
-    forged = Certificate(**record.from_dict(altered(record, path, change(value)))).sealed()
+    forged = Certificate(**from_dict(altered(record, path, change(value)))).sealed()
     report = forged.check(X, Y)
     assert not report.confirmed
     assert line in report.failed, str(report)
@@ -464,7 +465,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
     with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):
-        record.from_dict(record)
+        from_dict(record)
 
 
 def test_constants_that_are_those_of_the_data_raise_a_doubt():

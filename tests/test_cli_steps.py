@@ -28,14 +28,14 @@ def table(tmp_path_factory):
 
 
 def failing(monkeypatch, kind, error):
-    true = Problem.plan
+    true = Problem.stated
 
-    def patched(self, case, alpha, target):
+    def patched(self, case, N, alpha):
         if case.kind == kind:
             raise error
-        return true(self, case, alpha, target)
+        return true(self, case, N, alpha)
 
-    monkeypatch.setattr(Problem, "plan", patched)
+    monkeypatch.setattr(Problem, "stated", patched)
 
 
 def levels(record):

@@ -346,7 +346,7 @@ def test_ctrl_c_before_or_after_the_call_of_a_task_comes_through(clock: str, at:
     def run(task: int, worker: int) -> None:
         assert worker == 0 or interrupted.wait(WAIT)
 
-    clocks = {"perf_counter": time.perf_counter, "thread_time": time.thread_time, clock: read}
+    clocks = {name: getattr(time, name) for name in ("monotonic", "perf_counter", "thread_time")} | {clock: read}
     with blas_threads(2), pytest.MonkeyPatch.context() as patch:
         before = pools()
         patch.setattr(parallel, "time", SimpleNamespace(**clocks))

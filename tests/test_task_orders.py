@@ -139,7 +139,7 @@ CASES: dict[str, tuple[str, Callable[[], np.ndarray]]] = {
     "step by groups, small variances": ("turned", lambda: step(Poisson("exp"), "log-loss", 7, narrow=True)),
     "natural step, convex": ("natural", lambda: natural_step(True)),
     "natural step": ("natural", lambda: natural_step(False)),
-    "Cholesky factor": ("tiles", cholesky_factor),
+    "Cholesky factor": ("triangular", cholesky_factor),
 }
 
 

@@ -30,6 +30,7 @@ from gpbounds.losses import from_dict as loss_from_dict
 from gpbounds.means import LinearMean
 from gpbounds.means import to_plain as to_plain_mean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
+from gpbounds.pacbayes.certificate.record import from_dict as certificate_fields
 
 KIND, VERSION = "model", 1
 NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")
@@ -238,7 +239,7 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     if about["kernel"] is not None:  # features without a kernel are in the posterior
         model.kernel_ = kernel_from_plain(about["kernel"])
     if about.get("certificates"):
-        model._certified([Certificate(**record.from_dict(record)) for record in about["certificates"]])
+        model._certified([Certificate(**certificate_fields(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
     if "likelihood" in about:
         model.likelihood_ = likelihood_from_dict(about["likelihood"])
