@@ -80,7 +80,7 @@ class _Setting:
             sentences: tuple[str, ...] = (
                 f"The inputs are any N points whose range is at most width = {width.tolist()} in every dimension, "
                 "chosen before the frequencies.",
-                "Frequencies are drawn by gpbounds.lowrank.frequencies.leverage_density, with its weights (L-24).",
+                "Frequencies are drawn by gpbounds.lowrank.leverage_density, with its weights (L-24).",
             )
         else:
             total = ratio

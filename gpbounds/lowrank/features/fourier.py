@@ -208,7 +208,7 @@ class LeverageFourierFeatures(CosineSine):
 
     φ(x) = √(v/m) [√w_k cos ω_kᵀx, √w_k sin ω_kᵀx], k = 1 … m = rank/2, ω = η/ℓ, η from τ̃/s̃ and w = p s̃/τ̃: ΞΞᵀ is
     an unbiased estimate of K (L-24).  τ̃ bounds the ridge leverage of N data of range at most W_j in dimension j
-    (L-23, :func:`~gpbounds.lowrank.frequencies.leverage_density`), so that the number of frequencies that a target KL
+    (L-23, :func:`~gpbounds.lowrank.leverage_density`), so that the number of frequencies that a target KL
     needs grows with s̃ = ∫τ̃ instead of N·v/noise as for classical features (L-21, L-27, L-28).  If no shells reduce s̃,
     then s̃ = N·v/noise, and these are classical features with weights 1.
 
