@@ -236,8 +236,7 @@ def inducing_points(
 def _bar(sets: int | None, progress: bool) -> Any:
     from tqdm import tqdm
 
-    unit = "try" if sets is None else "set"
-    return tqdm(desc="Inducing points", total=sets, unit=unit, leave=False, disable=not progress)
+    return tqdm(None, "Inducing points", sets, leave=False, unit="try" if sets is None else "set", disable=not progress)
 
 
 def statement(
