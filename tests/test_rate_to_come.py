@@ -224,7 +224,7 @@ def test_a_statement_is_about_one_simulation_and_each_generator_draws_its_own():
     numbers = Numbers.checked(1.0, 0.1, 0.05, None, 0.0, "q||p")
     stated = statement(KERNEL, np.asarray(40.0), numbers, inputs=PLANE, simulate=39, rng=3)
     M = np.asarray(20.0)
-    plan = stated.least(float(stated.bound(M)), lambda: None)
+    plan = stated.least(float(stated.bound(M)))
     assert plan.M == 20
     assert float(stated.bound(M)) == float(rate(KERNEL, 40, 20, 1.0, **SIMULATED))
     rng = np.random.default_rng(3)

@@ -163,12 +163,12 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
 
 def default_counts(stated: Statement, case: Case, N: int) -> list[int]:
     """At most 200 values of M up to where the bound falls below FLOOR, or to the last M; 30 of simulated bounds."""
-    last = stated.least(FLOOR, lambda: None).M
+    last = stated.least(FLOOR).M
     if last is None:
         last = case.largest(N)
         if case.draws is not None:  # rounding keeps the bound up: end where it no longer falls by much
             level = 2.0 * float(bounds_at(stated, [N], [last]))
-            last = stated.least(level, lambda: None).M or last
+            last = stated.least(level).M or last
     spread = np.geomspace if last > plotting.FAR else np.linspace
     return [int(m) for m in np.unique(np.rint(spread(1, last, 30 if case.simulate else 200)))]
 

@@ -158,7 +158,7 @@ class Problem:
     def plan(self, case: Case, alpha: float, target: float) -> Plan:
         """The least M for the case, with its notes."""
         (N,) = case.sizes
-        plan = self.stated(case, [N], [alpha]).least(target, lambda: None)
+        plan = self.stated(case, [N], [alpha]).least(target)
         return replace(plan, notes=(*plan.notes, *self.notes_on(case), *case.notes))
 
     def check_numbers(self, alpha: float | Sequence[float]) -> None:

@@ -13,7 +13,7 @@ from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.plan import Plan
-from gpbounds.rates.base import Numbers, Statement
+from gpbounds.rates.base import Numbers, Statement, silent
 
 GRID = 9
 
@@ -64,7 +64,7 @@ class WorstOf(Statement):
     def bound(self, M: Float) -> Bound:
         return _largest([statement.bound(M) for statement in self.each])
 
-    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
+    def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
         plans = [statement.least(target, advance) for statement in self.each]
         i = worst_plan(plans)
         note = f"The worst kernel of the grid is {self.names[i]}."

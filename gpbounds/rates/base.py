@@ -65,6 +65,10 @@ class Numbers:
         return {name: None if value is None else float(value) for name, value in vars(self).items()}
 
 
+def silent() -> None:
+    """Nothing is shown of a search."""
+
+
 class Statement(ABC):
     """A bound on the divergence of the best sparse posterior from the exact one, but for M.
 
@@ -78,11 +82,8 @@ class Statement(ABC):
         """The bound with M inducing points; M and the numbers broadcast."""
 
     @abstractmethod
-    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
-        """The least M from which on the bound stays <= ``target``; ``advance`` is called after each step of a search.
-
-        The numbers are scalars.
-        """
+    def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
+        """The least M from which on the bound stays <= ``target``, for scalar numbers; a search calls ``advance``."""
 
 
 # What D_α[q‖p] <= γ implies, in words.

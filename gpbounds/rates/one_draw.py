@@ -17,7 +17,7 @@ from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Plan
 from gpbounds.rates import forms
 from gpbounds.rates.balls import TINY, BeforeData, EnclosedRate, FromDoubles, GivenRows
-from gpbounds.rates.base import FORMS, Numbers, Statement, sentences
+from gpbounds.rates.base import FORMS, Numbers, Statement, sentences, silent
 from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.trace import GivenData, TraceLaw, trace_law
 from gpbounds.statements import enlargement, normal_or_zero, upper_bound
@@ -145,7 +145,7 @@ class OneDraw(Statement):
             quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
         )
 
-    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
+    def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
         N, given = int(self.N), self.law if isinstance(self.law, GivenData) else None
         M = self._from_which_on(target, N - 1 if given is None else min(N - 1, given.spectrum.rank))
         if self.enclosed is not None and M is not None:

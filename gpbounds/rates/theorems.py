@@ -236,7 +236,7 @@ def inducing_points(
 def _bar(sets: int | None, progress: bool) -> Any:
     from tqdm import tqdm
 
-    return tqdm(None, "Inducing points", sets, leave=False, unit="try" if sets is None else "set", disable=not progress)
+    return tqdm(desc="Inducing points", total=sets, unit="set" if sets else "try", leave=False, disable=not progress)
 
 
 def statement(

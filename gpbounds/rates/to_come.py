@@ -16,7 +16,7 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
 from gpbounds.plan import Cost, Plan
-from gpbounds.rates.base import Numbers, Statement, sentences
+from gpbounds.rates.base import Numbers, Statement, sentences, silent
 from gpbounds.rates.draws.rows import DENSE, StreamedRows
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.rates.draws.statement import DrawsFromRows, draws_from_rows
@@ -345,7 +345,7 @@ class ToCome(Statement):
         """The least M at which the bound given the rows X is at most the target, and the bound there."""
         N = self.plan.N
         if self.draws is None:
-            plan = self.one_draw(X).least(target, lambda: None)
+            plan = self.one_draw(X).least(target)
             return None if plan.M is None or plan.bound is None else (plan.M, plan.bound)
         few = N // ROWS_PER_POINT
         for decomposed in self.ways(few - 1):
@@ -355,7 +355,7 @@ class ToCome(Statement):
                 return answer
         return None
 
-    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
+    def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
         """The k-th greatest of the M's that the simulated sets need.
 
         Given X the bounds decrease in M, so at this M the bound for the future inputs is at most the target, except

@@ -137,7 +137,7 @@ def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergenc
     raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
 
 
-# R_S(Q) and KL(Q‖P) from rows in partitions, as `evaluation` computes them from arrays: a pass for Q, one for R_S.
+# R_S(Q) and KL(Q‖P) from rows in partitions, as `enclose` computes them from arrays: a pass for Q, one for R_S.
 
 
 def enclose_partitions(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:

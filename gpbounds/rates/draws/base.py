@@ -12,7 +12,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.numerics.search import least
 from gpbounds.plan import Plan
-from gpbounds.rates.base import Statement, sentences
+from gpbounds.rates.base import Statement, sentences, silent
 
 
 class SeveralDraws(Statement):
@@ -57,7 +57,7 @@ class SeveralDraws(Statement):
             raise ValueError(f"M: expected at least one number of inducing points, got shape {cells.shape}")
         return _joined(bounds, cells.shape, numbers.alpha)
 
-    def least(self, target: float, advance: Callable[[], Any]) -> Plan:
+    def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
         """The bounds decrease in M, because E(K − Q) decreases in M and the bounds increase in E(K − Q)."""
         M = self.least_below(target, self.largest, advance)
         return Plan.at(
@@ -76,12 +76,11 @@ class SeveralDraws(Statement):
         single: dict[str, Any] = self.numbers.single()
         return self.cell(M, **single)
 
-    def least_below(self, target: float, largest: int, advance: Callable[[], Any] | None = None) -> int | None:
+    def least_below(self, target: float, largest: int, advance: Callable[[], Any] = silent) -> int | None:
         """The least M up to ``largest`` at which the bound is at most the target."""
 
         def reaches(M: int) -> bool:
-            if advance is not None:
-                advance()
+            advance()
             return float(self.at(M)) <= target
 
         return least(reaches, 1, largest)
