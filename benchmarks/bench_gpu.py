@@ -21,7 +21,7 @@ import numpy as np
 from harness import arguments, in_units, opening, save
 from peers import LENGTHSCALE, NOISE, gpytorch
 
-from gpbounds.devices import array_module, cuda_fault
+from gpbounds.validation import array_module, cuda_fault
 
 D, EPSILON, DELTA = 8, 0.6, 0.05
 GOALS = {"share": 0.5, "GPyTorch": 2.0}

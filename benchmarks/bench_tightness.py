@@ -29,6 +29,7 @@ from gpbounds import Gaussian, Matern, SquaredExponential, Uniform
 from gpbounds.cli import hyperparameters
 from gpbounds.cli.data import load
 from gpbounds.cli.demo import diabetes
+from gpbounds.files import replacing
 from gpbounds.kdpp import expected_trace, sample_eigen
 from gpbounds.kdpp.esp import tilted_eigenvalues
 from gpbounds.kdpp.residual import expected_residual
@@ -36,7 +37,6 @@ from gpbounds.rates.draws.given import best_given
 from gpbounds.rates.draws.statement import least_prior
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.rates.to_come import simulation
-from gpbounds.writing import replacing
 
 R, DELTA, DRAWS, PRIOR = 10, 0.05, 30, 60
 RATIOS = (0.1, 0.5, 2.0, 8.0, 30.0)

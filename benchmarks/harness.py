@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gpbounds.writing import replacing
+from gpbounds.files import replacing
 
 LIBRARIES = ("gpbounds", "numpy", "scipy", "mpmath", "python-flint")
 WIDTH = 88

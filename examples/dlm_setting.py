@@ -23,9 +23,9 @@ from tqdm import tqdm
 
 from fitting import metrics
 from gpbounds import SquaredExponential
+from gpbounds.files import replacing
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.plotting.elements import TEXT
-from gpbounds.writing import replacing
 
 OUT = Path("examples/output")
 RESUME = "keep what the CSV files beside the picture hold; all other options have to be the same"

@@ -34,11 +34,11 @@ from gpbounds.cli.data import Data, load
 from gpbounds.cli.hyperparameters import Hyperparameters
 from gpbounds.cli.output import table
 from gpbounds.errors import NotPositiveDefinite
+from gpbounds.files import replacing
 from gpbounds.iterative import evidence
 from gpbounds.kdpp import select
 from gpbounds.renyi import evidence as brackets
 from gpbounds.renyi import log_evidence
-from gpbounds.writing import replacing
 
 INDUCING = 500
 

@@ -39,8 +39,8 @@ from gpbounds.arrays import Float
 from gpbounds.cli import hyperparameters, options
 from gpbounds.cli.data import Data, load
 from gpbounds.cli.output import table
+from gpbounds.files import replacing
 from gpbounds.kernels import SquaredExponential
-from gpbounds.writing import replacing
 
 SETS, TAIL_AT, FITTED_ROWS = 39, 200, 5000
 SETTINGS = {"delta": 0.05, "draws": 10, "law": "tilted"}

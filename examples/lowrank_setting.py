@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from gpbounds import Gaussian, Matern, SquaredExponential, Uniform
+from gpbounds.files import replacing
 from gpbounds.kernels import Stationary
 from gpbounds.lowrank import fourier_kl
 from gpbounds.lowrank.features.fourier import CosineSine
 from gpbounds.plotting import BLUE, GREEN
-from gpbounds.writing import replacing
 
 NOISE, EPS, DELTA = 1.0, 0.01, 0.05
 STD, LENGTHSCALE = 1.0 / 16.0, 1.0 / (2.0 * np.pi)

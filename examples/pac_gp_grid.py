@@ -35,12 +35,12 @@ from tqdm import tqdm
 from fitting import PACGP, certify
 from gpbounds import SquaredExponential, divergences, validation
 from gpbounds.cli import options
+from gpbounds.files import replacing
 from gpbounds.linalg import cholesky
 from gpbounds.losses import Band
 from gpbounds.pacbayes import HyperGrid, bound
 from gpbounds.plotting import BLACK, BLUE, GREEN, SKY, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
-from gpbounds.writing import replacing
 
 EPSILON, NOISE, DIM = 0.6, 0.01, 3
 WIDTHS, PLACES = (1, 2, 4, 8), (0, 1, 2, 4)

@@ -39,10 +39,10 @@ from tqdm import tqdm
 from fitting import PACGP, ExactGP, certify
 from gpbounds import SquaredExponential, validation
 from gpbounds.cli import options
+from gpbounds.files import replacing
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.plotting import BLACK, BLUE, SKY, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
-from gpbounds.writing import replacing
 
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0)
 METHODS = {"kl-PAC-GP": ("kl", BLUE), "sqrt-PAC-GP": ("pinsker", SKY), "full-GP": ("", VERMILLION)}

@@ -21,9 +21,9 @@ from regression_sets import UCI
 
 from gpbounds import divergences, pacbayes
 from gpbounds.cli.data import read_table
+from gpbounds.files import replacing
 from gpbounds.losses import Band, Exponential, Loss
 from gpbounds.pacbayes import Certificate, Exact, Scaling, Sparse
-from gpbounds.writing import replacing
 
 DELTA = 0.01
 PAPER, RIGOROUS = "paper", "rigorous"

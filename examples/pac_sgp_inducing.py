@@ -42,10 +42,10 @@ from tqdm import tqdm
 from fitting import SparseGP, SparsePACGP, certify
 from gpbounds import SquaredExponential, validation
 from gpbounds.cli import options
+from gpbounds.files import replacing
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.plotting import BLACK, BLUE, GREEN, SKY, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
-from gpbounds.writing import replacing
 
 EPSILON = 0.6
 SIZES = (100, 200, 300, 400, 500)

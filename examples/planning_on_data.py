@@ -43,12 +43,12 @@ from gpbounds.cli.output import table
 from gpbounds.cli.problem import fitted_law
 from gpbounds.cli.study import divergence_of
 from gpbounds.errors import NotPositiveDefinite
+from gpbounds.files import replacing
 from gpbounds.kdpp import sample_eigen
 from gpbounds.kdpp.esp import tilted_eigenvalues
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence
-from gpbounds.writing import replacing
 
 DRAWS, SETS, DELTA = 10, 39, 0.05
 

@@ -17,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.npy import header
-from gpbounds.strict_json import unique
-from gpbounds.writing import replacing
+from gpbounds.files import header, replacing, unique
 
 ABOUT = "about"
 """Name of the member of the file that holds the JSON, as bytes."""

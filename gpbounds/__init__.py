@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpbounds.bound import Bound as Bound
+    from gpbounds.bound import Plan as Plan
     from gpbounds.errors import NonFinite as NonFinite
     from gpbounds.errors import NotConverged as NotConverged
     from gpbounds.errors import NotPositiveDefinite as NotPositiveDefinite
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gpbounds.inputs import Uniform as Uniform
     from gpbounds.kernels import Matern as Matern
     from gpbounds.kernels import SquaredExponential as SquaredExponential
-    from gpbounds.plan import Plan as Plan
     from gpbounds.rates import inducing_points as inducing_points
     from gpbounds.rates import rate as rate
     from gpbounds.spectra import spectrum as spectrum

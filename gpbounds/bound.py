@@ -1,9 +1,9 @@
-"""The record that every bound returns."""
+"""The records that bounds and planners return, and what bounds stated before the data are seen share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Literal
@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
+from gpbounds.inputs import InputLaw
 
 
 def outward(value: float, side: str, digits: int = 6) -> str:
@@ -141,3 +142,195 @@ class Bound(NDArrayOperatorsMixin):
             certified=record["certified"],
             quantity=record["quantity"],
         )
+
+
+# Shared parts of bounds that are stated before the data are seen: hypotheses, rounding, and their record.
+
+UP = 1.0 + 1e-11
+"""Values are multiplied by this number: it allows for ten times the rounding error of their computation."""
+MEASURED = (
+    "The allowance for rounding, 1e-11 of the value, is measured, not proved; rigor='sharp' proves it where the "
+    "eigenvalues are known in balls."
+)
+"""The assumption of bounds whose roundings are not counted."""
+ENCLOSED = (
+    "All rounding is enclosed, if the platform's exp errs by at most 4 units in the last place and its matrix products "
+    "are sums of products in double precision, in any order."
+)
+"""The assumption of bounds from an eigendecomposition in doubles whose error is proved."""
+SMALLEST = np.finfo(np.float64).tiny
+
+FIXED = "Kernel, input law and noise are fixed in advance, not fitted to these data."
+FIXED_IN_ADVANCE = "Kernel and noise are fixed in advance, not fitted to these data."
+
+
+def drawn_from(inputs: InputLaw) -> str:
+    """The hypothesis on the inputs."""
+    return f"The N inputs are drawn independently from {inputs!r}."
+
+
+def given_inputs(N: int) -> str:
+    """The hypothesis of a statement about N given rows."""
+    return f"The {N} inputs are the given ones: the statement is conditional on X."
+
+
+def exp_up(log_value: Any) -> Any:
+    """e^log_value, raised to the least normal double unless it is 0: an upper bound must not underflow."""
+    log_value = np.asarray(log_value)
+    return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
+
+
+def enlargement(roundings: Any) -> Any:
+    """The factor that enlarges an upper bound with a relative error of at most ``roundings``·2^-53: 1 + 1e-11 or more.
+
+    It is 1 + 1e-11 where ``roundings`` is inf: they are not counted.
+
+    >>> [bool(enlargement(c) == UP) for c in (1000.0, np.inf)], bool(enlargement(2.0**20) == 1.0 + 2.0**-33)
+    ([True, True], True)
+    """
+    return np.maximum(UP, 1.0 + np.where(np.isfinite(roundings), roundings, 0.0) * 2.0**-53)
+
+
+def normal_or_zero(value: Any, positive: Any) -> Any:
+    """``value`` where ``positive``, raised to the least normal double if it is smaller; 0 elsewhere."""
+    return np.where(positive, np.maximum(value, SMALLEST), 0.0)
+
+
+def upper_bound(
+    value: Any,
+    delta: Any,
+    claim: str,
+    terms: Mapping[str, Any],
+    assumptions: tuple[str, ...],
+    *,
+    certified: bool,
+    quantity: str,
+) -> Bound:
+    """The record of an upper bound that fails with probability at most ``delta``."""
+    return Bound(
+        value=as_number(value),
+        side="upper",
+        confidence=as_number(np.broadcast_to(1.0 - delta, np.shape(value))),
+        claim=claim,
+        terms={name: as_number(term) for name, term in terms.items()},
+        assumptions=assumptions,
+        certified=certified,
+        quantity=quantity,
+    )
+
+
+# The record that every planner returns.
+
+UNITS = {
+    "inducing": ("inducing points", "inducing point"),
+    "fourier": ("random Fourier features", "frequency"),
+    "mercer": ("eigenfunctions", "eigenfunction"),
+}
+"""By method: what M counts, and the unit by which it changes."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of a sparse GP of rank M: flops of one objective with its gradient, bytes of its largest matrices."""
+
+    flops: float
+    bytes: float
+
+    @classmethod
+    def of(cls, N: int, M: int) -> Cost:
+        """4NM² + 2M³/3 flops (whitening, its Gram matrix, their pull-backs), (2NM + 3M²)·8 bytes unless streamed."""
+        return cls(flops=4.0 * N * M**2 + 2.0 * M**3 / 3.0, bytes=8.0 * (2.0 * N * M + 3.0 * M**2))
+
+    def __str__(self) -> str:
+        seconds, memory = self.flops / 1e11, self.bytes / 1e9
+        return f"{self.flops:.2g} flops per gradient ({seconds:.2g} s at 100 GFLOP/s), {memory:.2g} GB unless streamed"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The least rank that meets a target, with its bound and the theorem.
+
+    Attributes
+    ----------
+    method : str
+        Kind of approximation: "inducing", "fourier" or "mercer".
+    N : int
+    target : float
+        The bound must not exceed it.
+    M : int or None
+        The least rank from which on the bound stays <= target; None if there is no such M < N.
+    bound : Bound or None
+        The bound at M.
+    bound_before : Bound or None
+        The bound with one unit (inducing point, eigenfunction, random frequency) fewer, which exceeds the target; None
+        if M is the smallest possible, or the method does not compute it.
+    needed : int or None
+        A lower bound on the rank that any approximation of this kind needs, where one is known (given data; N-low,
+        L-10).
+    meaning : tuple of str
+        Consequences of meeting the target, in words.
+    cost : Cost or None
+        Time and memory of a sparse GP of rank M.
+    notes : tuple of str
+        Remarks that restrict or explain the plan.
+    """
+
+    method: str
+    N: int
+    target: float
+    M: int | None
+    bound: Bound | None
+    bound_before: Bound | None
+    needed: int | None = None
+    meaning: tuple[str, ...] = ()
+    cost: Cost | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, M: int | None, bound: Callable[[int], Bound], *, first: int, N: int, **rest: Any) -> Plan:
+        """The plan with the least rank M of first, first + 1, ..., the bounds at M and M − 1, and M's cost."""
+        return cls(
+            N=N,
+            M=M,
+            bound=None if M is None else bound(M),
+            bound_before=None if M is None or M == first else bound(M - 1),
+            cost=None if M is None else Cost.of(N, M),
+            **rest,
+        )
+
+    def __str__(self) -> str:
+        units, unit = UNITS[self.method]
+        if self.M is None or self.bound is None:
+            lines = [f"No number of {units} below N = {self.N} brings the bound down to {self.target:g}."]
+        else:
+            pairs = f" (cosine and sine of {self.M // 2} frequencies)" if self.method == "fourier" else ""
+            lines = [
+                f"M = {self.M} {units}{pairs} suffice for a bound <= {self.target:g}; N = {self.N}.",
+                str(self.bound),
+            ]
+        if self.bound_before is not None:
+            lines.append(f"With one {unit} fewer, the bound is {float(self.bound_before):.6g}.")
+        if self.needed is not None:
+            if self.method == "inducing":
+                smaller, claim = f"choice of fewer than {self.needed} {units}", "N-low"
+            else:
+                smaller, claim = f"approximation of rank below {self.needed}", "L-10"
+            lines.append(f"No {smaller} can reach the target ({claim}).")
+        if self.cost is not None:
+            lines.append(f"Cost: {self.cost}.")
+        return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, ready for JSON."""
+        return {
+            "method": self.method,
+            "N": self.N,
+            "target": self.target,
+            "M": self.M,
+            "bound": self.bound.to_dict() if self.bound else None,
+            "bound_before": self.bound_before.to_dict() if self.bound_before else None,
+            "needed": self.needed,
+            "meaning": list(self.meaning),
+            "cost": {"flops": self.cost.flops, "bytes": self.cost.bytes} if self.cost else None,
+            "notes": list(self.notes),
+        }

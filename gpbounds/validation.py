@@ -1,9 +1,12 @@
-"""Argument checks for public functions; each error states what was expected and what it got."""
+"""Argument checks for public functions; each error states what was expected and what it got.
+
+The choice of a device and logarithms of parameters are such arguments.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,3 +128,87 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {value!r}")
     return str(value)
+
+
+# The choice of a device: the host with NumPy, or a GPU with CuPy.
+
+Device = Literal["cpu", "cuda", "auto"]
+
+
+def array_module(device: Device = "cpu") -> Any:
+    """``numpy`` for "cpu", ``cupy`` for "cuda", and for "auto" ``cupy`` if it works on this machine.
+
+    Raises
+    ------
+    ValueError
+        for "cuda" if CuPy or a GPU is missing or broken; the message says which.
+
+    >>> array_module("cpu").__name__
+    'numpy'
+    """
+    if choice("device", device, ("cpu", "cuda", "auto")) == "cpu":
+        return np
+    fault = cuda_fault()
+    if not fault:
+        import cupy
+
+        return cupy
+    if device == "auto":
+        return np
+    raise ValueError(f"device: expected a machine that runs CuPy for 'cuda', but {fault}; use device='cpu' or 'auto'")
+
+
+def cuda_fault() -> str:
+    """The reason why CuPy does not work here, as a clause; empty if it works."""
+    try:
+        import cupy
+    except Exception as error:
+        return f"CuPy cannot be imported ({_line(error)})"
+    try:
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "there is no CUDA device"
+        product = cupy.ones((2, 2)) + cupy.eye(2)
+        if float(cupy.linalg.cholesky(product).sum()) > 0.0:
+            return ""
+        return "the GPU computes a wrong Cholesky factor"
+    except Exception as error:
+        return f"the GPU fails ({_line(error)})"
+
+
+def free_bytes(xp: Any) -> int:
+    """Bytes that arrays of ``xp`` may still take on a GPU, those that CuPy holds in reserve included; 0 for NumPy.
+
+    >>> free_bytes(np)
+    0
+    """
+    if xp is np:
+        return 0
+    return int(xp.cuda.runtime.memGetInfo()[0] + xp.get_default_memory_pool().free_bytes())
+
+
+def _line(error: BaseException) -> str:
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words[:120]}" if words else type(error).__name__
+
+
+# Logarithms of positive parameters, which an optimiser varies.
+
+
+def as_log_parameters(values: ArrayLike, names: tuple[str, ...]) -> Float:
+    """``values`` as finite float64, one for each of ``names``."""
+    logarithms = finite("log_parameters", values)
+    if logarithms.shape != (len(names),):
+        raise ValueError(
+            f"log_parameters: expected shape ({len(names)},), one for each of {names}, got {logarithms.shape}"
+        )
+    return logarithms
+
+
+def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
+    """exp of each; an error if one is 0 or infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.exp(logs)
+    for name, log, value in zip(names, logs, values, strict=True):
+        if not 0.0 < value < np.inf:
+            raise ValueError(f"log_parameters: expected log {name} within the range of float64, got {log:.6g}")
+    return values.tolist()

@@ -16,7 +16,7 @@ from gpbounds import audit, kernels, likelihoods, losses, plotting, vecchia
 from gpbounds.inputs import Empirical
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.plotting import held_out
-from gpbounds.plotting.evidence import plot_bracket
+from gpbounds.plotting.figures import plot_bracket
 from gpbounds.sources import Source
 
 X = np.array([[0.0], [1.0], [2.0], [4.0], [5.0], [7.0]])

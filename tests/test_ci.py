@@ -123,7 +123,7 @@ def test_the_packages_and_writing_need_nothing_that_windows_lacks(tmp_path):
         "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(module.name)\n"
         "from gpbounds.cli import main\n"
-        "from gpbounds.writing import replacing\n"
+        "from gpbounds.files import replacing\n"
         "for text in 'ab':\n"
         "    with replacing(sys.argv[1] + '/file') as file: file.write(text)\n"
         "sys.exit(main(['klinv', '0.02', '0.05']))\n"

@@ -19,7 +19,7 @@ import fitting
 from fitting import ExactGP, RenyiGP, SparseGP
 from fitting.family import FamilyObjective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
-from gpbounds.devices import cuda_fault
+from gpbounds.validation import cuda_fault
 
 quick = {"max_iter": 4, "random_state": 0}
 

@@ -20,8 +20,8 @@ from fitting.archive import read_archive, write_archive
 from fitting.training import Session, train_adam, train_lbfgs
 from gpbounds import SquaredExponential
 from gpbounds.cli.data import column_names, read_table
+from gpbounds.files import mapped
 from gpbounds.kernels import Constant
-from gpbounds.npy import mapped
 from gpbounds.renyi import Model
 from gpbounds.sources import source
 from tests.scripts import record

@@ -12,8 +12,8 @@ import pytest
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate, renyi
 from gpbounds.audit import enough, subject
 from gpbounds.errors import NotConverged
-from gpbounds.kdpp.best import keeping, laws, redrawing
-from gpbounds.kdpp.best.problem import Problem
+from gpbounds.kdpp import best as several_draws
+from gpbounds.kdpp.best import Problem
 from gpbounds.kernels import Constant, Kernel
 from gpbounds.renyi.attained import attained, negative_trace
 
@@ -146,23 +146,27 @@ def test_a_draw_that_does_not_factorise_counts_and_the_gap_itself_is_the_bound(m
 def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
     monkeypatch: pytest.MonkeyPatch, alpha: float
 ) -> None:
-    monkeypatch.setattr(laws, "DENSE", 100)
-    monkeypatch.setattr(keeping, "DENSE", 100)
+    monkeypatch.setattr(several_draws, "DENSE", 100)
+    monkeypatch.setattr(several_draws, "DENSE", 100)
     X, y = data(250, D=1)
     for M in (7, 10):
         chosen = kdpp.select(SMOOTH, X, M, "best", 0, y=y, noise=NOISE, alpha=alpha)
         assert "rank-r" in chosen.law
         assert chosen.bound is not None
         assert gap(X, y, chosen, alpha) <= float(chosen.bound)
-        proved = laws.low_rank_source(Problem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None).before
+        proved = several_draws.low_rank_source(
+            Problem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
+        ).before
         assert "N-tv" in proved.claim
         assert "N-given" in proved.claim
         assert float(chosen.bound) <= float(proved) * (1.0 + 1e-6)
-        monkeypatch.setattr(laws, "SOLVED", 100)
-        fixed = laws.low_rank_source(Problem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None).before
+        monkeypatch.setattr(several_draws, "SOLVED", 100)
+        fixed = several_draws.low_rank_source(
+            Problem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
+        ).before
         monkeypatch.undo()
-        monkeypatch.setattr(laws, "DENSE", 100)
-        monkeypatch.setattr(keeping, "DENSE", 100)
+        monkeypatch.setattr(several_draws, "DENSE", 100)
+        monkeypatch.setattr(several_draws, "DENSE", 100)
         assert "N-fixed" in fixed.claim
         assert float(proved) < float(fixed) < np.inf
         assert chosen.objective == pytest.approx(float(renyi.elbo(SMOOTH, X, y, chosen.Z, 1.0, noise=NOISE)))
@@ -264,7 +268,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
 def test_draws_alone_may_be_worse_than_the_points_of_other_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(200)
     both = kdpp.select(SMOOTH, X, 30, "best", 4, y=y, noise=NOISE, draws=1)
-    monkeypatch.setattr(keeping, "_pivoted", lambda problem, rng: [])
+    monkeypatch.setattr(several_draws, "_pivoted", lambda problem, rng: [])
     alone = kdpp.select(SMOOTH, X, 30, "best", 4, y=y, noise=NOISE, draws=1)
     assert both.objective is not None
     assert alone.objective is not None
@@ -315,8 +319,7 @@ def test_draws_that_do_not_factorise_count_and_too_many_are_refused(monkeypatch:
 def test_large_data_are_drawn_until_a_bound_on_the_evidence_decides(
     monkeypatch: pytest.MonkeyPatch, alpha: float
 ) -> None:
-    for module in (laws, redrawing):
-        monkeypatch.setattr(module, "DENSE", 100)
+    monkeypatch.setattr(several_draws, "DENSE", 100)
     X, y = data(250, D=1)
     chosen = kdpp.select(SMOOTH, X, 10, "best", 0, y=y, noise=NOISE, alpha=alpha, draws="certain")
     assert chosen.bound is not None
@@ -349,7 +352,7 @@ def test_a_refusal_states_the_confidence_asked_for() -> None:
     """A Nyström approximation of rank M is far from a rough kernel: nothing is proved, at the same confidence."""
     X, y = data(60, D=1)
     problem = Problem(Matern(0.5), X, np.arange(60), 20, y[:, None], NOISE, 1.0, delta=0.1)
-    refused = laws.low_rank_source(problem, 20).before
+    refused = several_draws.low_rank_source(problem, 20).before
     assert refused.value == np.inf
     assert refused.confidence == pytest.approx(0.9)
     assert "prove less than one draw" in refused.assumptions[0]

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitting.signed import SignedGram
-from gpbounds.devices import array_module, cuda_fault
 from gpbounds.kernels import SquaredExponential
 from gpbounds.linalg import blas
 from gpbounds.linalg.inverses import inverse
@@ -20,6 +19,7 @@ from gpbounds.linalg.pivoted import eigen_squares
 from gpbounds.linalg.products import add_gram, add_product, product
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.linalg.triangular import clear_above, inverse_factor, lift_rows, mirrored, solve_rows
+from gpbounds.validation import array_module, cuda_fault
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), M=st.integers(1, 20))

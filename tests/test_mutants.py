@@ -160,11 +160,11 @@ def test_a_fault_picked_by_hand_must_be_a_fault_in_one_place() -> None:
 
 
 def test_all_faults_picked_by_hand_that_have_no_place_are_told_at_once() -> None:
-    good = choosing.Picked("gpbounds/statements.py", "UP = 1.0 + 1e-11", "UP = 1.0", "")
+    good = choosing.Picked("gpbounds/bound.py", "UP = 1.0 + 1e-11", "UP = 1.0", "")
     gone = choosing.Picked("gpbounds/no_such_file.py", "x", "y", "")
-    moved = choosing.Picked("gpbounds/statements.py", "no such line", "y", "")
+    moved = choosing.Picked("gpbounds/bound.py", "no such line", "y", "")
     assert [m.text for m in choosing.all_by_hand([good])] == ["UP = 1.0"]
-    with pytest.raises(ValueError, match=r"2 of the faults .*\n.*no_such_file.py: .*\n.*statements.py: .*no such line"):
+    with pytest.raises(ValueError, match=r"2 of the faults .*\n.*no_such_file.py: .*\n.*bound.py: .*no such line"):
         choosing.all_by_hand([gone, good, moved])
 
 

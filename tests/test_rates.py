@@ -16,7 +16,7 @@ from gpbounds.inputs import InputLaw
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel, Linear
 from gpbounds.rates.base import Numbers
-from gpbounds.rates.forms import prior_tail
+from gpbounds.rates.one_draw import prior_tail
 from gpbounds.rates.theorems import statement
 from gpbounds.spectra import spectrum
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from gpbounds.files import replacing
 from gpbounds.plotting.elements import figure
 from gpbounds.sources import shuffled
-from gpbounds.writing import replacing
 
 
 def parts(folder):
@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from gpbounds.writing import replacing
+from gpbounds.files import replacing
 with replacing(sys.argv[1]) as file:
     file.write("half of a")
     file.flush()

@@ -184,7 +184,7 @@ def store(outputs: Sequence[str], commit: str, path: Path = THOROUGH) -> dict[st
     record["violations"] -= len(mended)
     record["mended"] = len(mended)
     record["properties"] = properties()
-    from gpbounds.writing import replacing  # conftest.py imports this file before mutation testing counts lines
+    from gpbounds.files import replacing  # conftest.py imports this file before mutation testing counts lines
 
     with replacing(path) as file:
         file.write(json.dumps(record, indent=1) + "\n")

@@ -14,8 +14,8 @@ from cases import PropertyCases
 from observer import Observer, Record
 
 from gpbounds import claims
+from gpbounds.files import replacing
 from gpbounds.pages import claims_page
-from gpbounds.writing import replacing
 
 _observer = pytest.StashKey[Observer]()
 _marked = pytest.StashKey[dict[str, list[str]]]()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ortho_group
 
-from gpbounds.kdpp.best.problem import Problem
+from gpbounds.kdpp.best import Problem
 from gpbounds.renyi.attained import Attained
 
 

@@ -32,7 +32,7 @@ from robustness.fuzzing import changed, tally
 from robustness.readers import Reader, readers
 from tqdm import tqdm
 
-from gpbounds.writing import replacing
+from gpbounds.files import replacing
 
 STORED = Path(__file__).with_suffix(".json")
 PART = 500

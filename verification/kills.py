@@ -27,7 +27,7 @@ from robustness.jobs import JOBS
 from robustness.killing import Kill, Reference, kill, reference
 from tqdm import tqdm
 
-from gpbounds.writing import replacing
+from gpbounds.files import replacing
 
 STORED = Path(__file__).with_suffix(".json")
 
@@ -43,7 +43,7 @@ def main() -> int:
     for name in (
         "fitting.estimators",
         "gpbounds.cli.train",
-        "gpbounds.plotting.whole",
+        "gpbounds.plotting.elements",
         "matplotlib.backends.backend_agg",
     ):
         importlib.import_module(name)  # once, not in every process

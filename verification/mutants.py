@@ -2,7 +2,7 @@
 
     python verification/mutants.py                      # all mutants without a verdict; takes hours
     python verification/mutants.py --list --hand        # list the selected mutants
-    python verification/mutants.py --module gpbounds/rates/forms.py
+    python verification/mutants.py --module gpbounds/rates/one_draw.py
     python verification/mutants.py --rerun-survivors    # after you added a check
 
 It needs a system with fork, and the package coverage in addition to the test requirements.
@@ -28,7 +28,7 @@ from mutation.touching import Touching
 from mutation.trial import Verdict, Workplace
 from tqdm import tqdm
 
-from gpbounds.writing import replacing
+from gpbounds.files import replacing
 
 
 def arguments() -> argparse.Namespace:

@@ -104,7 +104,7 @@ def _objective(patch: pytest.MonkeyPatch) -> None:
     def proved(source: Any, ceiling: Any, reached: Any) -> float:
         return float(source.factor * (ceiling.value - ceiling.rounding - reached.value))
 
-    patch.setattr("gpbounds.kdpp.best.redrawing._proved", proved)
+    patch.setattr("gpbounds.kdpp.best._proved", proved)
 
 
 def _constant(path: str, value: Any) -> Callable[[pytest.MonkeyPatch], None]:

@@ -15,9 +15,8 @@ from observer import Observer
 from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential, kdpp
-from gpbounds.kdpp.best import keeping, laws
-from gpbounds.kdpp.best.keeping import keep_best
-from gpbounds.kdpp.best.problem import Problem, Source
+from gpbounds.kdpp import best as several_draws
+from gpbounds.kdpp.best import Problem, Source, keep_best
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.attained import evidence_attained
 
@@ -75,12 +74,12 @@ def failures(source: Source, problem: Problem, truth: float, rng: np.random.Gene
 def test_the_best_of_the_draws_is_above_its_bound_as_rarely_as_promised(
     observe: Observer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(keeping, "_pivoted", lambda problem, rng: [])
+    monkeypatch.setattr(several_draws, "_pivoted", lambda problem, rng: [])
     kernel, X, y, M, noise = instance(name)
     truth, pool = evidence_attained(kernel, X, y, noise=noise).value, Pool()
     for alpha, (draws, delta) in itertools.product((1.0, 0.5), ((1, 0.5), (3, 0.1))):
         problem = Remembering(kernel, X, np.arange(len(X)), M, y[:, None], noise, alpha, draws, delta)
-        source = pool.of(laws.dense_source(problem))
+        source = pool.of(several_draws.dense_source(problem))
         claim = "N-tilt-given" if "tilted" in source.law else "N-given"
         count, worst = failures(source, problem, truth, np.random.default_rng(3))
         observe.frequency(claim, count, TIMES, delta)
@@ -92,7 +91,7 @@ def test_the_best_of_the_draws_is_above_its_bound_as_rarely_as_promised(
     # of least trace, y unknown
     for draws, delta, rank in ((1, 0.3, None), (3, 0.4, None), (2, 0.3, len(X))):
         problem = Remembering(kernel, X, np.arange(len(X)), M, draws=draws, delta=delta)
-        source = pool.of(laws.source_of(problem, rank))
+        source = pool.of(several_draws.source_of(problem, rank))
         count, _ = failures(source, problem, 0.0, np.random.default_rng(5))
         observe.frequency("N-order", count, TIMES, delta)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Gaussian, SquaredExponential
+from gpbounds.bound import enlargement
 from gpbounds.lowrank import balls as balls
 from gpbounds.lowrank import mercer_kl, mercer_rank, residual_certificate, truncation
 from gpbounds.rates.trace import FAR
@@ -19,7 +20,6 @@ from gpbounds.reference import lowrank as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.rigor import exact, outer
 from gpbounds.spectra import spectrum
-from gpbounds.statements import enlargement
 
 ALLOWED = mp.mpf("1.1e-11")
 """What doubles may differ from the ball beside their declared allowance, 1e-11 or the roundings counted."""

@@ -16,7 +16,7 @@ from gpbounds.kernels.errors import entry_bound
 from gpbounds.linalg.residuals import factor_residual, inverse_norms, largest_eigenvalue, least_sound_jitter
 from gpbounds.renyi import evidence, gap
 from gpbounds.renyi.blocks import absolute_products, moments, two_sided
-from gpbounds.renyi.computed import computed_evidence
+from gpbounds.renyi.escalation import computed_evidence
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import spread_of_block, streamed
 from gpbounds.whitening import whiten

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 import gpbounds
+from gpbounds.bound import UP, enlargement
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
@@ -28,7 +29,6 @@ from gpbounds.spectra.balls import Laws, laws
 from gpbounds.spectra.box import BoxSpectrum, enclosed_tails
 from gpbounds.spectra.gaussian import DominatedSpectrum, domination_family
 from gpbounds.spectra.matern import SWITCH, MaternHalfUniform
-from gpbounds.statements import UP, enlargement
 
 UNIT = mp.mpf(2) ** -53
 ORDERS = st.one_of(st.floats(1e-9, 1.0), st.sampled_from([0.5, 1.0, 0.5 + 2.0**-53, 1 - 2.0**-53]))

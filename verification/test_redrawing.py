@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate
-from gpbounds.kdpp.best import keeping, laws
-from gpbounds.kdpp.best.problem import Problem
-from gpbounds.kdpp.best.redrawing import redraw
+from gpbounds.kdpp import best as several_draws
+from gpbounds.kdpp.best import Problem, redraw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.given import REDRAW
 from gpbounds.reference import renyi as reference
@@ -49,7 +48,7 @@ def test_one_draw_is_above_the_level_as_rarely_as_promised(observe: Observer, se
     Y = rng.standard_normal((N, 1 + seed % 3 // 2)) * 10.0 ** rng.uniform(-1.0, 1.0)
     noise, M = 10.0 ** rng.uniform(-2.0, 0.5), int(rng.integers(1, N))
     problem = Problem(kernel, X, np.arange(N), M, Y, noise, alpha, 1, REDRAW)
-    source = laws.dense_source(problem)
+    source = several_draws.dense_source(problem)
     level, truth = float(source.before), evidence_attained(kernel, X, Y, noise=noise).value
     Z = np.array(list(combinations(range(N), M)))
     reached = [problem.without_jitter(X[rows], alpha) for rows in Z]
@@ -68,10 +67,10 @@ def test_one_draw_is_above_the_level_as_rarely_as_promised(observe: Observer, se
 @pytest.mark.claim("N-given")
 def test_five_draws_are_enough_on_average(observe: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
     """One point is drawn, and D is large unless it lies in the cluster of four: four of 19 draws are accepted."""
-    monkeypatch.setattr(keeping, "_pivoted", lambda problem, rng: [])
+    monkeypatch.setattr(several_draws, "_pivoted", lambda problem, rng: [])
     x = np.append(0.02 * np.arange(4.0), 100.0 * np.arange(1.0, 16.0))[:, None]
     problem = Remembering(SquaredExponential(), x, np.arange(19), 1, np.repeat([50.0, 0.0], [4, 15])[:, None], 100.0, 0.5, 1, REDRAW)  # fmt: skip  # noqa: E501
-    source = laws.dense_source(problem)
+    source = several_draws.dense_source(problem)
     assert "tilted" not in source.law
     source = replace(source, draw=lambda rng: rng.integers(19, size=1))  # the k-DPP of one point with equal variances
     results = [redraw(problem, source, np.random.default_rng(seed), 0.0) for seed in range(TIMES)]

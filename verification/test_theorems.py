@@ -16,7 +16,7 @@ import gpbounds
 from gpbounds.divergences import gaussian_renyi
 from gpbounds.inputs import Empirical, Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.rates import forms
+from gpbounds.rates import one_draw
 from gpbounds.rates.trace import kept_eigenvalues, log_best_truncation
 from gpbounds.reference import rates as reference
 from gpbounds.reference.rates import geometric_trace, population_trace
@@ -153,9 +153,9 @@ def test_failure_frequency(
         # The same test has power: the bound for a thousandth of the trace fails far more often than delta.
         t = float(gpbounds.rate(kernel, N, M, alpha, **arguments).terms["expected_trace"]) / 1000
         if norm is None:
-            pretended = min(float(v) for v in forms.prior_sharpest(t, N - M, noise, alpha, delta).values())
+            pretended = min(float(v) for v in one_draw.prior_sharpest(t, N - M, noise, alpha, delta).values())
         else:
-            pretended = sum(float(v) for v in forms.any_markov(t, N - M, noise, alpha, delta, norm).values())
+            pretended = sum(float(v) for v in one_draw.any_markov(t, N - M, noise, alpha, delta, norm).values())
         assert (np.array(gaps) > pretended).mean() > delta
     expected = float(gpbounds.rate(kernel, N, M, alpha, **arguments).terms["expected_trace"])
     standard_error = np.std(traces) / np.sqrt(draws)
@@ -171,7 +171,7 @@ def test_any_y_holds_for_all_y_at_once(observe: Observer, seed: int, alpha: floa
     K = Matern(1.5, 1.0, rng.uniform(0.1, 3))(rng.standard_normal((N, 2)))
     R, offset, A = dense(K, tuple(range(M)), noise, alpha)
     worst = offset + 0.5 * scale * max(np.linalg.eigvalsh(A)[-1], 0.0)
-    terms = forms.any_markov(np.trace(R), N - M, noise, alpha, 1.0, scale)
+    terms = one_draw.any_markov(np.trace(R), N - M, noise, alpha, 1.0, scale)
     observe.upper("R-thm2", worst, terms["determinant"] + terms["quadratic"], tol=1e-9 * (1 + worst))
 
 
@@ -186,7 +186,7 @@ def test_chi_square_tail(observe: Observer, seed: int, alpha: float, noise: floa
     Y = rng.standard_normal((draws, N)) @ np.linalg.cholesky(K + noise * np.eye(N)).T
     gaps = offset + 0.5 * np.einsum("ij,jk,ik->i", Y, A, Y)
     # share = ½ and δ = 2·level make δ₂ = level and, with t = T·level, τ = T: only the χ² tail is tested.
-    value = forms.prior_tail(np.trace(R) * level, N - M, noise, alpha, 2 * level, 0.5)
+    value = one_draw.prior_tail(np.trace(R) * level, N - M, noise, alpha, 2 * level, 0.5)
     observe.frequency("N-W", int((gaps > value).sum()), draws, level)
 
 
@@ -290,7 +290,7 @@ def test_theorem_1_in_the_printed_direction_fails(observe: Observer) -> None:
     """k = 10⁶·11' + I on 10⁹ equally likely atoms, N = 12 (distinct but for 1e-7), M = 1: [p‖q*] breaks the bound."""
     N, noise, alpha, delta, draws = 12, 1e-3, 1e-6, 0.9, 400
     tail = 1 - 1e-9  # Σ_{m>1} λ_m of the operator: λ_1 = 10⁶ + 1e-9, 10⁹ - 1 others of 1e-9 each
-    rhs = sum(float(v) for v in forms.prior_printed(2 * N * tail, N, noise, alpha, delta).values())
+    rhs = sum(float(v) for v in one_draw.prior_printed(2 * N * tail, N, noise, alpha, delta).values())
     # Z = {x_0}; the atoms are exchangeable.  Q = qq', Ξ = B + qq'; all inverses by Sherman and Morrison: 10⁶ cancels.
     big, ones = 1e6, np.ones(N)
     q = np.r_[big + 1, np.full(N - 1, big)] / np.sqrt(big + 1)

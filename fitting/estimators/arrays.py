@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float, exactly
-from gpbounds.doubles import is_frame
+from gpbounds.arrays import Float, exactly, is_frame
 from gpbounds.sources import is_elsewhere
 
 

@@ -32,11 +32,10 @@ from fitting.starts import around, default_kernel, default_noise, mean_square, s
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
 from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, place
-from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.validation import choice, count, non_negative, positive, scalar
+from gpbounds.validation import array_module, choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
 

@@ -15,12 +15,12 @@ from fitting.prior_means import Residuals
 from fitting.training import Session
 from fitting.training.passes import shown_passes
 from gpbounds.arrays import Array, Float, exactly
-from gpbounds.devices import array_module
 from gpbounds.mapreduce.progress import Tell
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import changed, with_targets
 from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
 from gpbounds.sources.mapped import on_disk
+from gpbounds.validation import array_module
 
 CHOOSING = 100_000
 """Number of rows among which inducing points are chosen; all rows, if there are no more."""

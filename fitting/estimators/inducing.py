@@ -18,11 +18,10 @@ from fitting.family import FamilyObjective
 from fitting.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
 from fitting.training import Run
 from gpbounds.arrays import Float, as_points, host
-from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.given import draws_argument
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
-from gpbounds.validation import choice, count, open_unit, positive, scalar
+from gpbounds.validation import array_module, choice, count, open_unit, positive, scalar
 
 ROUNDS = 3
 """Largest number of rounds of choosing and training for ``n_inducing="auto"``."""

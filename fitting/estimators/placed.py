@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, place
-from gpbounds.devices import array_module
+from gpbounds.validation import array_module
 
 
 @dataclass(eq=False)

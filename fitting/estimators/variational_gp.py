@@ -13,8 +13,8 @@ from fitting.estimators.regression import Scored
 from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
+from gpbounds.files import mapped
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
-from gpbounds.npy import mapped
 from gpbounds.sources import is_elsewhere, source
 from gpbounds.sources.mapped import on_disk
 from gpbounds.validation import open_unit, scalar

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound, outward
+from gpbounds.bound import Bound, Cost, outward
 from gpbounds.cli.data import Data
 from gpbounds.cli.selection import Chooser, NoSuchSubset
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import bisected
-from gpbounds.plan import Cost
 
 Pair = tuple[Bound, Bound]
 

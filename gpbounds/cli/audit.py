@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import options, output
-from gpbounds.writing import replacing
+from gpbounds.files import replacing
 
 EPILOG = """\
 example:

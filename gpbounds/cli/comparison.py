@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.bound import Plan
 from gpbounds.cli import output
 from gpbounds.cli.afterwards import Afterwards
-from gpbounds.plan import Plan
 
 NAMES = {"inducing": "Inducing points", "fourier": "Random Fourier features", "mercer": "Mercer expansion"}
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
-from gpbounds.bound import outward
+from gpbounds.bound import UP, Plan, outward
 from gpbounds.cli import options, worst
 from gpbounds.cli.comparison import NAMES, Entry
 from gpbounds.cli.problem import Problem, describe, describe_kernel, fitted_law, short
@@ -19,8 +19,6 @@ from gpbounds.cli.steps import full_stop
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.numerics.search import least
-from gpbounds.plan import Plan
-from gpbounds.statements import UP
 
 ETA = 0.1
 ONE_KERNEL = "the bound given the rows needs one kernel; it is omitted with --lengthscale-range."

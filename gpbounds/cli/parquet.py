@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float, exactly
+from gpbounds.files import replacing
 from gpbounds.sources.parquet import reading
-from gpbounds.writing import replacing
 
 LARGEST = 2**26
 """Bytes of numbers of a file that need no further reason."""

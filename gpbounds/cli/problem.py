@@ -11,14 +11,13 @@ import numpy as np
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, Plan
 from gpbounds.cli import hyperparameters
 from gpbounds.cli.data import Data, load
 from gpbounds.cli.options import UsageError, dimension, parsed_inputs, parsed_norm, scalar_or_list
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import kernel_to_plain
-from gpbounds.plan import Plan
 
 if TYPE_CHECKING:
     from gpbounds.rates.base import Numbers, Statement

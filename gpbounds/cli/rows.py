@@ -15,9 +15,9 @@ from gpbounds.cli.data import column_names, read_table
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.passes import RowsInPasses, in_passes, without
 from gpbounds.cli.table import Table
+from gpbounds.files import replacing
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.rows import Scaled
-from gpbounds.writing import replacing
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpbounds import plotting
 from gpbounds.arrays import Float
+from gpbounds.bound import Plan
 from gpbounds.cli.data import Data
 from gpbounds.cli.floors import Floors
 from gpbounds.cli.hyperparameters import Hyperparameters
@@ -19,7 +20,6 @@ from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
-from gpbounds.plan import Plan
 
 GREY = "0.45"
 Progress = Callable[[Sequence[Any]], Iterable[Any]]

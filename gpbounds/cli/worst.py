@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, Plan
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
-from gpbounds.plan import Plan
 from gpbounds.rates.base import Numbers, Statement, silent
 
 GRID = 9

@@ -159,7 +159,7 @@ def select(
     if method == "rpcholesky":
         return _randomly_pivoted(*args, target, groups)
     if method == "best":
-        from gpbounds.kdpp.best.selecting import best_selection
+        from gpbounds.kdpp.best import best_selection
 
         return best_selection(
             *args,

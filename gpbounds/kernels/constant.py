@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.expressions import Expression, Leaf, Scalar
-from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.numerics.pairs import Pair
-from gpbounds.validation import positive, scalar
+from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum, as_kernel
 from gpbounds.kernels.facts import Fold
-from gpbounds.logarithms import as_log_parameters, exponentials
-from gpbounds.validation import positive, scalar
+from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpbounds.files import member
 from gpbounds.likelihoods.base import DerivativeRange, Likelihood
 from gpbounds.likelihoods.bernoulli import Bernoulli
 from gpbounds.likelihoods.gaussian import Gaussian
 from gpbounds.likelihoods.poisson import Poisson
 from gpbounds.likelihoods.student_t import StudentT
-from gpbounds.records import member
 
 __all__ = ["Bernoulli", "DerivativeRange", "Gaussian", "Likelihood", "Poisson", "StudentT", "from_dict"]
 

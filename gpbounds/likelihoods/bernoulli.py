@@ -11,8 +11,8 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import cuda
 from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.concave import LogCdf, NormalCdf, Powered, Sigmoid, Softplus, log_mean
-from gpbounds.likelihoods.narrow import WIDEST, narrow_means
 from gpbounds.likelihoods.special import log_cdf, mills, sigmoid, softplus
+from gpbounds.likelihoods.trapezoid import WIDEST, narrow_means
 from gpbounds.validation import choice
 
 

@@ -269,7 +269,7 @@ class LogCdf(Factor):
     """A(f) = −log Φ(f); its zeros and poles are at least 2.8 away from the real line.
 
     With x = |f|, the tail T = Φ(−x) and the hazard H = ϕ(x)/T: A = −log T for f < 0, −log(1 − T) above.
-    Up to the mean ``highest``, `gpbounds.likelihoods.narrow` has nodes where A·N(m, 1) is not negligible.
+    Up to the mean ``highest``, `gpbounds.likelihoods.trapezoid` has nodes where A·N(m, 1) is not negligible.
     """
 
     step, highest = 0.5, 4.0

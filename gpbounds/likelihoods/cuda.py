@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpbounds.arrays import Array
-from gpbounds.likelihoods import narrow, trapezoid
+from gpbounds.likelihoods import trapezoid
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI, HAZARD, UNDERFLOW
 from gpbounds.likelihoods.trapezoid import DROP
 
@@ -438,9 +438,9 @@ NARROW = f"""
 __device__ void narrow_mean(double m, double v, double *result) {{
   double root = sqrt(v), parts[3];
   result[0] = result[1] = result[2] = 0.0;
-  for (int j = 0; j < {narrow.NODES}; ++j) {{
-    double x = {narrow.STEP!r} * (j - {0.5 * (narrow.NODES - 1)!r});
-    double w = {narrow.STEP / math.sqrt(2.0 * math.pi)!r} * exp(-0.5 * x * x);
+  for (int j = 0; j < {trapezoid.NARROW_NODES}; ++j) {{
+    double x = {trapezoid.NARROW_STEP!r} * (j - {0.5 * (trapezoid.NARROW_NODES - 1)!r});
+    double w = {trapezoid.NARROW_STEP / math.sqrt(2.0 * math.pi)!r} * exp(-0.5 * x * x);
     with_derivatives(m + x * root, parts);
     for (int c = 0; c < 3; ++c) result[c] += w * parts[c];
   }}
@@ -451,7 +451,7 @@ __device__ void narrow_mean(double m, double v, double *result) {{
 MINUS_MEAN = f"""
 int found = v >= 0.0;
 double part[3];
-if (found && v <= {narrow.WIDEST!r} && m <= highest) {{
+if (found && v <= {trapezoid.WIDEST!r} && m <= highest) {{
   narrow_mean(m, v, part);
   for (int c = 0; c < 3; ++c) part[c] = -part[c];
 }} else if (found && (found = log_mean(m, m, v, step, part))) {{
@@ -550,7 +550,7 @@ def log_mean_cdf(y: Array, m: Array, v: Array) -> tuple[Array, ...]:
 
 
 def minus_mean(factor: Source, step: float, highest: float, m: Array, v: Array) -> tuple[Array, ...]:
-    """−E A and its derivatives, with fixed nodes for v ≤ `gpbounds.likelihoods.narrow.WIDEST` and m ≤ ``highest``."""
+    """−E A and its derivatives, with fixed nodes for v ≤ `trapezoid.WIDEST` and m ≤ ``highest``."""
     inputs, preamble = "float64 m, float64 v, float64 step, float64 highest", SPECIAL + _log_mean(factor) + NARROW
     results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MINUS_MEAN, preamble)(m, v, step, highest)
     return results

@@ -7,10 +7,13 @@ Where they do not agree, the number of nodes is doubled.
 
 A wide Gaussian times a likelihood that bends within one unit has two scales.  The nodes t = c + x + κx³ resolve both:
 they are dense at the bend c and sparse far out, and the map is a polynomial, so that the integrand stays analytic.
+
+For v ≤ 1 and a smooth integrand fixed nodes suffice (`narrow_means`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -187,3 +190,34 @@ def _rule(
     for a, b, size, rest in zip(halves[0][1:], halves[1][1:], sizes, slack, strict=True):
         good &= xp.abs(a - b) <= NEAR_ENOUGH * size + rest
     return [(a + b) * width * step for a, b in zip(*halves, strict=True)], good
+
+
+# E g(f) for f ~ N(m, v) with v ≤ 1 and a smooth g, by the trapezoidal rule at fixed nodes.
+#
+# The nodes m + √v·x are h = 0.45 apart in x, and reach 8.8 standard deviations.  If g is analytic within 2.8 of the
+# real line and grows by no more than e^(5|x|) there, the error is of the order exp(−2π·2.8/h + 2.8²/2) ≈ 5e-16, beside
+# what a factor of g takes from the width of the Gaussian: with g ~ e^(−f²/2) that is exp(−π²/h²) ≈ 7e-22.
+
+WIDEST = 1.0
+"""Largest variance."""
+NARROW_STEP, NARROW_NODES, NARROW_TOGETHER = 0.45, 40, 5
+"""h, the number of nodes, and how many are evaluated at once: fewer than 8, so that NumPy adds them up in order."""
+
+
+def narrow_means(g: Callable[[Array], tuple[Array, ...]], m: Array, v: Array) -> tuple[Array, ...]:
+    """The means of the entries of ``g(f)`` for f ~ N(m, v), for flat arrays m and v ≤ 1.
+
+    >>> value, square = narrow_means(lambda f: (f, f * f), np.array([2.0]), np.array([0.25]))
+    >>> value.round(10), square.round(10)
+    (array([2.]), array([4.25]))
+    """
+    xp, root = namespace(m), namespace(m).sqrt(v)
+    x = NARROW_STEP * (np.arange(NARROW_NODES) - 0.5 * (NARROW_NODES - 1))
+    weights = NARROW_STEP / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * x * x)
+    sums: list[Array] = []
+    for start in range(0, NARROW_NODES, NARROW_TOGETHER):
+        part = slice(start, start + NARROW_TOGETHER)
+        f = m + xp.asarray(x[part])[:, None] * root
+        parts = [(xp.asarray(weights[part])[:, None] * each).sum(axis=0) for each in g(f)]
+        sums = [total + each for total, each in zip(sums, parts, strict=True)] if sums else parts
+    return tuple(sums)

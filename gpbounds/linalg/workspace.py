@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.devices import free_bytes
-from gpbounds.validation import count
+from gpbounds.validation import count, free_bytes
 
 KEEP = 2**28
 """Default number of bytes of features kept between passes: all features at N = 32 000, M = 500."""

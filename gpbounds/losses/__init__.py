@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpbounds.files import member
 from gpbounds.losses.base import Loss
 from gpbounds.losses.intervals import Band, Interval, Relative, outside_probability
 from gpbounds.losses.smooth import Exponential, Squared
-from gpbounds.records import member
 
 __all__ = [
     "Band",

@@ -9,14 +9,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from gpbounds.bound import Bound
+from gpbounds.bound import UP, Bound, Cost, Plan, upper_bound
 from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
-from gpbounds.plan import Cost, Plan
 from gpbounds.rigor import rigor_of
-from gpbounds.statements import UP, upper_bound
 from gpbounds.validation import choice, count, open_unit, positive, scalar, whole
 
 RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")

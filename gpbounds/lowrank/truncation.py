@@ -13,7 +13,19 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import (
+    FIXED,
+    MEASURED,
+    SMALLEST,
+    UP,
+    Bound,
+    Plan,
+    drawn_from,
+    enlargement,
+    exp_up,
+    normal_or_zero,
+    upper_bound,
+)
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
@@ -22,22 +34,10 @@ from gpbounds.lowrank import balls as enclosures
 from gpbounds.lowrank.approximation import KL
 from gpbounds.numerics.scalars import entropy_residual, log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
-from gpbounds.plan import Plan
 from gpbounds.rates.trace import FAR
 from gpbounds.rigor import exact, outer, rigor_of, rounded
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.balls import Eigenvalues, laws
-from gpbounds.statements import (
-    FIXED,
-    MEASURED,
-    SMALLEST,
-    UP,
-    drawn_from,
-    enlargement,
-    exp_up,
-    normal_or_zero,
-    upper_bound,
-)
 from gpbounds.validation import noise_variance, non_negative, positive, scalar
 
 # Upper deviations of the mean of N independent variables in [0, B] (ledger L-41, L-43).

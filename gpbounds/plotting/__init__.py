@@ -23,10 +23,8 @@ from gpbounds.plotting.elements import (
     plot_curves,
     positive,
 )
-from gpbounds.plotting.evidence import Bracket, bounds_and_evidence
-from gpbounds.plotting.figures import bound_curves, bound_vs_empirical
+from gpbounds.plotting.figures import Bracket, bound_curves, bound_vs_empirical, bounds_and_evidence, training
 from gpbounds.plotting.held_out import Intervals, Probabilities, labels_page, targets_page
-from gpbounds.plotting.history import training
 
 __all__ = [
     "BLACK",

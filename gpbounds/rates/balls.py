@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.bound import enlargement
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.balls import F_hat, psi, residual, trace_term
@@ -19,11 +20,10 @@ from gpbounds.rates.trace import GivenData, TraceLaw, best_truncation
 from gpbounds.rigor import end_above, exact, rounded
 from gpbounds.spectra import Spectrum
 from gpbounds.spectra.balls import Eigenvalues, Laws, laws
-from gpbounds.statements import enlargement
 
 # The theorems for one draw as functions of t, a bound on the expected trace of K − Q, in balls.
 #
-# n = N − M.  Each function increases in t, so that an upper bound of t gives an upper bound.  `gpbounds.rates.forms`
+# n = N − M.  Each function increases in t, so that an upper bound of t gives an upper bound.  `gpbounds.rates.one_draw`
 # has the same formulas in doubles.
 
 SPLITS = range(1, 7)

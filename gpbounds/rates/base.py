@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound, outward
-from gpbounds.plan import Plan
+from gpbounds.bound import Bound, Plan, outward
 from gpbounds.sandwich import roots
 
 FORMS = ("sharpest", "printed")

@@ -12,7 +12,7 @@ from scipy.special import betainc, logsumexp, ndtr, ndtri
 
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_points
-from gpbounds.bound import Bound
+from gpbounds.bound import FIXED, UP, Bound, drawn_from, upper_bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp.residual import trace_slopes
@@ -20,8 +20,7 @@ from gpbounds.kernels.base import Kernel, Product, Sum
 from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.stationary import feature_distance
 from gpbounds.numerics.search import golden
-from gpbounds.spectra.legendre import gauss
-from gpbounds.statements import FIXED, UP, drawn_from, upper_bound
+from gpbounds.spectra.base import gauss
 
 JITTER = 1e-9
 """Added to K_zz, as a share of its diagonal: the majorant stays valid, and triangular solves keep their digits."""

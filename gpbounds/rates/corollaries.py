@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpbounds import validation
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, upper_bound
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
@@ -16,7 +16,6 @@ from gpbounds.rates import balls as enclosures
 from gpbounds.rigor import MOST_BITS, at_bits, enclosed, exact, rigor_of, rounded
 from gpbounds.spectra.balls import Laws, laws
 from gpbounds.spectra.gaussian import log_ratio
-from gpbounds.statements import upper_bound
 
 
 @dataclass(frozen=True)

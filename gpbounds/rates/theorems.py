@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
-from gpbounds.plan import Plan
 from gpbounds.rates.balls import REFUSED
 from gpbounds.rates.base import Numbers, Statement
 from gpbounds.rates.draws.line import draws_on_a_line

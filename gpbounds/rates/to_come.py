@@ -12,16 +12,14 @@ import numpy as np
 
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
-from gpbounds.bound import Bound
+from gpbounds.bound import FIXED, FIXED_IN_ADVANCE, Bound, Cost, Plan, given_inputs
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
-from gpbounds.plan import Cost, Plan
 from gpbounds.rates.base import Numbers, Statement, sentences, silent
 from gpbounds.rates.draws.rows import DENSE, StreamedRows
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.rates.draws.statement import DrawsFromRows, draws_from_rows
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
-from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, given_inputs
 
 # Bounds given X, stated before X is seen: simulated inputs, and the k-th greatest of their bounds (N-sim).
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
+from gpbounds.bound import ENCLOSED, FIXED, FIXED_IN_ADVANCE, MEASURED, drawn_from, exp_up, given_inputs
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.esp import scaled_esp
 from gpbounds.kdpp.expectations import expected_trace
@@ -21,7 +22,6 @@ from gpbounds.spectra import Spectrum, data_spectrum, sharpest_spectrum, spectru
 from gpbounds.spectra.base import table_size
 from gpbounds.spectra.empirical import DataSpectrum
 from gpbounds.spectra.gaussian import GeometricSpectrum
-from gpbounds.statements import ENCLOSED, FIXED, FIXED_IN_ADVANCE, MEASURED, drawn_from, exp_up, given_inputs
 
 # The mean over X and Z of Tr(K − Q) from the Mercer spectrum: the k-DPP's formula for the mean trace, applied to the
 # tails (N-pop).

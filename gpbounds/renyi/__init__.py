@@ -5,8 +5,15 @@ from gpbounds.renyi.blocks import LogDet, log_det_estimate
 from gpbounds.renyi.brackets import evidence
 from gpbounds.renyi.fitted_mean import fitted_mean
 from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
-from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
-from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
+from gpbounds.renyi.gap_bounds import (
+    direction_factor,
+    exact_gap,
+    expected_gap,
+    expected_gap_bounds,
+    gap,
+    gap_from_trace,
+    gap_variance,
+)
 from gpbounds.renyi.models import Model
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, oracle_risk_bound, pac_risk_bound, predict

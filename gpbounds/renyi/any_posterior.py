@@ -28,10 +28,9 @@ from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual, scaled_log1p
 from gpbounds.renyi.objective import QUANTITY
-from gpbounds.renyi.residual import Nystrom, as_targets, nystrom, with_jitter_named
+from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.validation import closed_unit, noise_variance, scalar
-from gpbounds.whitening import Inducing, inducing, residual_diagonal, with_jitter
-from gpbounds.whitening import as_targets as as_streamed_targets
+from gpbounds.whitening import Inducing, as_targets, inducing, residual_diagonal, with_jitter
 
 ASSUMPTIONS = ("The kernel, the inducing points and the noise variance are those of the evidence that is bounded.",)
 
@@ -102,7 +101,7 @@ def renyi_bound(
     """
     noise = noise_variance(noise)
     record, law = _dense(kernel, X, Z, mean, covariance, jitter)
-    order, targets = record.order(alpha, noise=noise), as_targets(y, record.N)
+    order, targets = record.order(alpha, noise=noise), host_targets(y, record.N)
     value, slope, curvature = _jensen(record, law, targets, noise, order)
     beta, (shifted, vectors) = 1.0 - order, np.linalg.eigh(curvature)
     turned, spread = vectors.T @ slope, order + beta * shifted  # eigenvalues of I + βA
@@ -158,7 +157,7 @@ def jensen_bound(
     """
     noise, order = noise_variance(noise), scalar(closed_unit, "alpha", alpha)
     record, law = _dense(kernel, X, Z, mean, covariance, jitter)
-    value, _, _ = _jensen(record, law, as_targets(y, record.N), noise, order)
+    value, _, _ = _jensen(record, law, host_targets(y, record.N), noise, order)
     return _bound(value, "lower", "R-order", {"-KL[q(U)||p(U)]": -law.kl}, record.jitter)
 
 
@@ -191,7 +190,7 @@ def variational_bound(
     noise = noise_variance(noise)
     points = as_points(X, "X")
     centres = as_points(Z, "Z", points.shape[1])
-    targets = as_streamed_targets(y, points)
+    targets = as_targets(y, points)
     if targets.ndim != 1:
         raise ValueError(f"y: expected shape ({points.shape[0]},), one target for each row of X, got {targets.shape}")
 

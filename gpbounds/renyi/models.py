@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, as_points, exactly
+from gpbounds.files import read_json, replacing
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.means import LinearMean, to_plain
-from gpbounds.strict_json import read_json
 from gpbounds.validation import noise_variance
-from gpbounds.writing import replacing
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_targets, nystrom, with_jitter_named
+from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.validation import noise_variance
 
 QUANTITY = "log p(y)"
@@ -46,7 +46,7 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     """
     as_kernel(kernel)
     points = as_host_points(X, "X").astype(np.float64, copy=False)
-    targets, noise = as_targets(y, points.shape[0]), noise_variance(noise)
+    targets, noise = host_targets(y, points.shape[0]), noise_variance(noise)
     return exact(kernel, points, targets[:, None], noise=noise).log_evidence
 
 
@@ -99,7 +99,7 @@ def elbo(
     """
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
-    targets = as_targets(y, record.N)
+    targets = host_targets(y, record.N)
     if np.ndim(alpha) == 0 and alpha == -np.inf:
         return _limit(record, targets, noise)
     order = record.order(alpha, noise=noise)

@@ -9,7 +9,7 @@ from gpbounds.arrays import Float, as_host_points, as_number
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.renyi.residual import Nystrom, host_targets, nystrom
 from gpbounds.small_variances import Given
 from gpbounds.validation import count, finite, noise_variance, non_negative, open_unit
 
@@ -61,7 +61,7 @@ def inducing_posterior(
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
     order = record.order(alpha, noise=noise)
-    mean, precision = _whitened_posterior(record, as_targets(y, record.N), noise, order)
+    mean, precision = _whitened_posterior(record, host_targets(y, record.N), noise, order)
     L = record.chol.L
     half = precision.solve_lower(L.T)
     return L @ mean, half.T @ half
@@ -112,7 +112,7 @@ def predict(
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
     order = record.order(alpha, noise=noise)
-    targets = as_targets(y, record.N)
+    targets = host_targets(y, record.N)
     new = as_host_points(X_new, "X_new", record.X.shape[1])
     mean, precision = _whitened_posterior(record, targets, noise, order)
     V = record.chol.solve_lower(kernel(record.Z, new))

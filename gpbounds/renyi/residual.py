@@ -24,7 +24,7 @@ from gpbounds.validation import finite, scalar
 from gpbounds.whitening import Inducing, inducing, with_jitter
 
 
-def as_targets(y: ArrayLike, N: int) -> Float:
+def host_targets(y: ArrayLike, N: int) -> Float:
     """``y`` as finite float64 of shape (N,)."""
     targets = finite("y", y) if not is_cupy(y) else None
     if targets is None or targets.shape != (N,):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.files import mapped
 from gpbounds.mapreduce.program import Rows
-from gpbounds.npy import mapped
 from gpbounds.sources.checked import checked
 from gpbounds.whitening import slices
 

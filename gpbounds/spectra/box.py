@@ -13,8 +13,7 @@ from gpbounds.inputs import Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import greatest_convex_below
 from gpbounds.rigor import above, at_bits, exact
-from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.legendre import gauss, values
+from gpbounds.spectra.base import Spectrum, gauss, values
 from gpbounds.validation import count as one_count
 
 # Ky Fan's bounds for a squared exponential kernel on an interval, rounded upwards by construction (N-ritz-sum).

@@ -13,8 +13,7 @@ from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Uniform
 from gpbounds.kernels import Matern
-from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.legendre import Relaxation, gauss
+from gpbounds.spectra.base import Relaxation, Spectrum, gauss
 from gpbounds.validation import count as one_count
 from gpbounds.validation import whole
 

@@ -13,8 +13,7 @@ from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform, independent_stds
 from gpbounds.kernels import Matern
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.legendre import gauss, values
+from gpbounds.spectra.base import Spectrum, gauss, values
 from gpbounds.spectra.matern import factor, squared_singular_values
 from gpbounds.validation import count as one_count
 

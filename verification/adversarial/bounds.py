@@ -17,7 +17,7 @@ from adversarial.instances import Instance, Refused, Statement, one_of, order
 from fitting import SparseGP
 from gpbounds import Empirical, audit, iterative, kdpp, rate, renyi
 from gpbounds.pacbayes import Exact, Sparse
-from gpbounds.renyi.computed import computed_evidence
+from gpbounds.renyi.escalation import computed_evidence
 from gpbounds.spectra import spectrum
 from gpbounds.spectra.empirical import DataSpectrum
 from gpbounds.whitening import whiten

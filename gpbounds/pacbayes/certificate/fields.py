@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.strict_json import read_json
-from gpbounds.writing import replacing
+from gpbounds.files import read_json, replacing
 
 T = TypeVar("T")
 KINDS: dict[type, str] = {

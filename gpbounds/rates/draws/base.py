@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, Plan
 from gpbounds.numerics.search import least
-from gpbounds.plan import Plan
 from gpbounds.rates.base import Statement, sentences, silent
 
 

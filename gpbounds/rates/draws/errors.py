@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.bound import Bound
+from gpbounds.bound import ENCLOSED, Bound
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.streamed_residual import StreamedResidual
@@ -17,7 +17,6 @@ from gpbounds.rates.draws.rows import Rows
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, TILTED, record
 from gpbounds.rates.draws.tilted import tilted_means
 from gpbounds.rigor import at_bits, below, exact
-from gpbounds.statements import ENCLOSED
 
 
 class EnclosedRows(Rows):

@@ -15,7 +15,7 @@ from gpbounds.numerics.gaussian_forms import MOST
 from gpbounds.rates.draws.given import BEFORE_DRAWS, margin
 from gpbounds.rates.draws.norm import AFTERWARDS, LEAST_TRACE
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, TILTED, checked_draws, record, share
-from gpbounds.rates.forms import any_markov
+from gpbounds.rates.one_draw import any_markov
 
 UP = 1.0 + 1e-12
 

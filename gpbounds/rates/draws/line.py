@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpbounds import validation
-from gpbounds.bound import Bound
+from gpbounds.bound import FIXED, UP, Bound, drawn_from
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.rates.base import Numbers
@@ -19,7 +19,6 @@ from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KN
 from gpbounds.rates.one_draw import OneDraw
 from gpbounds.rates.trace import APriori
 from gpbounds.renyi import direction_factor
-from gpbounds.statements import FIXED, UP, drawn_from
 
 SHARES = (0.5, 0.25, 0.125)
 """Shares of δ that are tried for the trace; the best one does not depend on random numbers."""

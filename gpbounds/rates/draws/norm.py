@@ -11,16 +11,15 @@ from scipy.special import chdtri
 
 from gpbounds import validation
 from gpbounds.arrays import EPS
-from gpbounds.bound import Bound
+from gpbounds.bound import UP, Bound, upper_bound
 from gpbounds.kdpp.expectations import expected_trace, log_expected_determinant
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import scaled_log1p
-from gpbounds.rates import forms
+from gpbounds.rates import one_draw
 from gpbounds.rates.draws.prior import PEAK, SHARES
 from gpbounds.rates.draws.sentences import DRAWN, FIXED_BEFORE, FROM_PRIOR, checked_draws, record, share
 from gpbounds.renyi.floors import minimum_gap
-from gpbounds.statements import UP, upper_bound
 
 # The distribution of Tr(K − Q) over k-DPP draws: quantiles, variance, determinants.
 
@@ -227,7 +226,7 @@ def adversary(
         return record(math.inf, delta, claim, {"p": p}, assumptions, alpha=alpha, why=why)
     trace = float(trace_quantile(residual, level=p))
     count = max(int((residual.eigenvalues > 0.0).sum()) - residual.M, 1)
-    parts = forms.any_markov(np.asarray(trace), count, residual.noise, alpha, 1.0, norm)
+    parts = one_draw.any_markov(np.asarray(trace), count, residual.noise, alpha, 1.0, norm)
     terms = {"trace": trace, "p": p, **{name: float(part) for name, part in parts.items()}}
     return record(terms["determinant"] + terms["quadratic"], delta, claim, terms, assumptions, alpha=alpha)
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpbounds import validation
-from gpbounds.bound import Bound
-from gpbounds.statements import SMALLEST, UP, upper_bound
+from gpbounds.bound import SMALLEST, UP, Bound, upper_bound
 
 DRAWN = "The draws are independent of each other and of y; each is a k-DPP of size M among the N inputs."
 TILTED = (

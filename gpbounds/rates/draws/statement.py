@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, is_cupy
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, given_inputs
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.errors import entry_bound
-from gpbounds.rates import forms
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.draws.base import SeveralDraws
 from gpbounds.rates.draws.errors import EnclosedRows, certified_bounds
@@ -28,9 +27,9 @@ from gpbounds.rates.draws.prior import one_draw, prior_large, prior_moments
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KNOWN, checked_draws, of_order, record
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
+from gpbounds.rates.one_draw import prior_sharpest
 from gpbounds.renyi import direction_factor
 from gpbounds.rigor import AFFORDABLE, rigor_of
-from gpbounds.statements import given_inputs
 from gpbounds.whitening import as_targets
 
 # The least of the bounds for y from the prior.
@@ -83,7 +82,7 @@ def _markov(residual: ExpectedResidual, delta: float, alpha: float) -> Bound:
     if count == 0:
         return record(0.0, delta, "R-thm1 (sharper form), R-lem3", terms, assumptions, alpha=alpha)
     unit = np.asarray(1.0)
-    parts = forms.prior_sharpest(residual.trace * unit, count * unit, residual.noise * unit, alpha * unit, delta * unit)
+    parts = prior_sharpest(residual.trace * unit, count * unit, residual.noise * unit, alpha * unit, delta * unit)
     terms |= {name: float(part) for name, part in parts.items()}
     value = min(float(part) for part in parts.values())
     return record(value, delta, "R-thm1 (sharper form), R-lem3", terms, assumptions, alpha=alpha)

@@ -11,16 +11,19 @@ from gpbounds.kernels.plain import stationary
 from gpbounds.means import LinearMean
 from gpbounds.renyi.models import Model
 from gpbounds.renyi.readers.shared import (
+    Term,
+    added,
     as_numbers,
     columns_of,
     imported,
     linear_slopes,
+    multiplied,
     needs,
+    on_columns,
     one_number,
     one_or_each,
     unknown_kernel,
 )
-from gpbounds.renyi.readers.terms import Term, added, multiplied, on_columns
 
 SUPPORTED = (
     "SquaredExponential, Exponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic of a "

@@ -12,8 +12,18 @@ from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
 from gpbounds.means import LinearMean
 from gpbounds.renyi.models import Model
-from gpbounds.renyi.readers.shared import as_numbers, columns_of, imported, needs, one_or_each, unknown_kernel
-from gpbounds.renyi.readers.terms import Term, added, multiplied, on_columns
+from gpbounds.renyi.readers.shared import (
+    Term,
+    added,
+    as_numbers,
+    columns_of,
+    imported,
+    multiplied,
+    needs,
+    on_columns,
+    one_or_each,
+    unknown_kernel,
+)
 
 SUPPORTED = (
     "RBF, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Polynomial, Constant and White, their "

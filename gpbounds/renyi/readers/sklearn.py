@@ -9,8 +9,7 @@ import numpy as np
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic, SquaredExponential
 from gpbounds.kernels.plain import stationary
 from gpbounds.renyi.models import Model
-from gpbounds.renyi.readers.shared import imported, needs, unknown_kernel
-from gpbounds.renyi.readers.terms import Term, added, multiplied
+from gpbounds.renyi.readers.shared import Term, added, imported, multiplied, needs, unknown_kernel
 
 SUPPORTED = (
     "ConstantKernel, RBF, Matern, RationalQuadratic, ExpSineSquared of one input, DotProduct and WhiteKernel, their "

@@ -1,0 +1,351 @@
+"""Files that are replaced in one step: a killed process leaves the old one or the new one; .npy, JSON, records."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import shutil
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import IO, Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.lib import format as npy
+
+from gpbounds.validation import positive, scalar
+
+SUFFIX = ".part"
+"""End of the name of a temporary file, which lies beside its target."""
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -> Iterator[IO[Any]]:
+    """A new file that takes the place of ``path`` when the block ends without an error; text is UTF-8.
+
+    The block writes to ``NAME.XXXXXXXX.part`` in the same folder.  At its end the data are forced to the disk and the
+    file is renamed, which a file system does as a whole.  If the block raises, or the process dies, ``path`` stays as
+    it was.  The temporary file of a process that died is deleted by the next one that writes the same file; a lock,
+    which the system releases at a process's death, keeps it from deleting the file of a process that lives.
+
+    A symbolic link stays one, and permissions stay as they are.  What is no regular file (a pipe, /dev/stdout) is
+    written as it is.
+
+    Raises
+    ------
+    OSError
+        if the file cannot be written; it names ``path``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(f"{folder}/one.txt") as file:
+    ...         _ = file.write("1")
+    ...     os.listdir(folder)
+    ['one.txt']
+    """
+    target = Path(os.path.realpath(path))
+    text: dict[str, Any] = {} if mode == "wb" else {"encoding": "utf-8", "newline": ""}
+    if target.exists() and not target.is_file():
+        with open(path, mode, **text) as file:
+            yield file
+        return
+    try:
+        _delete_left_over(target)
+        part, descriptor = _created(target)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with open(descriptor, mode, **text) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, part)
+            if os.name == "nt":  # which does not rename open files
+                file.close()
+            os.replace(part, target)
+        _force_entry(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _created(target: Path) -> tuple[Path, int]:
+    """A new temporary file beside ``target``, locked: its path and descriptor."""
+    while True:
+        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}{SUFFIX}")
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        _locked(descriptor)
+        if part.exists():  # not deleted before it was locked
+            return part, descriptor
+        os.close(descriptor)
+
+
+def _delete_left_over(target: Path) -> None:
+    """Delete the temporary files for ``target`` whose processes have died."""
+    with contextlib.suppress(OSError):
+        entries = [entry.name for entry in os.scandir(target.parent) if entry.name.endswith(SUFFIX)]
+        for name in entries:
+            stem = name.removesuffix(SUFFIX)
+            if stem[:-9] == target.name and stem[-9:-8] == "." and set(stem[-8:]) <= set("0123456789abcdef"):
+                _delete_unlocked(target.with_name(name))
+
+
+def _delete_unlocked(part: Path) -> None:
+    with contextlib.suppress(OSError):
+        if os.name == "nt":  # which does not delete open files
+            part.unlink()
+            return
+        descriptor = os.open(part, os.O_RDWR)
+        try:
+            if _locked(descriptor):
+                part.unlink()
+        finally:
+            os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a file until it is closed or the process ends; False if another process has locked it, or none can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _force_entry(folder: Path) -> None:
+    """Force the names in a folder to the disk, where the system can; the file itself is on it already."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# Arrays in NumPy's format .npy: the header is compared with the bytes that are there before memory is taken.
+
+FAULTS = (ValueError, KeyError, TypeError, OverflowError, RecursionError, MemoryError, SyntaxError, tokenize.TokenError)
+"""What NumPy raises at headers that are none."""
+
+LONGEST = 10_000
+"""Bytes of the longest header that is parsed."""
+
+
+WORDS = {"biuf": "real numbers"}
+"""Kinds of dtypes as messages name them."""
+
+
+class Header(NamedTuple):
+    """What the header of an array states.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Of real numbers.
+    shape : tuple of int
+    fortran : bool
+        Whether the first index varies fastest.
+    offset : int
+        Bytes of the header.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    offset: int
+
+
+class _Beginning:
+    """The beginning of a file: NumPy asks for as many bytes as a header states, and a buffer of that size is taken."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+
+    def read(self, size: int) -> bytes:
+        if size > LONGEST:
+            raise ValueError(f"expected a header of at most {LONGEST} bytes, got {size}")
+        return self.file.read(size)
+
+
+def header(file: IO[bytes], size: int, name: str, kinds: str = "biuf") -> Header:
+    """The header at the start of ``file``, which holds ``size`` bytes in all.
+
+    Parameters
+    ----------
+    file, size, name : as above; ``name`` begins messages
+    kinds : str
+        The kinds of NumPy's dtypes that are accepted: real numbers by default.  Objects, which only pickle reads, must
+        not be among them.
+
+    Raises
+    ------
+    ValueError
+        for something else, for another dtype, and for a shape that needs other than the bytes that are there.
+    """
+    beginning: Any = _Beginning(file)
+    try:
+        version = npy.read_magic(beginning)
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+        shape, fortran, dtype = read(beginning, max_header_size=LONGEST)
+    except FAULTS:
+        raise ValueError(
+            f"{name}: expected an array in NumPy's format .npy, got other bytes, or a damaged file"
+        ) from None
+    if dtype.kind not in kinds or dtype.subdtype is not None or not dtype.itemsize:
+        raise ValueError(f"{name}: expected {WORDS.get(kinds, 'numbers or texts')}, got dtype {str(dtype)[:60]}")
+    offset = file.tell()
+    if len(shape) > 8 or any(isinstance(n, bool) or n < 0 for n in shape):
+        raise ValueError(f"{name}: expected at most 8 dimensions of sizes >= 0, got shape {_short(shape)}")
+    if math.prod(shape) * dtype.itemsize != size - offset:
+        raise ValueError(
+            f"{name}: expected {size - offset} bytes of numbers, as are in the file, got a header of shape "
+            f"{_short(shape)} and dtype {dtype}"
+        )
+    return Header(dtype, shape, fortran, offset)
+
+
+def _short(shape: tuple[int, ...]) -> str:
+    text = f"({', '.join(f'{n:.6g}' if abs(n) >= 10**15 and abs(n) < 10**300 else str(n)[:20] for n in shape[:9])})"
+    return text if len(shape) <= 9 else f"{text[:-1]}, …)"
+
+
+def mapped(path: str | os.PathLike[str]) -> np.memmap[Any, Any]:
+    """A .npy file as a memory map, after a look at its header.
+
+    Raises
+    ------
+    ValueError
+        as `header`; for a file without numbers.
+    OSError
+        if it cannot be read.
+    """
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        stated = header(file, os.fstat(file.fileno()).st_size, name)
+    if not math.prod(stated.shape):
+        raise ValueError(f"{name}: expected at least one number, got shape {stated.shape}")
+    order: Any = "F" if stated.fortran else "C"
+    return np.memmap(path, dtype=stated.dtype, mode="r", shape=stated.shape, order=order, offset=stated.offset)
+
+
+# JSON as it is written by this package: each field once, finite numbers, no more than a double holds.
+
+DIGITS = 1000
+"""Largest number of digits of a whole number, more than any double has."""
+
+
+def read_json(path: str | os.PathLike[str], what: str) -> Any:
+    """The values in a JSON file that holds ``what``, the words for messages.
+
+    Raises
+    ------
+    ValueError
+        for another encoding than UTF-8, what is not JSON, brackets nested too deep, a field twice, NaN, infinity, a
+        number beyond the doubles, and whole numbers of more than 1000 digits.
+    OSError
+        for a file that cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: expected {what}, JSON in UTF-8, got other bytes") from None
+    try:
+        return json.loads(
+            text, object_pairs_hook=unique, parse_constant=_refused, parse_float=_double, parse_int=_whole
+        )
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{name}: expected {what} in JSON, but line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise ValueError(f"{name}: expected {what} in JSON, got brackets nested too deep") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object; a field twice is an error.
+
+    >>> unique([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+    """
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise ValueError(f"expected each field once, got {name[:60]!r} twice")
+        fields[name] = value
+    return fields
+
+
+def _refused(word: str) -> Any:
+    raise ValueError(f"expected finite numbers, got {word}")
+
+
+def _double(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"expected numbers that a double holds, got {text[:60]}")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > DIGITS:
+        raise ValueError(f"expected numbers of at most {DIGITS} digits, got {text[:20]}…")
+    return int(text)
+
+
+# Members of a family, such as the losses, written as records {"name": ..., parameters} and read back.
+
+
+class Named:
+    """A dataclass that can be written as JSON.
+
+    Attributes
+    ----------
+    name : str
+        Its name in records.
+    """
+
+    name: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters, ready for JSON; the ``from_dict`` of its package reads them back."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+    def _one_positive(self, *parameters: str) -> None:
+        """Check that each of these fields is one positive number, and store it as a float."""
+        for parameter in parameters:
+            object.__setattr__(self, parameter, scalar(positive, parameter, getattr(self, parameter)))
+
+
+Member = TypeVar("Member", bound=Named)
+
+
+def member(kinds: Iterable[type[Member]], record: Mapping[str, Any]) -> Member:
+    """The member of a family that its ``to_dict`` described.
+
+    Raises
+    ------
+    ValueError
+        for an unknown name, or parameters that are missing, unknown or wrong.
+    """
+    if not isinstance(record, Mapping):
+        raise ValueError(f"expected a record with a name and parameters, got {record!r}")
+    parameters, by_name = dict(record), {kind.name: kind for kind in kinds}
+    name = parameters.pop("name", None)
+    if not isinstance(name, str) or name not in by_name:
+        raise ValueError(f"name: expected one of {', '.join(map(repr, by_name))}, got {name!r}")
+    try:
+        return by_name[name](**parameters)
+    except TypeError:
+        expected = ", ".join(field.name for field in fields(by_name[name]))  # type: ignore[arg-type]
+        raise ValueError(f"{name}: expected its parameters {expected}, got {sorted(map(str, parameters))}") from None
