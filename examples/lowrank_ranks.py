@@ -34,7 +34,7 @@ from gpbounds import Gaussian, SquaredExponential
 from gpbounds.cli import options
 from gpbounds.linalg import eigen
 from gpbounds.lowrank import FourierFeatures, MercerFeatures, kl_features, mercer_rank, optimal_rank
-from gpbounds.lowrank.divergence import Prefixes
+from gpbounds.lowrank.divergence import SumsByRank
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def first(enough: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-def reaches(prefixes: Prefixes, target: float, r: int) -> bool:
+def reaches(prefixes: SumsByRank, target: float, r: int) -> bool:
     return prefixes.kl(r) <= target
 
 
-def averaged(prefixes: Prefixes, target: float, m: int) -> bool:
+def averaged(prefixes: SumsByRank, target: float, m: int) -> bool:
     """Whether m random frequencies, with two averaged features each, reach the target."""
     return prefixes.kl(2 * m, 1.0 / m) <= target
 
@@ -86,7 +86,7 @@ def fourier_rank(
             if kl_features(K, Xi * np.sqrt(1.0 / (N // 2)), noise=NOISE) > EPS * N:
                 return None
             possible = True
-        prefixes = Prefixes.of(K, Xi[:, : 2 * pairs], NOISE, log_det=log_det)
+        prefixes = SumsByRank.of(K, Xi[:, : 2 * pairs], NOISE, log_det=log_det)
         if pairs == N // 2 or averaged(prefixes, EPS * N, pairs):
             return 2 * first(partial(averaged, prefixes, EPS * N), insufficient, pairs)
         insufficient, pairs = pairs, 2 * pairs
@@ -100,7 +100,7 @@ def mercer_truncation(K: np.ndarray, X: np.ndarray, setting: Setting, log_det: f
     while rank < 2 * N:
         rank = min(rank, N)
         Xi = np.asarray(MercerFeatures(setting.kernel, rank, inputs=Gaussian(STD, D)).fit(X)(X))
-        prefixes = Prefixes.of(K, Xi, NOISE, log_det=log_det)
+        prefixes = SumsByRank.of(K, Xi, NOISE, log_det=log_det)
         if prefixes.kl(rank) <= EPS * N:
             return first(partial(reaches, prefixes, EPS * N), least - 1, rank)
         rank *= 2

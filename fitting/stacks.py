@@ -13,7 +13,7 @@ from itertools import groupby
 from fitting.inducing import InducingBasis, InducingPullBack
 from fitting.rows import Chunk
 from gpbounds.arrays import Array, namespace
-from gpbounds.kernels.fused import Fused, Pulling
+from gpbounds.kernels.fused import DevicePulling, Fused
 from gpbounds.law import GramLaw
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.psd import cholesky_unread
@@ -137,7 +137,7 @@ def cotangents(
     heavy *= power
     heavy -= P * D_inverse
     heavy *= 0.5
-    assert isinstance(pull.sums, Pulling)
+    assert isinstance(pull.sums, DevicePulling)
     if B == 1:  # several threads for a column
         pull.sums.add_block(X, heavy[0])
     else:

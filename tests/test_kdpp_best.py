@@ -13,7 +13,7 @@ from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate, renyi
 from gpbounds.audit import enough, subject
 from gpbounds.errors import NotConverged
 from gpbounds.kdpp import best as several_draws
-from gpbounds.kdpp.best import Problem
+from gpbounds.kdpp.best import DrawsProblem
 from gpbounds.kernels import Constant, Kernel
 from gpbounds.renyi.attained import attained, negative_trace
 
@@ -122,20 +122,20 @@ def test_without_targets_the_trace_decides() -> None:
 def test_a_draw_that_does_not_factorise_counts_and_the_gap_itself_is_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(60)
     calls = []
-    whole = Problem.without_jitter
+    whole = DrawsProblem.without_jitter
 
-    def fails_at_third(self: Problem, Z: np.ndarray, order: float) -> Any:
+    def fails_at_third(self: DrawsProblem, Z: np.ndarray, order: float) -> Any:
         calls.append(Z)
         return None if len(calls) == 3 else whole(self, Z, order)
 
-    monkeypatch.setattr(Problem, "without_jitter", fails_at_third)
+    monkeypatch.setattr(DrawsProblem, "without_jitter", fails_at_third)
     chosen = kdpp.select(SMOOTH, X, 20, "best", 0, y=y, noise=NOISE, draws=6)
     assert len(calls) == 6 + 2  # six draws, none of them replaced, greedy and randomly pivoted points
     assert chosen.bound is not None
     assert chosen.bound.confidence == 1.0
     assert "1 of 6 draws do not factorise" in chosen.bound.assumptions[0]
     assert gap(X, y, chosen, 1.0) <= float(chosen.bound) <= gap(X, y, chosen, 1.0) + 1e-6
-    monkeypatch.setattr(Problem, "without_jitter", lambda self, Z, order: None)
+    monkeypatch.setattr(DrawsProblem, "without_jitter", lambda self, Z, order: None)
     chosen = kdpp.select(SMOOTH, X, 20, "best", 0, y=y, noise=NOISE, draws=2)
     assert chosen.bound is not None
     assert "2 of 2 draws" in chosen.bound.assumptions[0]
@@ -155,14 +155,14 @@ def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
         assert chosen.bound is not None
         assert gap(X, y, chosen, alpha) <= float(chosen.bound)
         proved = several_draws.low_rank_source(
-            Problem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
+            DrawsProblem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
         ).before
         assert "N-tv" in proved.claim
         assert "N-given" in proved.claim
         assert float(chosen.bound) <= float(proved) * (1.0 + 1e-6)
         monkeypatch.setattr(several_draws, "SOLVED", 100)
         fixed = several_draws.low_rank_source(
-            Problem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
+            DrawsProblem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
         ).before
         monkeypatch.undo()
         monkeypatch.setattr(several_draws, "DENSE", 100)
@@ -298,13 +298,13 @@ def test_draws_until_one_is_certain() -> None:
 def test_draws_that_do_not_factorise_count_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(60)
     calls = []
-    whole = Problem.without_jitter
+    whole = DrawsProblem.without_jitter
 
-    def fails_twice(self: Problem, Z: np.ndarray, order: float) -> Any:
+    def fails_twice(self: DrawsProblem, Z: np.ndarray, order: float) -> Any:
         calls.append(Z)
         return None if len(calls) <= 2 else whole(self, Z, order)
 
-    monkeypatch.setattr(Problem, "without_jitter", fails_twice)
+    monkeypatch.setattr(DrawsProblem, "without_jitter", fails_twice)
     chosen = kdpp.select(SMOOTH, X, 20, "best", 0, y=y, noise=NOISE, draws="certain")
     assert chosen.bound is not None
     assert chosen.bound.terms["draws"] >= 3
@@ -351,7 +351,7 @@ def test_where_doubles_do_not_decide_the_evidence_the_bound_is_no_contradiction(
 def test_a_refusal_states_the_confidence_asked_for() -> None:
     """A Nyström approximation of rank M is far from a rough kernel: nothing is proved, at the same confidence."""
     X, y = data(60, D=1)
-    problem = Problem(Matern(0.5), X, np.arange(60), 20, y[:, None], NOISE, 1.0, delta=0.1)
+    problem = DrawsProblem(Matern(0.5), X, np.arange(60), 20, y[:, None], NOISE, 1.0, delta=0.1)
     refused = several_draws.low_rank_source(problem, 20).before
     assert refused.value == np.inf
     assert refused.confidence == pytest.approx(0.9)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ortho_group
 
-from gpbounds.kdpp.best import Problem
+from gpbounds.kdpp.best import DrawsProblem
 from gpbounds.renyi.attained import Attained
 
 
@@ -88,7 +88,7 @@ def subsets(rng: np.random.Generator, N: int, M: int) -> Subsets:
     )
 
 
-class Remembering(Problem):
+class Remembering(DrawsProblem):
     """What each subset reaches is computed once: there are few of them."""
 
     def without_jitter(self, Z: np.ndarray, order: float) -> Attained | None:

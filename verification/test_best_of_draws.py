@@ -16,7 +16,7 @@ from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential, kdpp
 from gpbounds.kdpp import best as several_draws
-from gpbounds.kdpp.best import Problem, Source, keep_best
+from gpbounds.kdpp.best import DrawingLaw, DrawsProblem, keep_best
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.attained import evidence_attained
 
@@ -43,7 +43,7 @@ class Pool:
     def __init__(self) -> None:
         self.made: dict[str, tuple[np.random.Generator, list[np.ndarray]]] = {}
 
-    def of(self, source: Source) -> Source:
+    def of(self, source: DrawingLaw) -> DrawingLaw:
         """``source`` with stored draws."""
         rng, made = self.made.setdefault(source.law, (np.random.default_rng(3), []))
         places = itertools.count()
@@ -57,7 +57,7 @@ class Pool:
         return replace(source, draw=draw)
 
 
-def failures(source: Source, problem: Problem, truth: float, rng: np.random.Generator) -> tuple[int, float]:
+def failures(source: DrawingLaw, problem: DrawsProblem, truth: float, rng: np.random.Generator) -> tuple[int, float]:
     """Of TIMES repetitions those in which the points kept are above their bound, and the greatest D over B seen."""
     count, worst = 0, 0.0
     for _ in range(TIMES):

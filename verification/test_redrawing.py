@@ -17,7 +17,7 @@ from observer import Observer
 
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate
 from gpbounds.kdpp import best as several_draws
-from gpbounds.kdpp.best import Problem, redraw
+from gpbounds.kdpp.best import DrawsProblem, redraw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.given import REDRAW
 from gpbounds.reference import renyi as reference
@@ -30,7 +30,7 @@ def claim_of(law: str) -> str:
     return "N-tilt-given" if "tilted" in law else "N-given"
 
 
-def probabilities(problem: Problem, law: str, Z: np.ndarray) -> np.ndarray:
+def probabilities(problem: DrawsProblem, law: str, Z: np.ndarray) -> np.ndarray:
     """P(Z) of the law for every subset."""
     K = problem.kernel(problem.X)
     A = K @ K + problem.noise * K if "tilted" in law else K
@@ -47,7 +47,7 @@ def test_one_draw_is_above_the_level_as_rarely_as_promised(observe: Observer, se
     kernel: Kernel = Matern(0.5, 1.0, rng.uniform(0.3, 3.0)) if seed % 2 else SquaredExponential(2.0, 1.0)
     Y = rng.standard_normal((N, 1 + seed % 3 // 2)) * 10.0 ** rng.uniform(-1.0, 1.0)
     noise, M = 10.0 ** rng.uniform(-2.0, 0.5), int(rng.integers(1, N))
-    problem = Problem(kernel, X, np.arange(N), M, Y, noise, alpha, 1, REDRAW)
+    problem = DrawsProblem(kernel, X, np.arange(N), M, Y, noise, alpha, 1, REDRAW)
     source = several_draws.dense_source(problem)
     level, truth = float(source.before), evidence_attained(kernel, X, Y, noise=noise).value
     Z = np.array(list(combinations(range(N), M)))

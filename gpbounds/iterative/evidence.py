@@ -170,7 +170,7 @@ SOLVED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Preconditioned:
     """The data in the order of the blocks, with U, products with K + σ²I, and B = U(K + σ²I)Uᵀ."""
 
     U: Factor
@@ -296,7 +296,7 @@ def evidence(
 
 def _enclosed(
     kernel: Kernel,
-    problem: Problem,
+    problem: Preconditioned,
     variance: float,
     generator: np.random.Generator,
     share: float,
@@ -340,18 +340,18 @@ def _problem(
     *,
     block: int,
     neighbours: int,
-) -> Problem:
+) -> Preconditioned:
     blocks = near(kernel, X, block=block, neighbours=neighbours, rng=rng)
     order = namespace(X).asarray(blocks.order)
     ordered = X[order]
-    return Problem(
+    return Preconditioned(
         factor(kernel, ordered, noise=noise, blocks=blocks),
         Products(kernel, ordered, noise=noise, memory=memory),
         Y[order],
     )
 
 
-def _certificate(kernel: Kernel, problem: Problem, noise: float) -> Streamed:
+def _certificate(kernel: Kernel, problem: Preconditioned, noise: float) -> Streamed:
     """Q of greedy inducing points."""
     X = problem.K.X
     distinct = int(np.unique(host(X), axis=0).shape[0])
@@ -359,7 +359,7 @@ def _certificate(kernel: Kernel, problem: Problem, noise: float) -> Streamed:
     return streamed(kernel, X, problem.Y, namespace(X).asarray(chosen), noise, "auto")
 
 
-def _pilot(problem: Problem, rng: np.random.Generator, delta: float) -> tuple[Tridiagonal, Array]:
+def _pilot(problem: Preconditioned, rng: np.random.Generator, delta: float) -> tuple[Tridiagonal, Array]:
     """Lanczos matrices of the pilot probes, and V ≈ (K + σ²I)⁻¹Y; they share the products with K.
 
     The pilot goes on until it proves an a > 0 near its least Ritz value, as far as that takes at most `DEEPEST` steps:
@@ -389,7 +389,7 @@ def _is_bounded(pilot: Tridiagonal, delta: float) -> bool:
     return edges(pilot, delta=EDGE * delta)[0] >= REACH * float(gauss(pilot).points.min())
 
 
-def _quadratic(certificate: Streamed, problem: Problem, V: Array) -> tuple[float, float]:
+def _quadratic(certificate: Streamed, problem: Preconditioned, V: Array) -> tuple[float, float]:
     """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad)."""
     entry = certificate.accuracy.entry
     product, off = absolute_products(problem.K.kernel, problem.K.X, V, entry, noise=problem.K.noise)
@@ -397,7 +397,7 @@ def _quadratic(certificate: Streamed, problem: Problem, V: Array) -> tuple[float
     return 2.0 * float(below.sum()), 2.0 * float(above.sum())
 
 
-def _allowance(certificate: Streamed, problem: Problem) -> float:
+def _allowance(certificate: Streamed, problem: Preconditioned) -> float:
     """Allowance for the rounding of log|K + σ²I|, proved for log|P|, believed for the probes' part; see `evidence`.
 
     Raises
@@ -422,7 +422,7 @@ class _Determinant:
     """Rounds of main probes, each of which doubles their number and has its share of δ."""
 
     def __init__(
-        self, problem: Problem, pilot: Tridiagonal, rng: np.random.Generator, delta: float, probes: int
+        self, problem: Preconditioned, pilot: Tridiagonal, rng: np.random.Generator, delta: float, probes: int
     ) -> None:
         self.problem, self.pilot, self.rng, self.delta, self.probes = problem, pilot, rng, delta, probes
         self.steps = 0
@@ -481,7 +481,7 @@ def _joined(parts: list[Tridiagonal]) -> Tridiagonal:
 
 
 def _bounds(
-    problem: Problem,
+    problem: Preconditioned,
     certificate: Streamed,
     allowed: float,
     trace: TraceLog,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtr
 
 from gpbounds.arrays import Float
-from gpbounds.linalg.krylov import Nodes, Tridiagonal, gauss, radau
+from gpbounds.linalg.krylov import Quadrature, Tridiagonal, gauss, radau
 from gpbounds.validation import open_unit, scalar
 
 # How far the mean of z'Az over m probes z ~ N(0, I) can be from tr A (N-slqtail).
@@ -125,17 +125,17 @@ def edges(T: Tridiagonal, *, delta: float) -> tuple[float, float]:
     quantile = 2.0 * float(gammaincinv(0.5 * T.squares.size, share))
     low, high = (float(end) for end in _range(nodes))
     below = _outermost(nodes, quantile, T.steps - 1, low, high)
-    above = _outermost(Nodes(-nodes.points, nodes.weights), quantile, T.steps - 1, -high, -low)
+    above = _outermost(Quadrature(-nodes.points, nodes.weights), quantile, T.steps - 1, -high, -low)
     return below, -above
 
 
-def _range(nodes: Nodes) -> tuple[float, float]:
+def _range(nodes: Quadrature) -> tuple[float, float]:
     """The least and the greatest node that has a weight."""
     points = nodes.points[nodes.weights > 0.0]
     return points.min(), points.max()
 
 
-def _outermost(nodes: Nodes, quantile: float, degree: int, low: float, high: float) -> float:
+def _outermost(nodes: Quadrature, quantile: float, degree: int, low: float, high: float) -> float:
     """The best lower bound on the least eigenvalue."""
     if high - low <= 1e-6 * abs(high):  # nearly one eigenvalue: any interval around it will do
         low, high = low - 1e-6 * abs(low), high + 1e-6 * abs(high)

@@ -44,7 +44,7 @@ from gpbounds.whitening import as_targets, with_jitter
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class DrawsProblem:
     """The data and the settings, already checked.
 
     Attributes
@@ -105,7 +105,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class DrawingLaw:
     """A law of draws, and the bound that is proved for the best of R before any draw is made.
 
     Attributes
@@ -156,8 +156,8 @@ class Kept:
 
 
 def keep_best(
-    problem: Problem,
-    source: Source,
+    problem: DrawsProblem,
+    source: DrawingLaw,
     rng: np.random.Generator,
     jitter: Jitter,
     others: Sequence[Candidate] = (),
@@ -172,15 +172,15 @@ def keep_best(
     return Kept(kept, reached, _bound(problem, source, draws, kept, reached))
 
 
-def one_draw(problem: Problem, source: Source, rng: np.random.Generator, name: str) -> Candidate:
+def one_draw(problem: DrawsProblem, source: DrawingLaw, rng: np.random.Generator, name: str) -> Candidate:
     """A draw from the law."""
     indices = source.draw(rng)
     return Candidate(name, problem.X[indices], indices)
 
 
 def the_best(
-    problem: Problem,
-    source: Source,
+    problem: DrawsProblem,
+    source: DrawingLaw,
     drawn: Sequence[Candidate],
     draws: Sequence[Attained | None],
     rng: np.random.Generator,
@@ -208,7 +208,7 @@ def the_best(
     return kept, reached
 
 
-def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:
+def _pivoted(problem: DrawsProblem, rng: np.random.Generator) -> list[Candidate]:
     """Greedy points and randomly pivoted ones, each if the numerical rank allows M of them."""
     twins, diagonal, M = repeated(problem.groups), problem.kernel.diag(problem.X), problem.M
     by_name = {
@@ -219,7 +219,7 @@ def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:
 
 
 def _bound(
-    problem: Problem, source: Source, draws: list[Attained | None], kept: Candidate, reached: Attained
+    problem: DrawsProblem, source: DrawingLaw, draws: list[Attained | None], kept: Candidate, reached: Attained
 ) -> Bound | None:
     """The theorem's bound plus the loss due to jitter and rounding; if it is infinite, the bound from the evidence.
 
@@ -252,7 +252,7 @@ def _bound(
     return proved if after is None or float(after) >= value else after
 
 
-def _afterwards(problem: Problem, kept: Candidate, reached: Attained, why: str) -> Bound | None:
+def _afterwards(problem: DrawsProblem, kept: Candidate, reached: Attained, why: str) -> Bound | None:
     """A bound on D_α of the chosen points from the evidence of the data; it holds with certainty."""
     if problem.Y is None:
         return None
@@ -285,14 +285,14 @@ NEARLY = (
 )
 
 
-def source_of(problem: Problem, rank: int | None) -> Source:
+def source_of(problem: DrawsProblem, rank: int | None) -> DrawingLaw:
     """`dense_source` for up to 2000 rows, `low_rank_source` for more rows or if ``rank`` is passed."""
     if rank is None and problem.X.shape[0] <= DENSE:
         return dense_source(problem)
     return low_rank_source(problem, rank)
 
 
-def dense_source(problem: Problem) -> Source:
+def dense_source(problem: DrawsProblem) -> DrawingLaw:
     """The k-DPP of K or its tilted k-DPP, whichever has the smaller bound; neither bound depends on the draws."""
     spectrum = eigen(problem.kernel(problem.X), "k(X, X)", vectors=True)
     values, vectors, M, noise = spectrum.values, spectrum.vectors, problem.M, problem.noise
@@ -303,7 +303,7 @@ def dense_source(problem: Problem) -> Source:
         p = share(problem.delta, problem.draws)
         quantile = trace_quantile(residual, level=p) if p < 1.0 else residual.trace
         before = _least_trace(float(quantile), residual.trace, p, problem, (DRAWN, LEAST), "N-order, N-res")
-        return Source(plain, lambda rng: sample_eigen(values, vectors, M, rng), before)
+        return DrawingLaw(plain, lambda rng: sample_eigen(values, vectors, M, rng), before)
     squares = ((vectors.T @ problem.Y) ** 2).sum(axis=1)
     options: dict[str, Any] = {
         "delta": problem.delta,
@@ -314,13 +314,13 @@ def dense_source(problem: Problem) -> Source:
     by_plain = best_given(residual, residual.quadratic(squares), **options)
     by_tilted = tilted_given(residual, squares, **options)
     if float(by_plain) < float(by_tilted):
-        return Source(plain, lambda rng: sample_eigen(values, vectors, M, rng), by_plain, problem.alpha)
+        return DrawingLaw(plain, lambda rng: sample_eigen(values, vectors, M, rng), by_plain, problem.alpha)
     weights = tilted_eigenvalues(values, noise=noise)
     draw = lambda rng: sample_eigen(values, vectors, M, rng, weights=weights)  # noqa: E731
-    return Source(tilted, draw, by_tilted, problem.alpha)
+    return DrawingLaw(tilted, draw, by_tilted, problem.alpha)
 
 
-def low_rank_source(problem: Problem, rank: int | None) -> Source:
+def low_rank_source(problem: DrawsProblem, rank: int | None) -> DrawingLaw:
     """The k-DPP of the Nyström approximation VᵀV with ``rank`` greedy points (at least 3M by default); keeps the ELBO.
 
     A set is at most Γ = e_M(K)/e_M(VᵀV) times as likely as under the k-DPP of K.  If one draw from K's k-DPP exceeds a
@@ -357,17 +357,17 @@ def low_rank_source(problem: Problem, rank: int | None) -> Source:
         stated = of_order(of_kl, alpha)
         hypotheses = tuple(NEARLY if sentence == DRAWN else sentence for sentence in stated.assumptions)
         before = replace(stated, claim=f"{stated.claim}, N-tv", assumptions=hypotheses)
-    return Source(name, lambda rng: sampler.draw(M, rng), before, 1.0, alpha)
+    return DrawingLaw(name, lambda rng: sampler.draw(M, rng), before, 1.0, alpha)
 
 
-def nystrom(problem: Problem, rank: int) -> Pivoted:
+def nystrom(problem: DrawsProblem, rank: int) -> Pivoted:
     """The factor with ``rank`` greedy points, or as many as the numerical rank allows; at least M."""
     most, diagonal = min(rank, problem.distinct), problem.kernel.diag(problem.X)
     return pivoted(problem.rows, diagonal, most, groups=repeated(problem.groups)).require(problem.M)
 
 
 def _least_trace(
-    value: float, mean: float, p: float, problem: Problem, assumptions: tuple[str, ...], claim: str
+    value: float, mean: float, p: float, problem: DrawsProblem, assumptions: tuple[str, ...], claim: str
 ) -> Bound:
     """The bound for R draws if the trace of one exceeds ``value`` with probability at most p; Tr K at most."""
     value = min(value, float(problem.kernel.diag(problem.X).sum()))
@@ -396,7 +396,7 @@ class Ceiling:
     certified: bool
 
 
-def ceiling_of(problem: Problem) -> Ceiling:
+def ceiling_of(problem: DrawsProblem) -> Ceiling:
     """Up to 2000 rows log p(y) itself; beyond, `gpbounds.renyi.evidence` with three greedy points for each of the M."""
     assert problem.Y is not None
     assert problem.noise is not None
@@ -410,8 +410,8 @@ def ceiling_of(problem: Problem) -> Ceiling:
 
 
 def redraw(
-    problem: Problem,
-    source: Source,
+    problem: DrawsProblem,
+    source: DrawingLaw,
     rng: np.random.Generator,
     jitter: Jitter,
     others: Sequence[Candidate] = (),
@@ -465,12 +465,12 @@ def redraw(
     return Kept(kept, reached, _redrawn_bound(problem, source, ceiling, reached, level, made)), made
 
 
-def _proved(source: Source, ceiling: Ceiling, reached: Attained) -> float:
+def _proved(source: DrawingLaw, ceiling: Ceiling, reached: Attained) -> float:
     return source.factor * (ceiling.value - (reached.value - reached.rounding))
 
 
 def _redrawn_bound(
-    problem: Problem, source: Source, ceiling: Ceiling, reached: Attained, level: float, made: int
+    problem: DrawsProblem, source: DrawingLaw, ceiling: Ceiling, reached: Attained, level: float, made: int
 ) -> Bound:
     """The proved value of D_α of the kept points at the jitter of the model."""
     value = _proved(source, ceiling, reached)
@@ -526,7 +526,7 @@ def best_selection(
     if not certain and most is not None:
         raise ValueError(f"most: expected only with draws='certain', got {most!r} with draws={draws!r}")
     targets = None if y is None else as_targets(y, X)
-    problem = Problem(
+    problem = DrawsProblem(
         kernel,
         X,
         groups,

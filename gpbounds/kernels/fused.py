@@ -112,12 +112,12 @@ class Fused:
 
         return self.fill(X, cupy.empty((X.shape[0], self.Z.shape[0]), dtype=X.dtype))
 
-    def pulling(self) -> Pulling:
+    def pulling(self) -> DevicePulling:
         """A new pull-back, with sums of 0."""
-        return Pulling(self)
+        return DevicePulling(self)
 
 
-class Pulling:
+class DevicePulling:
     """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows, on the device."""
 
     def __init__(self, fused: Fused) -> None:
@@ -139,7 +139,7 @@ class Pulling:
 
     def add_block(self, X: Array, cotangent: Array, K: Array | None = None) -> None:
         """Add the symmetric cotangent (n, n) of k(X, X); X is not among the parameters."""
-        block = Pulling(self.fused.at(X))
+        block = DevicePulling(self.fused.at(X))
         block.add(X, cotangent)
         assert block._sums is not None
         sums = block._sums.sum(axis=(1, 2))

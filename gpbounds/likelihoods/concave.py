@@ -20,7 +20,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import cuda
-from gpbounds.likelihoods.cuda import FAR, POINT_MASS, SOURCES, Source
+from gpbounds.likelihoods.cuda import FAR, POINT_MASS, SOURCES, FactorSource
 from gpbounds.likelihoods.special import (
     HALF_LOG_TWO_PI,
     HAZARD,
@@ -40,14 +40,14 @@ from gpbounds.likelihoods.trapezoid import DROP, integrate, outer_edge
 from gpbounds.numerics.search import Part, newton
 
 
-class Factor(ABC):
+class LogConcaveFactor(ABC):
     """A log-concave factor p(f) = e^ℓ(f); y is a parameter, an array as long as f."""
 
     step: float
     """Spacing of nodes that resolves where ℓ bends."""
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> FactorSource | None:
         """The factor as CUDA source, if it has one."""
         return SOURCES.get(type(self).__name__)
 
@@ -89,7 +89,7 @@ class Factor(ABC):
         return find_mode(self, m, v, y)
 
 
-def find_mode(factor: Factor, m: Array, v: Array, y: Array) -> Array:
+def find_mode(factor: LogConcaveFactor, m: Array, v: Array, y: Array) -> Array:
     """The mode of −δ²/(2v) + ℓ(m + δ), to a tenth of the width of the product, in a bracket."""
     xp = namespace(m)
     slope, _ = factor.slopes(m, y)
@@ -105,7 +105,7 @@ def find_mode(factor: Factor, m: Array, v: Array, y: Array) -> Array:
     return newton(slopes, low, high, xp.zeros(m.shape), close=0.04, rounds=200, sought="the mode of N(m, v)·p")
 
 
-def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:
+def log_mean(factor: LogConcaveFactor, y: Array, m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:
     """log E p, and with ``gradient`` its derivatives in m and in v; flat arrays of one length.
 
     Raises
@@ -171,7 +171,7 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
 # The log-concave factors whose means have no closed form.
 
 
-class Sigmoid(Factor):
+class Sigmoid(LogConcaveFactor):
     """1/(1 + e^−f); poles at ±iπ."""
 
     step = 0.6
@@ -184,7 +184,7 @@ class Sigmoid(Factor):
         return down, -down * sigmoid(f)
 
 
-class NormalCdf(Factor):
+class NormalCdf(LogConcaveFactor):
     """Φ(f); its zeros are at least 2.8 away from the real line."""
 
     step = 0.5
@@ -197,7 +197,7 @@ class NormalCdf(Factor):
         return first, second
 
 
-class Powered(Factor):
+class Powered(LogConcaveFactor):
     """p^a for another factor p and a in (0, 1]: where p bends within a width, p^a does not bend more.
 
     >>> import numpy as np
@@ -206,11 +206,11 @@ class Powered(Factor):
     array([0.707107])
     """
 
-    def __init__(self, factor: Factor, power: float) -> None:
+    def __init__(self, factor: LogConcaveFactor, power: float) -> None:
         self.factor, self.power, self.step = factor, power, factor.step
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> FactorSource | None:
         plain = self.factor.source
         return None if plain is None else plain.powered(self.power)
 
@@ -243,7 +243,7 @@ class Powered(Factor):
         return self.factor.mode(m, self.power * v, y)
 
 
-class Softplus(Factor):
+class Softplus(LogConcaveFactor):
     """log(1 + e^f); singular at ±iπ."""
 
     step, highest = 0.6, math.inf
@@ -265,7 +265,7 @@ class Softplus(Factor):
         return softplus(f), up, up * sigmoid(-f)
 
 
-class LogCdf(Factor):
+class LogCdf(LogConcaveFactor):
     """A(f) = −log Φ(f); its zeros and poles are at least 2.8 away from the real line.
 
     With x = |f|, the tail T = Φ(−x) and the hazard H = ϕ(x)/T: A = −log T for f < 0, −log(1 − T) above.
@@ -319,7 +319,7 @@ class LogCdf(Factor):
         return xp.where(f > 0.0, -xp.log1p(-tail), -log_tail), log_tail, tail, HAZARD / scaled
 
 
-class ExponentialRate(Factor):
+class ExponentialRate(LogConcaveFactor):
     """g^y e^−g/y!, g = e^f.  With λ = e^f₀: ℓ(f₀ + t) − ℓ(f₀) = (y − λ)t − λ(e^t − 1 − t)."""
 
     step = 0.28
@@ -362,7 +362,7 @@ class ExponentialRate(Factor):
         return delta + (slope - delta / v) / (1.0 / v - curve)
 
 
-class SoftplusRate(Factor):
+class SoftplusRate(LogConcaveFactor):
     """g^y e^−g/y!, g = log(1 + e^f)."""
 
     step = 0.5

@@ -31,7 +31,7 @@ FAR = 5.0
 
 
 @dataclass(frozen=True)
-class Source:
+class FactorSource:
     """A factor for a kernel, as functions of the device.
 
     Attributes
@@ -54,11 +54,11 @@ class Source:
         """All functions."""
         return self.density + self.ratios + self.base + self.place + self.nearer + self.mode
 
-    def powered(self, power: float) -> Source:
+    def powered(self, power: float) -> FactorSource:
         """The source of `gpbounds.likelihoods.concave.Powered`."""
         own = self.density + self.base + self.place + self.nearer + self.mode
         plain = re.sub(r"\b(value_at|slopes|set_base|rise|nearer|mode)\(", r"plain_\1(", own)
-        return Source(plain + POWERED.replace("POWER", repr(power)), RATIOS, "", "", "", "")
+        return FactorSource(plain + POWERED.replace("POWER", repr(power)), RATIOS, "", "", "", "")
 
 
 SPECIAL = f"""
@@ -304,11 +304,11 @@ __device__ double mode(double m, double v, double y) { return plain_mode(m, POWE
 
 _MONOTONE = BENDS % "0.0" + FACTOR_PEAK % "return 0;"
 SOURCES = {
-    "Sigmoid": Source(SIGMOID, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
-    "NormalCdf": Source(NORMAL_CDF, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
-    "Softplus": Source(SOFTPLUS, SOFTPLUS_RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
-    "LogCdf": Source(LOG_CDF, "", BASE, _MONOTONE, NEARER, SEARCH),
-    "ExponentialRate": Source(
+    "Sigmoid": FactorSource(SIGMOID, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
+    "NormalCdf": FactorSource(NORMAL_CDF, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
+    "Softplus": FactorSource(SOFTPLUS, SOFTPLUS_RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
+    "LogCdf": FactorSource(LOG_CDF, "", BASE, _MONOTONE, NEARER, SEARCH),
+    "ExponentialRate": FactorSource(
         EXPONENTIAL_RATE,
         RATIOS,
         EXPONENTIAL_BASE,
@@ -316,7 +316,7 @@ SOURCES = {
         EXPONENTIAL_NEARER,
         EXPONENTIAL_MODE,
     ),
-    "SoftplusRate": Source(
+    "SoftplusRate": FactorSource(
         SOFTPLUS_RATE,
         RATIOS,
         SOFTPLUS_BASE,
@@ -385,7 +385,7 @@ __device__ int {name}(const double *P, double low, double high, double bend, dou
 """
 
 
-def _log_mean(factor: Source) -> str:
+def _log_mean(factor: FactorSource) -> str:
     """`concave.log_mean` as ``log_mean``(y, m, v, step, result), which is 1 if it converged."""
     return f"""{factor.text}
 __device__ void columns(double t, const double *P, double *out) {{
@@ -529,7 +529,7 @@ def _compiled(inputs: str, outputs: str, body: str, preamble: str) -> Any:
 OUTPUTS = "float64 value, float64 in_mean, float64 in_variance"
 
 
-def log_mean(factor: Source, step: float, y: Array, m: Array, v: Array) -> tuple[Array, ...]:
+def log_mean(factor: FactorSource, step: float, y: Array, m: Array, v: Array) -> tuple[Array, ...]:
     """As `gpbounds.likelihoods.concave.log_mean` with its derivatives; ``step`` is that of the factor."""
     inputs = "float64 y, float64 m, float64 v, float64 step"
     results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MEAN, SPECIAL + _log_mean(factor))(y, m, v, step)
@@ -549,7 +549,7 @@ def log_mean_cdf(y: Array, m: Array, v: Array) -> tuple[Array, ...]:
     return results
 
 
-def minus_mean(factor: Source, step: float, highest: float, m: Array, v: Array) -> tuple[Array, ...]:
+def minus_mean(factor: FactorSource, step: float, highest: float, m: Array, v: Array) -> tuple[Array, ...]:
     """−E A and its derivatives, with fixed nodes for v ≤ `trapezoid.WIDEST` and m ≤ ``highest``."""
     inputs, preamble = "float64 m, float64 v, float64 step, float64 highest", SPECIAL + _log_mean(factor) + NARROW
     results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MINUS_MEAN, preamble)(m, v, step, highest)

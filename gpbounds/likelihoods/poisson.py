@@ -12,7 +12,15 @@ import numpy as np
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.likelihoods import cuda
 from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
-from gpbounds.likelihoods.concave import POINT_MASS, ExponentialRate, Factor, Powered, Softplus, SoftplusRate, log_mean
+from gpbounds.likelihoods.concave import (
+    POINT_MASS,
+    ExponentialRate,
+    LogConcaveFactor,
+    Powered,
+    Softplus,
+    SoftplusRate,
+    log_mean,
+)
 from gpbounds.likelihoods.quantiles import least_counts, mean_probabilities
 from gpbounds.likelihoods.special import (
     bend,
@@ -150,7 +158,7 @@ class Poisson(Likelihood):
         choice("link", self.link, ("exp", "softplus"))
 
     @property
-    def _factor(self) -> Factor:
+    def _factor(self) -> LogConcaveFactor:
         return ExponentialRate() if self.link == "exp" else SoftplusRate()
 
     def _targets(self, y: Array) -> Array:

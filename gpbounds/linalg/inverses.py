@@ -7,7 +7,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import share
-from gpbounds.linalg.triangular import Panels, inverse_factor, inverse_rows, tiles
+from gpbounds.linalg.triangular import PanelMemory, inverse_factor, inverse_rows, tiles
 
 
 class Inverse:
@@ -22,7 +22,7 @@ class Inverse:
     def __init__(self, L: Float) -> None:
         """Overwrite the zeros of ``L`` outside its diagonal tiles; solves with L still work."""
         self.parts, self._L = tiles(L.shape[0]), L
-        self._panels, self._results = Panels(L.shape[0]), Panels(L.shape[0])
+        self._panels, self._results = PanelMemory(L.shape[0]), PanelMemory(L.shape[0])
         self._corners = [np.zeros((0, 0))] * len(self.parts)
 
         def write(number: int, panel: Float) -> None:

@@ -149,7 +149,7 @@ def _scaled(V: Array, lengths: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Nodes:
+class Quadrature:
     """Nodes and weights (m, k) of a quadrature for each of m start vectors; a row of weights sums to |z|²."""
 
     points: Float
@@ -160,7 +160,7 @@ class Nodes:
         return (self.weights * f(self.points)).sum(axis=1)
 
 
-def gauss(T: Tridiagonal) -> Nodes:
+def gauss(T: Tridiagonal) -> Quadrature:
     """Gauss quadrature: nodes are the eigenvalues of T_k, weights the squared first components of its eigenvectors.
 
     >>> T = Tridiagonal(np.array([2.0]), np.array([[2.0, 2.0]]), np.array([[1.0, 0.0]]))
@@ -170,7 +170,7 @@ def gauss(T: Tridiagonal) -> Nodes:
     return _nodes(T.matrices(), T.squares)
 
 
-def radau(T: Tridiagonal, node: float) -> Nodes:
+def radau(T: Tridiagonal, node: float) -> Quadrature:
     """Gauss–Radau quadrature with ``node`` ≤ every eigenvalue as an additional node.
 
     T_{k+1} has the last diagonal entry node + δ_k, (T_k − node·I)δ = β_k²e_k (Golub 1973).
@@ -190,9 +190,9 @@ def radau(T: Tridiagonal, node: float) -> Nodes:
     return _nodes(longer.matrices(), T.squares)
 
 
-def _nodes(matrices: Float, squares: Float) -> Nodes:
+def _nodes(matrices: Float, squares: Float) -> Quadrature:
     points, vectors = np.linalg.eigh(matrices)
-    return Nodes(points, squares[:, None] * vectors[:, 0, :] ** 2)
+    return Quadrature(points, squares[:, None] * vectors[:, 0, :] ** 2)
 
 
 # Conjugate gradients for several right-hand sides with one operator, preconditioned, on NumPy or CuPy.

@@ -81,7 +81,7 @@ def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
     The call may change the panel, and must not change ``L``.
     """
     N, parts = L.shape[0], tiles(L.shape[0])
-    panels = Panels(N)
+    panels = PanelMemory(N)
 
     def solve(number: int, worker: int) -> None:
         rows = parts[number]
@@ -95,7 +95,7 @@ def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
     share(len(parts), solve, flops=N**3 / 3.0)
 
 
-class Panels:
+class PanelMemory:
     """Memory for a tile of rows of an N × N matrix in each worker."""
 
     def __init__(self, N: int) -> None:

@@ -38,7 +38,7 @@ class Loss(Named, ABC):
     @abstractmethod
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]: ...
 
-    def _source(self) -> cuda.Source | None:
+    def _source(self) -> cuda.LossSource | None:
         """The loss as a kernel for a GPU, if it has one."""
         return None
 

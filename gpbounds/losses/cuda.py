@@ -15,7 +15,7 @@ from gpbounds.losses.normal import FAR, ROOT_TWO_PI, nodes
 
 
 @dataclass(frozen=True)
-class Source:
+class LossSource:
     """The body of a kernel that computes ``value``, ``in_mean`` and ``in_variance`` from ``y``, ``m`` and ``v``.
 
     Attributes
@@ -183,7 +183,7 @@ def _compiled(body: str) -> Any:
     return cupy.ElementwiseKernel(inputs, outputs, body, "expected_loss", preamble=PREAMBLE)
 
 
-def expectation(source: Source, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+def expectation(source: LossSource, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
     """E ℓ(y, f) and its derivatives in m and v, for CuPy arrays of doubles that broadcast; NaN where v < 0."""
     value, in_mean, in_variance = _compiled(source.body)(y, m, v, source.one, source.two)
     return value, in_mean, in_variance

@@ -104,8 +104,8 @@ class Band(Outside):
     def _offsets(self, y: Array) -> tuple[Any, Any]:
         return -self.epsilon, self.epsilon
 
-    def _source(self) -> cuda.Source:
-        return cuda.Source(cuda.outside(relative=False), -self.epsilon, self.epsilon)
+    def _source(self) -> cuda.LossSource:
+        return cuda.LossSource(cuda.outside(relative=False), -self.epsilon, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class Interval(Outside):
         size = namespace(y).abs(y)
         return self.low * size, self.high * size
 
-    def _source(self) -> cuda.Source:
-        return cuda.Source(cuda.outside(self.relative), self.low, self.high)
+    def _source(self) -> cuda.LossSource:
+        return cuda.LossSource(cuda.outside(self.relative), self.low, self.high)
 
 
 def outside_probability(
@@ -257,8 +257,8 @@ class Relative(Loss):
             return ""
         return "y: expected targets that are not 0, got a target that is 0: no relative deviation from it exists"
 
-    def _source(self) -> cuda.Source:
-        return cuda.Source(cuda.relative(), self.epsilon)
+    def _source(self) -> cuda.LossSource:
+        return cuda.LossSource(cuda.relative(), self.epsilon)
 
     def _steepness(self, y: Array) -> Array:
         return 1.0 / (self.epsilon * namespace(y).abs(y))

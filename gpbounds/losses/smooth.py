@@ -49,8 +49,8 @@ class Squared(Loss):
     def __post_init__(self) -> None:
         self._one_positive("epsilon")
 
-    def _source(self) -> cuda.Source:
-        return cuda.Source(cuda.squared(), self.epsilon)
+    def _source(self) -> cuda.LossSource:
+        return cuda.LossSource(cuda.squared(), self.epsilon)
 
     def _steepness(self, y: Array) -> float:
         return 2.0 / self.epsilon
@@ -149,8 +149,8 @@ class Exponential(Loss):
     def __post_init__(self) -> None:
         self._one_positive("epsilon")
 
-    def _source(self) -> cuda.Source:
-        return cuda.Source(cuda.EXPONENTIAL, self.epsilon)
+    def _source(self) -> cuda.LossSource:
+        return cuda.LossSource(cuda.EXPONENTIAL, self.epsilon)
 
     def _steepness(self, y: Array) -> float:
         return STEEPEST / self.epsilon

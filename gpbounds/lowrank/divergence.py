@@ -533,13 +533,13 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: fl
     if wanted.size and wanted.max() > factor.shape[1]:
         raise ValueError(f"ranks: expected at most {factor.shape[1]}, the number of features, got {wanted.max()}")
     many, constants = np.broadcast_arrays(wanted, positive("scales", scales))
-    prefixes = Prefixes.of(exact, factor[:, : int(many.max(initial=1))], s2)
+    prefixes = SumsByRank.of(exact, factor[:, : int(many.max(initial=1))], s2)
     divergences = [prefixes.kl(int(r), float(c)) for r, c in zip(many.ravel(), constants.ravel(), strict=True)]
     return np.array(divergences).reshape(many.shape)
 
 
 @dataclass(frozen=True)
-class Prefixes:
+class SumsByRank:
     """Sums over K and all features, from which `kl_by_rank` computes the divergence at each rank.
 
     Attributes
@@ -556,7 +556,7 @@ class Prefixes:
     log_det: float
 
     @classmethod
-    def of(cls, K: Array, features: Array, noise: float, *, log_det: float | None = None) -> Prefixes:
+    def of(cls, K: Array, features: Array, noise: float, *, log_det: float | None = None) -> SumsByRank:
         """Compute the sums from K (N, N) and Ξ (N, R); ``log_det`` is log|I + K/σ²| if the caller knows it."""
         xp = namespace(K, features)
         if log_det is None:

@@ -34,7 +34,7 @@ ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
-class Moments:
+class ResidualMoments:
     """Moments of D = Δ/σ² = (K − Q)/σ².
 
     Attributes
@@ -61,7 +61,7 @@ class Moments:
     forms: Array
 
 
-def moments(problem: Streamed, W: Array) -> Moments:
+def moments(problem: Streamed, W: Array) -> ResidualMoments:
     """The moments of D from one pass over the upper triangle of K: 3N²M multiplications, O(NM) memory.
 
     Up to N = 2000 λ_max(D) is computed as an eigenvalue, and a Cholesky factor proves a bound just above it.  Beyond,
@@ -73,7 +73,7 @@ def moments(problem: Streamed, W: Array) -> Moments:
     unknown = xp.flatnonzero(~xp.asarray(white.known))
     if unknown.size == 0:
         wide = min(problem.accuracy.below + problem.accuracy.above, problem.trace_above) / noise
-        return Moments(wide, 0.0, 0.0, 0.0, (0.0, wide), np.zeros(W.shape[1]))
+        return ResidualMoments(wide, 0.0, 0.0, 0.0, (0.0, wide), np.zeros(W.shape[1]))
     X, W_unknown = white.X[unknown], W[unknown]
     V = white.inducing.whiten(X) / np.sqrt(noise)
     inner = cholesky(xp.eye(white.M) + white.gram / noise, name="I + VVᵀ/σ²")
@@ -119,7 +119,7 @@ def moments(problem: Streamed, W: Array) -> Moments:
     rank, more = problem.rank
     low, high = log1p_sum_bounds(s, q, min(n, rank) if rank < white.N else rank, largest, within)
     log_det = low, high + more
-    return Moments(largest, squares, s, q, log_det, host(forms))
+    return ResidualMoments(largest, squares, s, q, log_det, host(forms))
 
 
 @dataclass(frozen=True)

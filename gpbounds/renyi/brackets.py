@@ -19,7 +19,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter
 from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
-from gpbounds.renyi.blocks import Moments, absolute_products, moments, products, solve, two_sided
+from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
 from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_names, orders_of
 from gpbounds.renyi.pairs import enclosed_evidence
@@ -145,7 +145,7 @@ GRID = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0, 0.0)
 """Shifts that "weighted" tries, as multiples of T; "trace" uses the first, L_VI the last."""
 
 
-class Part(NamedTuple):
+class Computed(NamedTuple):
     """A number, and at least the error of its computation."""
 
     value: float
@@ -172,7 +172,7 @@ class Bracket:
         return self.problem.fits(self.problem.trace_above * np.array(GRID), spread=True)
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> ResidualMoments:
         """Moments of (K − Q)/σ², from one pass over K."""
         problem = self.rows
         return moments(problem, problem.solve(problem.Y) * np.sqrt(problem.noise))
@@ -196,12 +196,12 @@ class Bracket:
         """L_VI, the variational bound of Titsias."""
         return self.log_normaliser + self.elbo().value
 
-    def part(self, value: float, end: float) -> Part:
+    def part(self, value: float, end: float) -> Computed:
         """A member beyond the normaliser, of which ``end`` is proved."""
         sizes = abs(value) + abs(end)
-        return Part(value, abs(value - end) + 16.0 * U * sizes)
+        return Computed(value, abs(value - end) + 16.0 * U * sizes)
 
-    def elbo(self) -> Part:
+    def elbo(self) -> Computed:
         """L_VI less the normaliser: −½yᵀB⁻¹y − ½T/σ²."""
         problem, fits = self.problem, self.grid_fits
         ratio = (problem.sums.trace + problem.trace_error[0]) / problem.noise
@@ -225,7 +225,7 @@ class Bracket:
         own = 0.5 * problem.P * problem.log_det_error + 16.0 * U * (abs(normaliser) + abs(elbo.value))
         return normaliser + elbo.value - elbo.error - own, normaliser + self.own_excess + own
 
-    def trace(self) -> Part:
+    def trace(self) -> Computed:
         """The upper bound of Titsias: T in yᵀ(B + T I)⁻¹y."""
         fits = self.grid_fits
         return self.part(-0.5 * float(fits.quadratic[0].sum()), -0.5 * float(fits.below[0].sum()))
@@ -237,13 +237,13 @@ class Bracket:
         low = max(problem.sums.trace - problem.trace_error[0], 0.0) / (problem.noise + problem.largest)
         return float(np.log1p(problem.weighted_trace)), float(np.log1p(low)) * (1.0 - 8.0 * U)
 
-    def determinant(self) -> Part:
+    def determinant(self) -> Computed:
         """`trace` with the lower bound log(1 + T/(σ² + λ_max(Q))) on log|K_n| − log|B|."""
         value, low = self.kept
         trace = self.trace()
         return self.part(trace.value + self.penalty(value), trace.value + trace.error + self.penalty(low))
 
-    def weighted(self) -> Part:
+    def weighted(self) -> Computed:
         """`determinant` with diagonal blocks of Δ in place of T in the quadratic form."""
         fits = self.grid_fits
         curvature = fits.quadratic - fits.shifted + fits.spread
@@ -254,20 +254,20 @@ class Bracket:
         value, low = self.kept
         return self.part(self.penalty(value) - 0.5 * best, self.penalty(low) - 0.5 * proved)
 
-    def eigenvalue(self) -> Part:
+    def eigenvalue(self) -> Computed:
         """λ in place of T in the quadratic form; the determinant from Tr(B⁻¹Δ) and Tr((B⁻¹Δ)²)."""
         fits = self.problem.fits(self.moments.largest * self.problem.noise)
         kept = self.penalty(self.moments.log_det[0])
         return self.part(kept - 0.5 * float(fits.quadratic.sum()), kept - 0.5 * float(fits.below.sum()))
 
-    def tangent(self) -> Part:
+    def tangent(self) -> Computed:
         """S₁ − ½yᵀB⁻¹y − ½T/σ², S₁ the slope of α ↦ L_α at α = 1 with its sign changed; its rounding is not proved."""
         D = self.moments
         value = self.penalty(D.s - 0.5 * D.squares) + 0.5 * float(D.forms.sum())
-        return Part(value - 0.5 * float(self.grid_fits.quadratic[-1].sum()), np.inf)
+        return Computed(value - 0.5 * float(self.grid_fits.quadratic[-1].sum()), np.inf)
 
     @property
-    def computed_moments(self) -> Moments | None:
+    def computed_moments(self) -> ResidualMoments | None:
         """`moments` if they have been computed, else None."""
         return self.__dict__.get("moments")
 
@@ -292,17 +292,17 @@ class Bracket:
         below, above = two_sided(problem, v, product, off, shift * (1.0 + 4.0 * U))
         return float(below.sum()), float(above.sum())
 
-    def quadratic(self) -> Part:
+    def quadratic(self) -> Computed:
         """The lower bound on ½yᵀK_n⁻¹y from the solve, with `log_det`."""
         value = self.penalty(self.log_det[0]) - self.half_quadratic[0]
         return self.part(value, value)
 
-    def lower_determinant(self) -> Part:
+    def lower_determinant(self) -> Computed:
         """−½yᵀB⁻¹y and the upper bound on log|K_n| − log|B|."""
         fits, kept = self.grid_fits, self.penalty(self.log_det[1])
         return self.part(kept - 0.5 * float(fits.quadratic[-1].sum()), kept - 0.5 * float(fits.above[-1].sum()))
 
-    def lower_quadratic(self) -> Part:
+    def lower_quadratic(self) -> Computed:
         """The upper bound on ½yᵀK_n⁻¹y from the solve, with `log_det`."""
         value = self.penalty(self.log_det[1]) - self.half_quadratic[1]
         return self.part(value, value)
@@ -322,13 +322,13 @@ class Bracket:
     def _member(self, value: float, error: float, claim: str) -> Member:
         return Member(value, error, claim, self.problem.accuracy.proved and bool(np.isfinite(error)))
 
-    def absolute(self, part: Part, claim: str) -> Member:
+    def absolute(self, part: Computed, claim: str) -> Member:
         """A part with the normaliser."""
         P, value = self.problem.P, self.log_normaliser + part.value
         error = part.error + 0.5 * P * self.problem.log_det_error
         return self._member(value, error + 16.0 * U * (abs(self.log_normaliser) + abs(part.value)), claim)
 
-    def upper_parts(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, Part]:
+    def upper_parts(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, Computed]:
         """The named members of the upper bound at α = 1, less the normaliser; ``advance`` is called after each."""
         values = {}
         for name in (*CHEAP, *BLOCKS):
@@ -353,7 +353,7 @@ class Bracket:
             _tell(advance)
         return values
 
-    def lower_parts(self, names: Sequence[str]) -> dict[str, Part]:
+    def lower_parts(self, names: Sequence[str]) -> dict[str, Computed]:
         """The members of the lower bound that have the normaliser in common, less it."""
         values = {"determinant": self.lower_determinant()}
         if 1.0 in self.alphas:

@@ -61,7 +61,7 @@ UNDERFLOW = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ScaledByPowers:
     """K + σ²I = 2ᵉ(K' + σ'²I), y_p = 2^(f_p) y'_p, with K', σ'² and y'_p near 1 at most: exact, as factors of 2 are.
 
     Attributes
@@ -87,7 +87,7 @@ class Scaled:
     shifts: list[int]
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> Scaled:
+    def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> ScaledByPowers:
         """For checked arguments."""
         require_doubles(kernel, X)
         exponent = max(unit(kernel, X)[1], math.frexp(noise)[1] - 1)
@@ -167,7 +167,7 @@ class Nearby:
 
     Attributes
     ----------
-    problem : Scaled
+    problem : ScaledByPowers
     F : pair of arrays (N, m)
     epsilon : float
         ε.
@@ -183,7 +183,7 @@ class Nearby:
         In the Frobenius norm.
     """
 
-    problem: Scaled
+    problem: ScaledByPowers
     F: Pair
     epsilon: float
     excess: float
@@ -193,7 +193,7 @@ class Nearby:
     gram_error: float
 
     @classmethod
-    def of(cls, problem: Scaled, Z: Float, jitter: float = 0.0) -> Nearby:
+    def of(cls, problem: ScaledByPowers, Z: Float, jitter: float = 0.0) -> Nearby:
         """F from a pivoted factor of K'_ZZ + jI; the first m pivots are the inducing points, as many as keep ε small.
 
         A leading part of L and of F has errors E and R that are parts of those of the whole.
@@ -553,14 +553,14 @@ def _left_out(numbers: np.ndarray, nearby: Nearby) -> tuple[str, ...]:
 
 def _checked(
     kernel: Kernel, X: Any, y: Any, Z: ArrayLike | None, noise: float, jitter: float
-) -> tuple[Scaled, Float | None, float]:
+) -> tuple[ScaledByPowers, Float | None, float]:
     """The scaled problem, Z, and the jitter in units of the scaled kernel."""
     points = as_host_points(X, "X")
     variance, added = noise_variance(noise), scalar(non_negative, "jitter", jitter)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
     centres = None if Z is None else as_host_points(Z, "Z", points.shape[1])
-    problem = Scaled.of(kernel, points, columns, variance)
+    problem = ScaledByPowers.of(kernel, points, columns, variance)
     amount = math.ldexp(added, -problem.exponent)
     if math.ldexp(amount, problem.exponent) != added:
         raise ValueError(
@@ -570,7 +570,7 @@ def _checked(
 
 
 @contextmanager
-def _refused(problem: Scaled, noise: float) -> Iterator[None]:
+def _refused(problem: ScaledByPowers, noise: float) -> Iterator[None]:
     try:
         yield
     except Unresolved as error:

@@ -359,7 +359,7 @@ def _roots(coefficients: tuple[int, ...], bits: int) -> list[Any]:
 # Spectra of products of kernels on different, independent columns, and of sums, from those of the parts, in balls.
 
 
-class Products(Eigenvalues):
+class ProductEigenvalues(Eigenvalues):
     """c·Π_i k_i on columns that are independent: all products of eigenvalues, Σ = c·Π_i Σ (N-tensor).
 
     The parts must have exact eigenvalues: the tail is what the eigenvalues taken leave of the trace.
@@ -390,7 +390,7 @@ class Products(Eigenvalues):
         return None if None in numbers else reduce(lambda a, b: a * b, numbers, exact(self.scale))
 
 
-class Sums(Eigenvalues):
+class SumEigenvalues(Eigenvalues):
     """Σ_i k_i: the eigenvalues of all summands together, whose tails are at least those of the sum (N-direct).
 
     They have the same total, so R of them is at least R of the sum, which is Schur-concave (N-pop).
@@ -535,7 +535,7 @@ def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Eigenvalues | None:
 
 def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     parts = [_known(part, inputs) for part in summands(kernel)]
-    return None if None in parts else Sums([part for part in parts if part is not None], inputs.dim)
+    return None if None in parts else SumEigenvalues([part for part in parts if part is not None], inputs.dim)
 
 
 def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Eigenvalues | None:
@@ -571,7 +571,7 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     known = [_known(factor, inputs.marginal(columns)) for columns, factor in factors]
     if any(part is None or part.note for part in known):  # upper bounds of eigenvalues leave no trace to subtract from
         return None
-    return Products([part for part in known if part is not None], scale, inputs.dim)
+    return ProductEigenvalues([part for part in known if part is not None], scale, inputs.dim)
 
 
 def _floats(values: Any, dim: int) -> tuple[float, ...]:

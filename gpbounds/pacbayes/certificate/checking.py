@@ -14,7 +14,7 @@ from gpbounds.pacbayes.certificate import priors, proof, statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Inducing
 from gpbounds.pacbayes.certificate.rows import Enclosed, Raw
-from gpbounds.pacbayes.certificate.statement import Line, Report, Statement, conclude
+from gpbounds.pacbayes.certificate.statement import Line, Report, RiskStatement, conclude
 
 # R_S and KL of a certificate's Q: in doubles where their proved errors are small, else in 30 digits.
 
@@ -26,7 +26,7 @@ MOST_INDUCING, MOST_ROWS, MOST_WORK = 1500, 2000, 2e9
 """Inducing inputs M, rows of an exact posterior, and NM², up to which 30 digits are tried: about two minutes."""
 
 
-def in_doubles(certificate: Statement, rows: Raw) -> Enclosed:
+def in_doubles(certificate: RiskStatement, rows: Raw) -> Enclosed:
     """R_S and KL in doubles, each within a proved error, which may be infinite (N-rounded-kl, N-rounded-exact).
 
     Raises
@@ -38,7 +38,7 @@ def in_doubles(certificate: Statement, rows: Raw) -> Enclosed:
     return rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss, certificate.mean)
 
 
-def in_thirty_digits(certificate: Statement, rows: Raw) -> Enclosed:
+def in_thirty_digits(certificate: RiskStatement, rows: Raw) -> Enclosed:
     """R_S and KL within the ends that `proved.ends` gives.
 
     Raises
@@ -64,7 +64,7 @@ def coarse(computed: Enclosed) -> bool:
     return not (computed.kl_error <= COARSE_KL * (computed.kl + 10.0) and computed.risk_error <= COARSE_RISK)
 
 
-def to_issue(certificate: Statement, rows: Raw) -> Enclosed:
+def to_issue(certificate: RiskStatement, rows: Raw) -> Enclosed:
     """R_S and KL of a Q whose jitter may be "auto", with the jitter that is used.
 
     Raises
@@ -95,7 +95,7 @@ def to_issue(certificate: Statement, rows: Raw) -> Enclosed:
     raise refused
 
 
-def _jitters(certificate: Statement) -> list[float]:
+def _jitters(certificate: RiskStatement) -> list[float]:
     """The jitters to try: that of the record, or for "auto" the steps of the ladder, times the variance at Z."""
     posterior = certificate.posterior
     if not (isinstance(posterior, Inducing) and posterior.jitter == "auto"):
@@ -104,7 +104,7 @@ def _jitters(certificate: Statement) -> list[float]:
     return [step * largest for step in AUTO_LADDER]
 
 
-def to_check(certificate: Statement, rows: Raw) -> tuple[Enclosed, Enclosed]:
+def to_check(certificate: RiskStatement, rows: Raw) -> tuple[Enclosed, Enclosed]:
     """R_S and KL that decide whether the stated ones are large enough, and those in doubles.
 
     30 digits are computed where the stated numbers are neither above all that doubles allow nor below it.
@@ -129,7 +129,7 @@ def to_check(certificate: Statement, rows: Raw) -> tuple[Enclosed, Enclosed]:
     return (first, first) if second is None else (second, first)
 
 
-def _finer(certificate: Statement, rows: Raw) -> Enclosed | None:
+def _finer(certificate: RiskStatement, rows: Raw) -> Enclosed | None:
     try:
         return in_thirty_digits(certificate, rows)
     except ValueError:
@@ -149,7 +149,7 @@ LOOSE = 100.0
 """Largest excess of a stated R_S or KL over the recomputed one, in errors; a relative 1e-6 is added."""
 
 
-def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Report:
+def check(certificate: RiskStatement, rows: Raw, *, rigorous: bool = False) -> Report:
     """The report of `Certificate.check`; see there."""
     lines = [*_declared(certificate, rows), _seal(certificate), _grid(certificate)]
     data = _data(certificate, rows)
@@ -199,7 +199,7 @@ def _knowledge(computed: Enclosed) -> str:
     )
 
 
-def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
+def _declared(certificate: RiskStatement, rows: Raw) -> Iterator[Line]:
     inputs, outputs = certificate.inputs.describe(), certificate.outputs.describe()
     both = (
         f"Inputs and outputs were {inputs}." if inputs == outputs else f"Inputs were {inputs}. Outputs were {outputs}."
@@ -225,7 +225,7 @@ def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
     yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
 
 
-def _single(certificate: Statement) -> str:
+def _single(certificate: RiskStatement) -> str:
     """What the grid says of hyperparameters with one value, which nothing charges."""
     grid = certificate.grid
     names = [name for name, steps in zip(grid.names, grid.steps, strict=True) if steps == 0]
@@ -234,13 +234,13 @@ def _single(certificate: Statement) -> str:
     return f", with one value of {' and '.join(names)}, which no fit to these rows may have chosen"
 
 
-def _seal(certificate: Statement) -> Line:
+def _seal(certificate: RiskStatement) -> Line:
     if certificate.seal == certificate.fresh_seal():
         return Line("seal", "confirmed", "The record has not changed since it was sealed.")
     return Line("seal", "failed", "The record was changed after it was sealed.")
 
 
-def _grid(certificate: Statement) -> Line:
+def _grid(certificate: RiskStatement) -> Line:
     try:
         point = certificate.grid.at(certificate.indices)
         located = priors.locate(certificate.kernel, certificate.grid)
@@ -254,7 +254,7 @@ def _grid(certificate: Statement) -> Line:
     )
 
 
-def _data(certificate: Statement, rows: Raw) -> Line:
+def _data(certificate: RiskStatement, rows: Raw) -> Line:
     stated, (N, D) = certificate.data, rows.shape
     shapes = f"N = {stated.rows}, D = {stated.columns}"
     if (N, D) != (stated.rows, stated.columns):
@@ -282,7 +282,7 @@ def _number(name: str, title: str, stated: float, computed: Enclosed | None, all
     return Line(name, "confirmed", text + ".")
 
 
-def _penalties(certificate: Statement) -> Iterator[Line]:
+def _penalties(certificate: RiskStatement) -> Iterator[Line]:
     count, N = certificate.count, certificate.data.rows
     paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.choice}" for c in certificate.charges)]
     if certificate.mean is not None and certificate.mean.count > 1:
@@ -308,7 +308,7 @@ def _penalties(certificate: Statement) -> Iterator[Line]:
             yield Line(name, "failed", f"{title}: stated {stated!r}, computed {computed!r}.")
 
 
-def _bound(certificate: Statement, computed: Enclosed | None) -> Line:
+def _bound(certificate: RiskStatement, computed: Enclosed | None) -> Line:
     count, N, delta = certificate.count, certificate.data.rows, certificate.delta
     least = statement.risk_bound(certificate.risk, certificate.kl, count, N, delta)
     if (

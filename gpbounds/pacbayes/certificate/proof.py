@@ -19,14 +19,14 @@ from gpbounds.pacbayes.certificate import statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.rows import Raw
-from gpbounds.pacbayes.certificate.statement import Line, Proved, Statement
+from gpbounds.pacbayes.certificate.statement import Line, Proved, RiskStatement
 from gpbounds.rigor import above, at_bits, below
 
 BITS = 256
 """Precision of sums of balls."""
 
 
-def prove(certificate: Statement, rows: Raw) -> Proved:
+def prove(certificate: RiskStatement, rows: Raw) -> Proved:
     """R_S and KL of the Q that the record defines, enclosed, and the bound from their upper ends.
 
     Claims N-proved-kl, N-proved-risk.  Kernels are exact functions of x; x, y − m(x), Z, noise, jitter and the numbers
@@ -64,7 +64,7 @@ class Ends:
     kl_below: float
 
 
-def ends(certificate: Statement, rows: Raw) -> Ends:
+def ends(certificate: RiskStatement, rows: Raw) -> Ends:
     """R_S and KL of the Q that the record defines, enclosed; errors as `prove`."""
     kernel = EnclosedKernel.of(certificate.kernel)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
@@ -77,7 +77,7 @@ def ends(certificate: Statement, rows: Raw) -> Ends:
     return Ends(min(max(risk_above, 0.0), 1.0), max(kl_above, 0.0), max(risk_below, 0.0), max(kl_below, 0.0))
 
 
-def _enclosed(certificate: Statement, kernel: EnclosedKernel, rows: Raw) -> tuple[Any, Any]:
+def _enclosed(certificate: RiskStatement, kernel: EnclosedKernel, rows: Raw) -> tuple[Any, Any]:
     """KL(Q‖P) and the sum of the expected losses, as balls."""
     for_loss(certificate.mean, certificate.loss)
     units, loss = (certificate.inputs, certificate.outputs, certificate.mean), certificate.loss
@@ -118,7 +118,7 @@ def _sparse(posterior: Posterior, kernel: EnclosedKernel, parts: pairs.Parts) ->
     raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
 
 
-def lines(certificate: Statement, rows: Raw) -> tuple[list[Line], Proved | None]:
+def lines(certificate: RiskStatement, rows: Raw) -> tuple[list[Line], Proved | None]:
     """The lines of a report that say what is proved, and the numbers; a refusal is a line that failed."""
     try:
         proved = prove(certificate, rows)

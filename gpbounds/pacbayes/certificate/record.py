@@ -18,7 +18,7 @@ from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Sca
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.rows import Fingerprint, raw
-from gpbounds.pacbayes.certificate.statement import NUMBERS, Report, Statement
+from gpbounds.pacbayes.certificate.statement import NUMBERS, Report, RiskStatement
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.validation import positive_unit
 
@@ -105,7 +105,7 @@ one, and its own allowance may be larger."""
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate(Statement):
+class Certificate(RiskStatement):
     """An upper bound on the Gibbs risk of a GP posterior Q, with everything that a third party needs to recompute it.
 
     With probability ≥ 1 − δ over the data, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N).

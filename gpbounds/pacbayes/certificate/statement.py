@@ -151,7 +151,7 @@ NUMBERS = ("delta", "risk", "kl", "log_count", "log_xi", "bound")
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class RiskStatement:
     """An upper bound on the Gibbs risk of a GP posterior Q, with everything that a third party needs to recompute it.
 
     Attributes
@@ -267,7 +267,7 @@ class Statement:
         return fields.seal(self.to_dict())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statement) and self.to_dict() == other.to_dict()
+        return isinstance(other, RiskStatement) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(self.fresh_seal())
