@@ -128,20 +128,8 @@ def select(
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
-    for name, setting, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
-        if setting is not None and method not in users:
-            listed = " or ".join(filter(None, (", ".join(map(repr, users[:-1])), repr(users[-1]))))
-            raise ValueError(f"{name}: expected only with method {listed}, got {method!r}")
-    if method != "best":
-        for name, value in {
-            "draws": draws,
-            "most": most,
-            "y": y,
-            "noise": noise,
-            "candidates": candidates or None,
-        }.items():
-            if value is not None:
-                raise ValueError(f"{name}: expected only with method 'best', got method {method!r}")
+    of_best = {"draws": draws, "most": most, "y": y, "noise": noise, "candidates": candidates or None}
+    _refuse_what_does_not_apply(method, {"ridge": ridge, "rank": rank, **of_best})
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
         raise ValueError(f"jitter: expected 0, as {method!r} never divides by a variance near 0, got {jitter!r}")
     if method != "greedy" and rng is None:
@@ -188,6 +176,16 @@ def select(
 
 
 _USERS = {"ridge": ("leverage",), "rank": ("kdpp", "best", "leverage")}
+"""The methods that an argument belongs to; the others belong to "best"."""
+
+
+def _refuse_what_does_not_apply(method: str, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        users = _USERS.get(name, ("best",))
+        if value is not None and method not in users:
+            listed = " or ".join(filter(None, (", ".join(map(repr, users[:-1])), repr(users[-1]))))
+            got = repr(method) if name in _USERS else f"method {method!r}"
+            raise ValueError(f"{name}: expected only with method {listed}, got {got}")
 
 
 def _target(method: str, trace: float | None) -> float | None:

@@ -15,6 +15,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
+from gpbounds.likelihoods.base import DerivativeRange
 from gpbounds.montecarlo import balls as enclosures
 from gpbounds.montecarlo.arguments import model
 from gpbounds.numerics.scalars import entropy_residual
@@ -263,29 +264,12 @@ def sample_size(
             "computed by quadrature in doubles; 'sharp' encloses rule='improved' and rule='chernoff' for a given zeta"
         )
     ranges = likelihood.derivative_range(targets, "printed" if printed else "sharpest", repaired=printed)
-    (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
-    star = np.maximum.reduce([np.abs(np.asarray(x)) for x in (B, b1, B1, b2, B2)])
-    floor, slopes = _floor(likelihood, targets, zeta, m, v, B)
-    widths = np.asarray(B1) - b1, np.asarray(B2) - b2
+    floor, slopes = _floor(likelihood, targets, zeta, m, v, ranges.density[1])
     with np.errstate(over="ignore", divide="ignore"):
         if printed:
-            if slopes is None:
-                raise ValueError("rule=\"printed\": expected m and v, since M contains E φ' and E φ'' at them")
-            mean, first, second = slopes
-            gradients = [np.where(e != 0.0, np.abs(e), 1.0) for e in (first, second)]
-            factors = {
-                "φ": (B / mean) ** 2,
-                "φ'": (widths[0] / gradients[0]) ** 2,
-                "φ''": (widths[1] / gradients[1]) ** 2,
-            }
-            c3, claim = 2.0 * math.sqrt(2.0) * norm * (2.0 * star + 1.0) / floor, "D-42"
+            factors, c3, claim = _printed(ranges, floor, slopes, norm)
         else:
-            factors = {"φ": (B / floor) ** 2, "φ'": widths[0] ** 2, "φ''": widths[1] ** 2}
-            if rule == "chernoff":
-                factors["φ"] = np.minimum(
-                    factors["φ"], 2.0 * relative_error**2 / relative_divergence(floor / B, relative_error)
-                )
-            c3, claim = 2.0 * norm * (1.0 + star) / floor, "D-50" if rule == "improved" else "N-cher"
+            factors, c3, claim = _sharper(ranges, floor, relative_error, norm, chernoff=rule == "chernoff")
         largest = np.maximum.reduce(list(np.broadcast_arrays(*factors.values())))
         threshold = np.log(6.0 * count / failure) / (2.0 * relative_error**2) * largest
         sizes = least_above(threshold)
@@ -356,6 +340,36 @@ def relative_divergence(p: ArrayLike, relative_error: ArrayLike) -> Float:
             return np.where((x <= 1.0) & (p_ < 1.0), value, np.inf)  # p = 1: X is constant
 
     return np.minimum(divergence(-r), divergence(r))
+
+
+def _printed(
+    ranges: DerivativeRange, floor: Float, slopes: tuple[Float, Float, Float] | None, norm: Float
+) -> tuple[dict[str, Float], Float, str]:
+    """The three terms of Corollary 5's M, c₃ and the claim."""
+    if slopes is None:
+        raise ValueError("rule=\"printed\": expected m and v, since M contains E φ' and E φ'' at them")
+    B, widths, star = _sizes(ranges)
+    first, second = (np.where(mean != 0.0, np.abs(mean), 1.0) for mean in slopes[1:])
+    factors = {"φ": (B / slopes[0]) ** 2, "φ'": (widths[0] / first) ** 2, "φ''": (widths[1] / second) ** 2}
+    return factors, 2.0 * math.sqrt(2.0) * norm * (2.0 * star + 1.0) / floor, "D-42"
+
+
+def _sharper(
+    ranges: DerivativeRange, floor: Float, relative_error: Float, norm: Float, *, chernoff: bool
+) -> tuple[dict[str, Float], Float, str]:
+    """The three terms of D-50's maximum, c₃ and the claim; the first by Chernoff's bound where that is smaller."""
+    B, widths, star = _sizes(ranges)
+    factors = {"φ": (B / floor) ** 2, "φ'": widths[0] ** 2, "φ''": widths[1] ** 2}
+    if chernoff:
+        factors["φ"] = np.minimum(factors["φ"], 2 * relative_error**2 / relative_divergence(floor / B, relative_error))
+    return factors, 2.0 * norm * (1.0 + star) / floor, "N-cher" if chernoff else "D-50"
+
+
+def _sizes(ranges: DerivativeRange) -> tuple[Any, tuple[Float, Float], Float]:
+    """B, the widths B' − b' and B'' − b'', and B*."""
+    (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
+    star = np.maximum.reduce([np.abs(np.asarray(x)) for x in (B, b1, B1, b2, B2)])
+    return B, (np.asarray(B1) - b1, np.asarray(B2) - b2), star
 
 
 def _floor(
