@@ -7,8 +7,6 @@ and log near 1.
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -18,50 +16,12 @@ import numpy as np
 
 from gpbounds.errors import NotConverged
 from gpbounds.numerics.search import first_double
-from gpbounds.validation import choice
 
-PACKAGES = ("gpbounds", "fitting")
 MOST_BITS = 1 << 16
 NARROW = 62
 """Bits to which `enclosed` decides a number: nine more than a double has."""
-RIGOR = ("auto", "float", "sharp")
-"""What ``rigor=`` may be.
-
-- "auto": doubles with the errors that are proved; bounds on log p(y) and on divergences of given data go on to 30
-  digits where these spoil them;
-- "float": doubles alone, whose allowance for rounding may be measured only;
-- "sharp": the outer end by construction, of a ball or of 30 digits.
-"""
 AFFORDABLE = 2000
 """Rows up to which "auto" proves what costs several times as much as doubles: at most 16 s for 30 digits."""
-
-
-def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -> str:
-    """One of `RIGOR`, also from the spellings of earlier releases, each with a warning that names the new one.
-
-    ``rigor="arb"`` is "sharp", ``certified=True`` what it ``was``.
-
-    >>> rigor_of("sharp")
-    'sharp'
-    """
-    if rigor == "arb":
-        _deprecated("rigor='arb'", "sharp")
-        rigor = "sharp"
-    stated = choice("rigor", rigor, RIGOR)
-    if certified is None:
-        return stated
-    replacement = was if certified else "float"
-    _deprecated(f"certified={certified}", replacement)
-    return stated if stated == "sharp" or (stated == "float" and not certified) else replacement
-
-
-def _deprecated(spelling: str, replacement: str) -> None:
-    """Warn where the caller of the library says it."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
-        level, frame = level + 1, frame.f_back
-    message = f"{spelling} is an old spelling, which the next release refuses: say rigor={replacement!r}"
-    warnings.warn(message, DeprecationWarning, stacklevel=level)
 
 
 def exact(value: float) -> Any:

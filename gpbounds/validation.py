@@ -5,6 +5,8 @@ The choice of a device and logarithms of parameters are such arguments.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -128,6 +130,47 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {value!r}")
     return str(value)
+
+
+# What ``rigor=`` may be.
+
+PACKAGES = ("gpbounds", "fitting")
+RIGOR = ("auto", "float", "sharp")
+"""What ``rigor=`` may be.
+
+- "auto": doubles with the errors that are proved; bounds on log p(y) and on divergences of given data go on to 30
+  digits where these spoil them;
+- "float": doubles alone, whose allowance for rounding may be measured only;
+- "sharp": the outer end by construction, of a ball or of 30 digits.
+"""
+
+
+def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -> str:
+    """One of `RIGOR`, also from the spellings of earlier releases, each with a warning that names the new one.
+
+    ``rigor="arb"`` is "sharp", ``certified=True`` what it ``was``.
+
+    >>> rigor_of("sharp")
+    'sharp'
+    """
+    if rigor == "arb":
+        _deprecated("rigor='arb'", "sharp")
+        rigor = "sharp"
+    stated = choice("rigor", rigor, RIGOR)
+    if certified is None:
+        return stated
+    replacement = was if certified else "float"
+    _deprecated(f"certified={certified}", replacement)
+    return stated if stated == "sharp" or (stated == "float" and not certified) else replacement
+
+
+def _deprecated(spelling: str, replacement: str) -> None:
+    """Warn where the caller of the library says it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
+        level, frame = level + 1, frame.f_back
+    message = f"{spelling} is an old spelling, which the next release refuses: say rigor={replacement!r}"
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
 
 
 # The choice of a device: the host with NumPy, or a GPU with CuPy.

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.rigor import RIGOR, rigor_of
+from gpbounds.validation import RIGOR, rigor_of
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""

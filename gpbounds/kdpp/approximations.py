@@ -9,8 +9,8 @@ from gpbounds.bound import Bound
 from gpbounds.kdpp import balls as enclosures
 from gpbounds.kdpp.esp import checked, log_esp, scaled_esp
 from gpbounds.kdpp.expectations import balls
-from gpbounds.rigor import exact, rigor_of, rounded
-from gpbounds.validation import count, non_negative, scalar
+from gpbounds.rigor import exact, rounded
+from gpbounds.validation import count, non_negative, rigor_of, scalar
 
 
 def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "auto") -> Bound:

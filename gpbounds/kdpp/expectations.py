@@ -16,8 +16,8 @@ from gpbounds.bound import Bound
 from gpbounds.kdpp import balls as enclosures
 from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp, undefined_size
 from gpbounds.numerics.scalars import trace_term
-from gpbounds.rigor import exact, outer, rigor_of
-from gpbounds.validation import choice, closed_unit, non_negative, order, positive, whole
+from gpbounds.rigor import exact, outer
+from gpbounds.validation import choice, closed_unit, non_negative, order, positive, rigor_of, whole
 
 _LOG_2 = log(2.0)
 

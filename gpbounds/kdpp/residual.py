@@ -15,8 +15,7 @@ from gpbounds.kdpp.esp import TINY, checked, log_tilt, undefined_size
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.psd import symmetric_matrix
-from gpbounds.rigor import rigor_of
-from gpbounds.validation import count, finite, non_negative, positive, scalar
+from gpbounds.validation import count, finite, non_negative, positive, rigor_of, scalar
 
 # Laws of sums of independent coins, and of the sums without one coin, from products of positive polynomials.
 #

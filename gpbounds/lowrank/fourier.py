@@ -14,8 +14,7 @@ from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, Square
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
-from gpbounds.rigor import rigor_of
-from gpbounds.validation import choice, count, open_unit, positive, scalar, whole
+from gpbounds.validation import choice, count, open_unit, positive, rigor_of, scalar, whole
 
 RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")
 FALSE_AS_PRINTED = (

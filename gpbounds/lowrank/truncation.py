@@ -35,10 +35,10 @@ from gpbounds.lowrank.approximation import KL
 from gpbounds.numerics.scalars import entropy_residual, log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
 from gpbounds.rates.trace import FAR
-from gpbounds.rigor import exact, outer, rigor_of, rounded
+from gpbounds.rigor import exact, outer, rounded
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.balls import Eigenvalues, laws
-from gpbounds.validation import noise_variance, non_negative, positive, scalar
+from gpbounds.validation import noise_variance, non_negative, positive, rigor_of, scalar
 
 # Upper deviations of the mean of N independent variables in [0, B] (ledger L-41, L-43).
 

@@ -19,7 +19,8 @@ from gpbounds.likelihoods.base import DerivativeRange
 from gpbounds.montecarlo import balls as enclosures
 from gpbounds.montecarlo.arguments import model
 from gpbounds.numerics.scalars import entropy_residual
-from gpbounds.rigor import exact, outer, rigor_of
+from gpbounds.rigor import exact, outer
+from gpbounds.validation import rigor_of
 
 RULES = ("chernoff", "improved", "printed")
 Schedule = Callable[[Any], Any]

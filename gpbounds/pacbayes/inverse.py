@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.numerics.search import first_double
 from gpbounds.pacbayes.binary_kl import nearest_gradient, nearest_inverse
-from gpbounds.rigor import exact, rigor_of, sign
-from gpbounds.validation import choice, closed_unit, extended
+from gpbounds.rigor import exact, sign
+from gpbounds.validation import choice, closed_unit, extended, rigor_of
 
 Side = Literal["upper", "lower"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.rigor import exact, rigor_of, settled
-from gpbounds.validation import choice, extended, positive_unit, whole
+from gpbounds.rigor import exact, settled
+from gpbounds.validation import choice, extended, positive_unit, rigor_of, whole
 
 Form = Literal["sharpest", "printed"]
 

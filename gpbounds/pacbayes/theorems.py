@@ -11,8 +11,8 @@ from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.penalty import Form, penalty_ball, xi
-from gpbounds.rigor import above, at_bits, below, exact, rigor_of
-from gpbounds.validation import choice, closed_unit, extended, non_negative, positive, positive_unit, whole
+from gpbounds.rigor import above, at_bits, below, exact
+from gpbounds.validation import choice, closed_unit, extended, non_negative, positive, positive_unit, rigor_of, whole
 
 FORMS = ("sharpest", "printed")
 Relaxation = Literal["kl", "pinsker"]

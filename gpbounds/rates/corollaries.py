@@ -13,9 +13,10 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
 from gpbounds.rates import balls as enclosures
-from gpbounds.rigor import MOST_BITS, at_bits, enclosed, exact, rigor_of, rounded
+from gpbounds.rigor import MOST_BITS, at_bits, enclosed, exact, rounded
 from gpbounds.spectra.balls import Laws, laws
 from gpbounds.spectra.gaussian import log_ratio
+from gpbounds.validation import rigor_of
 
 
 @dataclass(frozen=True)

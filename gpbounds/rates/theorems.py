@@ -19,7 +19,7 @@ from gpbounds.rates.draws.line import draws_on_a_line
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, draws_from_rows
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
 from gpbounds.rates.to_come import ToCome, simulation
-from gpbounds.rigor import rigor_of
+from gpbounds.validation import rigor_of
 
 
 def rate(

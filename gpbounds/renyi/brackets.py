@@ -25,8 +25,8 @@ from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_nam
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, by_partitions, partitioned, streamed
-from gpbounds.rigor import rigor_of
 from gpbounds.sources import is_elsewhere
+from gpbounds.validation import rigor_of
 from gpbounds.vecchia import factor, log_det_error, near
 
 # Members of the bracket for orders α < 1; they need all of K: O(N³) time, O(N²) memory.

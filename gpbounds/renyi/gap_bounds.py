@@ -27,9 +27,8 @@ from gpbounds.renyi.pairs import enclosed_gap
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Problem, Streamed, by_partitions, partitioned, streamed
-from gpbounds.rigor import rigor_of
 from gpbounds.sources import is_elsewhere
-from gpbounds.validation import choice, noise_variance, open_unit, order, scalar
+from gpbounds.validation import choice, noise_variance, open_unit, order, rigor_of, scalar
 from gpbounds.whitening import as_targets
 
 # The Rényi gap of one data set: D_α(y) = log p(y) − L_α = D_α[q*‖p(f, U | y)], exactly and without cancellation.

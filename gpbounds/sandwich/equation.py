@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number, blockwise
 from gpbounds.numerics.pairs import two_product, two_sum
-from gpbounds.rigor import rigor_of
 from gpbounds.sandwich.balls import outer_end
-from gpbounds.validation import extended
+from gpbounds.validation import extended, rigor_of
 
 TERMS = 28
 """Terms of the series; the first omitted one is below 1e-19 for v ≤ 1."""

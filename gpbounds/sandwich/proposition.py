@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_number
 from gpbounds.bound import Bound, outward
-from gpbounds.rigor import exact, outer, rigor_of
+from gpbounds.rigor import exact, outer
 from gpbounds.sandwich import balls as enclosures
 from gpbounds.sandwich.balls import outer_end
 from gpbounds.sandwich.equation import roots
-from gpbounds.validation import extended
+from gpbounds.validation import extended, rigor_of
 
 NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
 

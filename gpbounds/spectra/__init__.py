@@ -12,9 +12,9 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Product, SquaredExponential, Sum
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.facts import Fold, numbered
-from gpbounds.rigor import rigor_of
 from gpbounds.spectra.base import Spectrum
-from gpbounds.spectra.finite_rank import expansion
+from gpbounds.spectra.finite_rank import FiniteRankSpectrum, expansion
+from gpbounds.validation import rigor_of
 
 if TYPE_CHECKING:
     from gpbounds.spectra.empirical import DataSpectrum
@@ -90,22 +90,22 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "auto") -> Spectr
         )
     if not isinstance(inputs, Gaussian | Uniform):
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
-    if kernel.formula_class is OnColumns:
-        return _on_columns(kernel, inputs)
-    if (weights := expansion(kernel, tuple(range(inputs.dim)))) is not None:
-        from gpbounds.spectra.finite_rank import FiniteRankSpectrum
-
-        return FiniteRankSpectrum(weights, inputs)
-    method = METHODS.get(kernel.formula_class)
-    known = None if method is None else method(kernel, inputs)
-    if known is not None:
-        return known
+    for method in METHODS.get(kernel.formula_class, (_finite_rank,)):
+        known = method(kernel, inputs)
+        if known is not None:
+            return known
     shared = kernel.formula_class is Product
     reason = ", as its factors read the same columns, or columns that depend on each other" if shared else ""
     raise ValueError(
         f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}; "
         f"{INSTEAD}"
     )
+
+
+def _finite_rank(kernel: Kernel, inputs: Gaussian | Uniform) -> Spectrum | None:
+    """The spectrum of a polynomial kernel; None for others."""
+    weights = expansion(kernel, tuple(range(inputs.dim)))
+    return None if weights is None else FiniteRankSpectrum(weights, inputs)
 
 
 def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Spectrum:
@@ -278,10 +278,11 @@ def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Spectrum:
     return Ritz(kernel, inputs)
 
 
-METHODS: dict[type, Callable[[Any, Gaussian | Uniform], Spectrum | None]] = {
-    Sum: _sum,
-    Product: _product,
-    SquaredExponential: _squared_exponential,
-    Matern: _matern,
+METHODS: dict[type, tuple[Callable[[Any, Gaussian | Uniform], Spectrum | None], ...]] = {
+    OnColumns: (_on_columns,),
+    Sum: (_finite_rank, _sum),
+    Product: (_finite_rank, _product),
+    SquaredExponential: (_squared_exponential,),
+    Matern: (_matern,),
 }
-"""The spectrum for each formula under Gaussian and uniform laws; None where a product has none."""
+"""The methods for each formula under Gaussian and uniform laws, tried in turn; others may be polynomials."""

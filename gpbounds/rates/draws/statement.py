@@ -29,7 +29,8 @@ from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KN
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.rates.one_draw import prior_sharpest
 from gpbounds.renyi import direction_factor
-from gpbounds.rigor import AFFORDABLE, rigor_of
+from gpbounds.rigor import AFFORDABLE
+from gpbounds.validation import rigor_of
 from gpbounds.whitening import as_targets
 
 # The least of the bounds for y from the prior.
