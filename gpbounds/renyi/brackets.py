@@ -72,7 +72,7 @@ class Order:
     def log_det_error(self) -> float:
         """At least the error of `Nystrom.log_det_term`, whose derivative in each eigenvalue is at most α/(2σ²)."""
         record = self.record
-        moved = record.N * record.eigenvalue_error + record.moved[1]
+        moved = record.eigenvalue_errors[1] + record.moved[1]
         own = gamma(64) * abs(record.log_det_term(self.alpha, noise=self.noise))
         return 1.01 * (0.5 * self.alpha * moved / self.noise + own)
 
@@ -109,7 +109,7 @@ class Order:
         in_q = 2.1 * share * abs(q) + (2.0 * size + moved[0] / self.noise) * (a * moved[0] / self.noise + solved)
         in_q += (solved + gamma(N + 64) * size) * size
         log_det, _ = log1p_sum_bounds(s, q, N, np.inf, (1.01 * in_s, 1.01 * in_q))
-        largest = record.largest + record.eigenvalue_error + moved[0]
+        largest = record.largest + record.eigenvalue_errors[0] + moved[0]
         wider = record.xi_plus(a, a * max(largest, record.largest + record.rounding), noise=self.noise)
         form = float((wider.solve_lower(self.Y) ** 2).sum())
         value = self.log_normaliser - 0.5 * P * log_det - 0.5 * form

@@ -379,13 +379,13 @@ class _Dense:
     def apart(self) -> float:
         """At least Σ|d_i − d̂_i|, by Lidskii's inequality and the errors of the eigenvalues themselves."""
         record = self.record
-        return 1.01 * (record.N * record.eigenvalue_error + record.moved[1]) / self.of_y.noise
+        return 1.01 * (record.eigenvalue_errors[1] + record.moved[1]) / self.of_y.noise
 
     @cached_property
     def largest(self) -> float:
         """At least λ_max(Δ)/σ²."""
         record = self.record
-        moved = record.eigenvalue_error + record.moved[0]
+        moved = record.eigenvalue_errors[0] + record.moved[0]
         return (record.largest + moved) / self.of_y.noise * (1.0 + 4.0 * EPS)
 
     def of_sum(self, value: float, slope: float, claim: str, times: int = 1) -> Member:

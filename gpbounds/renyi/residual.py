@@ -5,6 +5,7 @@ Dense float64 algebra for one data set: O(N³) time, O(N²) memory.  None of it 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -101,26 +102,21 @@ class Nystrom:
         return 1.01 * (N * entry + wide), 1.01 * (N * np.sqrt(N) * entry + wide)
 
     @cached_property
-    def eigenvalue_error(self) -> float:
-        """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues`` (N-dense).
+    def eigenvalue_errors(self) -> tuple[float, float]:
+        """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues``, and their sum (N-dense).
 
-        With R = ΔW − WΛ and ‖WᵀW − I‖ ≤ f < 1, ‖Δ − W'ΛW'ᵀ‖ ≤ ‖R‖((1 − f)^-½ + (1 + f)(1 − f)^-3/2) for the orthogonal
-        W' nearest to W (N-enclosed).
+        With E = Δ − WΛWᵀ and f = ‖WᵀW − I‖_F, ‖E‖_F + f max Λ and √n ‖E‖_F + f tr Λ.
         """
         n = self.basis.shape[0]
         if n == 0:
-            return 0.0
-        block = np.ix_(~self.known, ~self.known)
-        D, W, values = self.residual[block], self.basis, self.eigenvalues[:n]
-        size, length = 1.01 * float(np.linalg.norm(D)), 1.01 * float(np.linalg.norm(W))
-        R = D @ W - W * values
-        rest = 1.01 * float(np.linalg.norm(R)) + gamma(n + 4) * (size + float(np.linalg.norm(values))) * length
-        inner = W.T @ W
+            return 0.0, 0.0
+        W, values = self.basis, self.eigenvalues[:n]
+        inner, root = W.T @ W, W * np.sqrt(values)
         inner[np.diag_indices(n)] -= 1.0
-        f = 1.01 * float(np.linalg.norm(inner)) + gamma(n + 4) * length**2
-        if not f < 0.5:
-            return np.inf
-        return 1.01 * rest * ((1.0 - f) ** -0.5 + (1.0 + f) * (1.0 - f) ** -1.5)
+        f = 1.01 * float(np.linalg.norm(inner)) + gamma(n + 4) * 1.01 * float(np.sum(W * W))
+        E = self.residual[np.ix_(~self.known, ~self.known)] - root @ root.T
+        off = 1.01 * float(np.linalg.norm(E)) + gamma(n + 8) * 1.01 * float(np.sum(root * root))
+        return 1.01 * (off + f * float(values[0])), 1.01 * (math.sqrt(n) * off + f * float(values.sum()))
 
     def xi_error(self, alpha: float, *, noise: float) -> float:
         """At least ‖LLᵀ − Ξ‖_F for the factor of `xi`."""
