@@ -43,7 +43,7 @@ def main() -> int:
     for name in (
         "fitting.estimators",
         "gpbounds.cli.train",
-        "gpbounds.plotting.elements",
+        "gpbounds.plotting.whole",
         "matplotlib.backends.backend_agg",
     ):
         importlib.import_module(name)  # once, not in every process

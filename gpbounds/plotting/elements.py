@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, exactly
-from gpbounds.files import replacing
 
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
     "#0072B2",
@@ -148,6 +144,8 @@ def axes(figure: Any, ylabel: str, position: int = 111, scale: str = "log") -> A
 
 def figure(width: float, height: float) -> Any:
     """An empty figure of this size in inches."""
+    from gpbounds.plotting.whole import WholeFigure
+
     return WholeFigure(figsize=(width, height), layout="constrained", dpi=160)
 
 
@@ -174,20 +172,3 @@ def plain_ticks(ax: Any, low: float, high: float) -> None:
     ax.xaxis.set_major_locator(FixedLocator([step for step in steps if low / 1.08 <= step <= high * 1.08]))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
-
-
-# Figures whose files are replaced in one step.
-
-
-class WholeFigure(Figure):
-    """A matplotlib figure; the file that `savefig` writes is the old one or the new one at every moment."""
-
-    def savefig(self, fname: Any, **options: Any) -> None:
-        """As matplotlib's; for a path, through `gpbounds.files.replacing`."""
-        if not isinstance(fname, str | os.PathLike):
-            super().savefig(fname, **options)
-            return
-        suffix = Path(fname).suffix.removeprefix(".").lower()
-        chosen = options.pop("format", None) or suffix or "png"
-        with replacing(fname if suffix else f"{os.fspath(fname)}.{chosen}", "wb") as file:
-            super().savefig(file, format=chosen, **options)

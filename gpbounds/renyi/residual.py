@@ -111,10 +111,10 @@ class Nystrom:
         if n == 0:
             return 0.0, 0.0
         W, values = self.basis, self.eigenvalues[:n]
-        inner, root = W.T @ W, W * np.sqrt(values)
+        inner, root = gram(W), W * np.sqrt(values)
         inner[np.diag_indices(n)] -= 1.0
         f = 1.01 * float(np.linalg.norm(inner)) + gamma(n + 4) * 1.01 * float(np.sum(W * W))
-        E = self.residual[np.ix_(~self.known, ~self.known)] - root @ root.T
+        E = self.residual[np.ix_(~self.known, ~self.known)] - gram(root.T)
         off = 1.01 * float(np.linalg.norm(E)) + gamma(n + 8) * 1.01 * float(np.sum(root * root))
         return 1.01 * (off + f * float(values[0])), 1.01 * (math.sqrt(n) * off + f * float(values.sum()))
 
