@@ -68,17 +68,20 @@ class Matern(Stationary, facts_hold=True):
         xp = namespace(squared)
         if xp is not np and not self.is_half_integer:
             raise ValueError(f"nu: expected a half-integer (0.5, 1.5, 2.5, ...) for CuPy arrays, got {self.nu}")
-        z = xp.minimum(xp.sqrt(2.0 * self.nu * squared), _far(self.nu))
+        z = 2.0 * self.nu * squared
+        xp.minimum(xp.sqrt(z, out=z), _far(self.nu), out=z)
         steps = math.ceil(self.nu) - 1
         mu = self.nu - steps
-        if steps == 0:
-            return xp.minimum(_scaled_bessel(mu, z) * xp.exp(-z), 1.0)
-        decay = xp.exp(-z / steps)
-        low, high = _scaled_bessel(mu, z) * decay, _scaled_bessel(mu + 1.0, z) * decay
+        decay = z / -max(steps, 1)
+        xp.exp(decay, out=decay)
+        high = _scaled_bessel(mu + 1.0 if steps else mu, z)
+        high *= decay
+        if steps > 1:
+            low = _scaled_bessel(mu, z) * decay
         for step in range(1, steps):
             order = mu + step
             low, high = high * decay, (high + z * z * low / (4.0 * order * (order - 1.0))) * decay
-        return xp.minimum(high, 1.0)  # ρ <= 1; rounding may exceed it
+        return xp.minimum(high, 1.0, out=high)  # ρ <= 1; rounding may exceed it
 
     @property
     def formula(self) -> str:
