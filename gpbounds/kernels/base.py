@@ -12,75 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import per_dimension
 from gpbounds.kernels.expressions import Expression, Pair, on_columns
 from gpbounds.kernels.facts import Facts, Fold, Place, Result, unknown
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.numerics.pairs import Pair as DoublePair
-from gpbounds.validation import as_log_parameters, positive
-
-# Positive parameters that all dimensions share, or of which each dimension has its own.
-
-SMALLEST = 5e-324
-"""The smallest double above 0."""
-
-
-def checked(name: str, value: ArrayLike) -> float | Float:
-    """``value`` as a positive float, or as an array (D,) of them."""
-    numbers = positive(name, value)
-    if numbers.ndim > 1 or numbers.size == 0:
-        raise ValueError(f"{name}: expected a number or one per dimension, got shape {numbers.shape}")
-    return float(numbers) if numbers.ndim == 0 else numbers
-
-
-def count(value: ArrayLike) -> int | None:
-    """The number of dimensions if each has its own value, otherwise None."""
-    return np.size(value) if np.ndim(value) else None
-
-
-def spread(name: str, value: ArrayLike, dim: int) -> Float:
-    """One value for each of ``dim`` dimensions.
-
-    >>> spread("lengthscale", 2.0, 3)
-    array([2., 2., 2.])
-    """
-    numbers = np.asarray(value, dtype=np.float64)
-    if numbers.ndim == 0:
-        return np.full(dim, numbers)
-    if numbers.size != dim:
-        raise ValueError(f"expected inputs with {numbers.size} dimension(s), one per {name}, got {dim}")
-    own = numbers.view()
-    own.flags.writeable = False  # it may be the kernel's own array
-    return own
-
-
-def names(name: str, value: ArrayLike) -> tuple[str, ...]:
-    """The names of its entries in `Kernel.parameter_names`.
-
-    >>> names("lengthscale", [1.0, 2.0])
-    ('lengthscale[0]', 'lengthscale[1]')
-    """
-    own = count(value)
-    return (name,) if own is None else tuple(f"{name}[{d}]" for d in range(own))
-
-
-def times_power(variance: ArrayLike, exponent: int) -> Float:
-    """2^exponent times positive numbers; those that underflow become the smallest double above 0."""
-    with np.errstate(under="ignore"):
-        return np.maximum(np.ldexp(np.asarray(variance, dtype=np.float64), exponent), SMALLEST)
-
-
-def joined(values: list[float], like: ArrayLike) -> float | list[float]:
-    """The one number of ``values`` where ``like`` is a number, otherwise all."""
-    return values if np.ndim(like) else values[0]
-
-
-def summed(slopes: Float, like: ArrayLike) -> Float:
-    """Derivatives (D,) in the entries, added up where ``like`` is one number for all."""
-    return slopes if np.ndim(like) else slopes.sum(keepdims=True)
-
-
-# Kernels, their sums and products, and kernels on some columns.
+from gpbounds.validation import as_log_parameters
 
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
@@ -144,7 +82,7 @@ class Kernel(Facts, ABC):
     def times_power(self, exponent: int) -> Kernel:
         """2^exponent times the kernel; a variance that underflows becomes the smallest double."""
         own: Any = self
-        return replace(own, variance=float(times_power(own.variance, exponent)))
+        return replace(own, variance=float(per_dimension.times_power(own.variance, exponent)))
 
     def largest_within(self, reach: Float) -> float:
         """An upper bound on |k(x, z)| for |x_d|, |z_d| ≤ reach_d, rounded up."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_points, host, is_cupy, namespace
-from gpbounds.kernels import base, errors, pairs
+from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.base import Kernel, Product, on_device
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.expressions import INNER, Expression, Leaf, Scalar
@@ -26,7 +26,7 @@ class InnerProduct(Kernel):
     variance: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", base.checked("variance", self.variance))
+        object.__setattr__(self, "variance", per_dimension.checked("variance", self.variance))
 
     @abstractmethod
     def value(self, s: Array) -> Array:
@@ -51,7 +51,7 @@ class InnerProduct(Kernel):
 
     def variances(self, dim: int) -> Float:
         """One variance per dimension; raises ``ValueError`` if the kernel has another number of them."""
-        return base.spread("variance", self.variance, dim)
+        return per_dimension.spread("variance", self.variance, dim)
 
     def _scaled(self, X: ArrayLike | Array, name: str) -> Array:
         """√variance_d · x_d."""
@@ -82,7 +82,7 @@ class InnerProduct(Kernel):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        return (*(each.name for each in self.scalars), *base.names("variance", self.variance))
+        return (*(each.name for each in self.scalars), *per_dimension.names("variance", self.variance))
 
     @property
     def log_parameters(self) -> Float:
@@ -91,7 +91,7 @@ class InnerProduct(Kernel):
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
         numbers = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
         own: dict[str, Any] = {each.name: number for each, number in zip(self.scalars, numbers, strict=False)}
-        return replace(self, **own, variance=base.joined(numbers[len(own) :], self.variance))
+        return replace(self, **own, variance=per_dimension.joined(numbers[len(own) :], self.variance))
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
@@ -99,13 +99,13 @@ class InnerProduct(Kernel):
         moved = cotangent.T @ left
         in_variances = host((moved * right).sum(axis=0))
         moved *= namespace(moved).asarray(np.sqrt(self.variances(moved.shape[1])))
-        return np.concatenate([slopes, base.summed(in_variances, self.variance)]), moved
+        return np.concatenate([slopes, per_dimension.summed(in_variances, self.variance)]), moved
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
         scaled, weights = self._scaled(X, "X"), 1.0 * cotangent
         squares = scaled * scaled
         slopes = self._scalar_slopes(weights, squares.sum(axis=1)) if self.scalars else np.zeros(0)
-        return np.concatenate([slopes, base.summed(host(weights @ squares), self.variance)])
+        return np.concatenate([slopes, per_dimension.summed(host(weights @ squares), self.variance)])
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         """Coordinates are near 1 when they are multiplied."""
@@ -208,7 +208,7 @@ class InnerProduct(Kernel):
 
     def _key(self) -> tuple[object, ...]:
         variance = tuple(np.atleast_1d(np.asarray(self.variance)))
-        return type(self), variance, base.count(self.variance), *(each.value for each in self.scalars)
+        return type(self), variance, per_dimension.count(self.variance), *(each.value for each in self.scalars)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InnerProduct) and self._key() == other._key()
@@ -249,7 +249,7 @@ class Linear(InnerProduct, facts_hold=True):
     in_pairs = True
 
     def times_power(self, exponent: int) -> Linear:
-        return Linear(base.times_power(self.variance, exponent))
+        return Linear(per_dimension.times_power(self.variance, exponent))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -312,7 +312,7 @@ class Polynomial(InnerProduct, facts_hold=True):
 
     def times_power(self, exponent: int) -> Kernel:
         each, rest = divmod(exponent, self.degree)
-        variance, offset = (base.times_power(number, each) for number in (self.variance, self.offset))
+        variance, offset = (per_dimension.times_power(number, each) for number in (self.variance, self.offset))
         powered = Polynomial(self.degree, variance, float(offset))
         return powered if rest == 0 else Product(Constant(2.0**rest), powered)
 

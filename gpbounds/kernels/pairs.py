@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.kernels.base import PIECE, SMALLEST, Kernel, OnColumns, Product, Sum
+from gpbounds.kernels.base import PIECE, Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.facts import Fold, Result
+from gpbounds.kernels.per_dimension import SMALLEST
 from gpbounds.numerics.pairs import Pair, add, divide, multiply, two_sum
 
 U2 = (0.5 * EPS) ** 2

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_points, is_cupy, namespace
-from gpbounds.kernels import base, errors, pairs
+from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, on_device
 from gpbounds.kernels.expressions import WAVE, Expression, Leaf, Scalar
 from gpbounds.numerics.pairs import Pair, divide, exp, sine_squared, whole_turns_removed
@@ -57,14 +57,14 @@ class Periodic(Kernel):
     is_positive = has_one_variance = True
 
     def __init__(self, period: ArrayLike = 1.0, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> None:
-        object.__setattr__(self, "period", base.checked("period", period))
+        object.__setattr__(self, "period", per_dimension.checked("period", period))
         object.__setattr__(self, "variance", scalar(positive, "variance", variance))
-        object.__setattr__(self, "lengthscale", base.checked("lengthscale", lengthscale))
+        object.__setattr__(self, "lengthscale", per_dimension.checked("lengthscale", lengthscale))
 
     def scales(self, dim: int) -> tuple[Float, Float]:
         """2/lengthscale and period of each dimension; an error if the kernel has another number of them."""
-        lengthscales = base.spread("lengthscale", self.lengthscale, dim)
-        return 2.0 / lengthscales, base.spread("period", self.period, dim)
+        lengthscales = per_dimension.spread("lengthscale", self.lengthscale, dim)
+        return 2.0 / lengthscales, per_dimension.spread("period", self.period, dim)
 
     def _waves(self, left: Array, right: Array) -> Iterator[tuple[Array, Array, float]]:
         """For each dimension: (x − z)/period, the same without whole periods, and 2/lengthscale."""
@@ -125,7 +125,7 @@ class Periodic(Kernel):
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         """Each summand of the exponent is cut at `pairs.FAR`²."""
         dim, most = X1.shape[-1], pairs.FAR * pairs.FAR
-        lengthscales = base.spread("lengthscale", self.lengthscale, dim)
+        lengthscales = per_dimension.spread("lengthscale", self.lengthscale, dim)
         _, periods = self.scales(dim)
 
         def term(d: int) -> Pair:
@@ -201,8 +201,8 @@ class Periodic(Kernel):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        own = base.names("lengthscale", self.lengthscale)
-        return ("variance", *own, *base.names("period", self.period))
+        own = per_dimension.names("lengthscale", self.lengthscale)
+        return ("variance", *own, *per_dimension.names("period", self.period))
 
     @property
     def log_parameters(self) -> Float:
@@ -212,9 +212,9 @@ class Periodic(Kernel):
         variance, *each = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
         lengths = np.size(self.lengthscale)
         return Periodic(
-            base.joined(each[lengths:], self.period),
+            per_dimension.joined(each[lengths:], self.period),
             variance,
-            base.joined(each[:lengths], self.lengthscale),
+            per_dimension.joined(each[:lengths], self.lengthscale),
         )
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
@@ -232,7 +232,7 @@ class Periodic(Kernel):
             rate = math.pi * weight
             in_periods[d] = rate * float(xp.vdot(weighted, turns))
             moved[:, d] = weighted.sum(axis=0) * (rate / float(periods[d]))
-        each = base.summed(in_lengths, self.lengthscale), base.summed(in_periods, self.period)
+        each = per_dimension.summed(in_lengths, self.lengthscale), per_dimension.summed(in_periods, self.period)
         return np.concatenate([[float(cotangent.sum())], *each]), moved
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.kernels import base, errors, pairs
+from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
 from gpbounds.kernels.stationary import Stationary, squared_distances
 from gpbounds.numerics.pairs import Pair, add, divide, exp, log, multiply
@@ -85,7 +85,7 @@ class RationalQuadratic(Stationary, facts_hold=True):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        return ("variance", "shape", *base.names("lengthscale", self.lengthscale))
+        return ("variance", "shape", *per_dimension.names("lengthscale", self.lengthscale))
 
     @property
     def log_parameters(self) -> Float:
@@ -93,7 +93,7 @@ class RationalQuadratic(Stationary, facts_hold=True):
 
     def with_log_parameters(self, values: ArrayLike) -> RationalQuadratic:
         variance, shape, *own = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
-        return replace(self, shape=shape, variance=variance, lengthscale=base.joined(own, self.lengthscale))
+        return replace(self, shape=shape, variance=variance, lengthscale=per_dimension.joined(own, self.lengthscale))
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")

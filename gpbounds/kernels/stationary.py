@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_points, host, is_cupy, namespace
-from gpbounds.kernels import base, errors
+from gpbounds.kernels import errors, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
 from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
@@ -198,16 +198,16 @@ class Stationary(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
-        object.__setattr__(self, "lengthscale", base.checked("lengthscale", self.lengthscale))
+        object.__setattr__(self, "lengthscale", per_dimension.checked("lengthscale", self.lengthscale))
 
     @cached_property
     def dim(self) -> int | None:
         """Number of dimensions if each has its own lengthscale, None if one lengthscale serves all."""
-        return base.count(self.lengthscale)
+        return per_dimension.count(self.lengthscale)
 
     def lengthscales(self, dim: int) -> Float:
         """One lengthscale per dimension; raises ``ValueError`` if the kernel has another number of lengthscales."""
-        return base.spread("lengthscale", self.lengthscale, dim)
+        return per_dimension.spread("lengthscale", self.lengthscale, dim)
 
     @abstractmethod
     def correlation(self, squared: Array) -> Array:
@@ -261,7 +261,7 @@ class Stationary(Kernel):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        return ("variance", *base.names("lengthscale", self.lengthscale))
+        return ("variance", *per_dimension.names("lengthscale", self.lengthscale))
 
     @property
     def log_parameters(self) -> Float:
@@ -269,7 +269,7 @@ class Stationary(Kernel):
 
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
         variance, *lengthscales = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
-        return replace(self, variance=variance, lengthscale=base.joined(lengthscales, self.lengthscale))
+        return replace(self, variance=variance, lengthscale=per_dimension.joined(lengthscales, self.lengthscale))
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         left, right = self._in_powers(X1, "X1"), self._in_powers(X2, "X2")
@@ -288,7 +288,7 @@ class Stationary(Kernel):
         """From the derivative in log variance and those that `pull_distances` returns."""
         weights = self._weights(moved.shape[1])
         moved *= namespace(moved).asarray(weights / self.lengthscales(moved.shape[1]), dtype=moved.dtype)
-        return np.concatenate([[scale], base.summed(weights**2 * squares, self.lengthscale)]), moved
+        return np.concatenate([[scale], per_dimension.summed(weights**2 * squares, self.lengthscale)]), moved
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
         sums = np.zeros(self.log_parameters.size)
@@ -301,12 +301,12 @@ class Stationary(Kernel):
         x/lengthscale would be rounded before the difference is taken, with an error that grows with |x|.
         """
         points = as_points(X, name)
-        powers = base.spread("lengthscale", self._powers[0], points.shape[1])
+        powers = per_dimension.spread("lengthscale", self._powers[0], points.shape[1])
         return points * namespace(points).asarray(powers, dtype=points.dtype)
 
     def _weights(self, dim: int) -> Float:
         """2^e/lengthscale (D,), in (1, 2]: r² = Σ_d (weight_d·(difference of `_in_powers`))²."""
-        return base.spread("lengthscale", self._powers[1], dim)
+        return per_dimension.spread("lengthscale", self._powers[1], dim)
 
     @cached_property
     def _powers(self) -> tuple[Any, Any]:

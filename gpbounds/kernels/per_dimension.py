@@ -1,0 +1,67 @@
+"""Positive parameters that all dimensions share, or of which each dimension has its own."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.validation import positive
+
+SMALLEST = 5e-324
+"""The smallest double above 0."""
+
+
+def checked(name: str, value: ArrayLike) -> float | Float:
+    """``value`` as a positive float, or as an array (D,) of them."""
+    numbers = positive(name, value)
+    if numbers.ndim > 1 or numbers.size == 0:
+        raise ValueError(f"{name}: expected a number or one per dimension, got shape {numbers.shape}")
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def count(value: ArrayLike) -> int | None:
+    """The number of dimensions if each has its own value, otherwise None."""
+    return np.size(value) if np.ndim(value) else None
+
+
+def spread(name: str, value: ArrayLike, dim: int) -> Float:
+    """One value for each of ``dim`` dimensions.
+
+    >>> spread("lengthscale", 2.0, 3)
+    array([2., 2., 2.])
+    """
+    numbers = np.asarray(value, dtype=np.float64)
+    if numbers.ndim == 0:
+        return np.full(dim, numbers)
+    if numbers.size != dim:
+        raise ValueError(f"expected inputs with {numbers.size} dimension(s), one per {name}, got {dim}")
+    own = numbers.view()
+    own.flags.writeable = False  # it may be the kernel's own array
+    return own
+
+
+def names(name: str, value: ArrayLike) -> tuple[str, ...]:
+    """The names of its entries in `Kernel.parameter_names`.
+
+    >>> names("lengthscale", [1.0, 2.0])
+    ('lengthscale[0]', 'lengthscale[1]')
+    """
+    own = count(value)
+    return (name,) if own is None else tuple(f"{name}[{d}]" for d in range(own))
+
+
+def times_power(variance: ArrayLike, exponent: int) -> Float:
+    """2^exponent times positive numbers; those that underflow become the smallest double above 0."""
+    with np.errstate(under="ignore"):
+        return np.maximum(np.ldexp(np.asarray(variance, dtype=np.float64), exponent), SMALLEST)
+
+
+def joined(values: list[float], like: ArrayLike) -> float | list[float]:
+    """The one number of ``values`` where ``like`` is a number, otherwise all."""
+    return values if np.ndim(like) else values[0]
+
+
+def summed(slopes: Float, like: ArrayLike) -> Float:
+    """Derivatives (D,) in the entries, added up where ``like`` is one number for all."""
+    return slopes if np.ndim(like) else slopes.sum(keepdims=True)
