@@ -41,7 +41,7 @@ _MODULE_OF = {
     "NonFinite": "errors",
     "NotConverged": "errors",
     "NotPositiveDefinite": "errors",
-    "Plan": "plan",
+    "Plan": "bound",
     "RoundingWarning": "errors",
     "Sampler": "inputs",
     "SquaredExponential": "kernels",
