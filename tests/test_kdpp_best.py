@@ -147,7 +147,6 @@ def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
     monkeypatch: pytest.MonkeyPatch, alpha: float
 ) -> None:
     monkeypatch.setattr(several_draws, "DENSE", 100)
-    monkeypatch.setattr(several_draws, "DENSE", 100)
     X, y = data(250, D=1)
     for M in (7, 10):
         chosen = kdpp.select(SMOOTH, X, M, "best", 0, y=y, noise=NOISE, alpha=alpha)
@@ -165,7 +164,6 @@ def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
             DrawsProblem(SMOOTH, X, np.arange(250), M, y[:, None], NOISE, alpha), None
         ).before
         monkeypatch.undo()
-        monkeypatch.setattr(several_draws, "DENSE", 100)
         monkeypatch.setattr(several_draws, "DENSE", 100)
         assert "N-fixed" in fixed.claim
         assert float(proved) < float(fixed) < np.inf
