@@ -267,6 +267,8 @@ Indices = NDArray[np.int64]
 
 EPS = float(np.finfo(np.float64).eps)
 """2⁻⁵², the spacing of doubles at 1."""
+TINIEST = 5e-324
+"""The smallest double above 0: the rounding of numbers that underflow."""
 
 
 def is_cupy(array: object) -> bool:

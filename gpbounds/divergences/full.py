@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, as_points, namespace
-from gpbounds.divergences.errors import ENOUGH, MARGIN, gamma, norm, norms, reciprocal, square
+from gpbounds.divergences.errors import ENOUGH, MARGIN, gamma, reciprocal, square
 from gpbounds.divergences.gaussian import (
     Prediction,
     PriorMean,
@@ -23,7 +23,7 @@ from gpbounds.divergences.gaussian import (
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
-from gpbounds.linalg.products import gram, matmul
+from gpbounds.linalg.products import gram, matmul, norm, norms
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.validation import choice, noise_variance

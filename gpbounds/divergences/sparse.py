@@ -24,7 +24,6 @@ from gpbounds.divergences.errors import (
     free_errors,
     gamma,
     left_change,
-    norm,
     reciprocal,
     square,
     whitened_errors,
@@ -44,6 +43,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
+from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
 from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.validation import noise_variance, non_negative, scalar

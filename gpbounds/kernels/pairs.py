@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import EPS, TINIEST, Float
 from gpbounds.kernels.base import PIECE, Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.facts import Fold, Result
-from gpbounds.kernels.per_dimension import SMALLEST
 from gpbounds.numerics.pairs import Pair, add, divide, multiply, two_sum
 
 U2 = (0.5 * EPS) ** 2
@@ -188,7 +187,7 @@ def pair_error(kernel: Kernel, X: Float) -> float:
     reach = _reach(X)
     scaled, exponent = _unit(kernel, reach)
     error = scaled.fold(_ERRORS, reach)[1]
-    return error if exponent == 0 else math.ldexp(error, exponent) + 4.0 * SMALLEST
+    return error if exponent == 0 else math.ldexp(error, exponent) + 4.0 * TINIEST
 
 
 def largest_value(kernel: Kernel, X: Float) -> float:

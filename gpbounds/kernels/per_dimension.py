@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import TINIEST, Float
 from gpbounds.validation import positive
-
-SMALLEST = 5e-324
-"""The smallest double above 0."""
 
 
 def checked(name: str, value: ArrayLike) -> float | Float:
@@ -54,7 +51,7 @@ def names(name: str, value: ArrayLike) -> tuple[str, ...]:
 def times_power(variance: ArrayLike, exponent: int) -> Float:
     """2^exponent times positive numbers; those that underflow become the smallest double above 0."""
     with np.errstate(under="ignore"):
-        return np.maximum(np.ldexp(np.asarray(variance, dtype=np.float64), exponent), SMALLEST)
+        return np.maximum(np.ldexp(np.asarray(variance, dtype=np.float64), exponent), TINIEST)
 
 
 def joined(values: list[float], like: ArrayLike) -> float | list[float]:

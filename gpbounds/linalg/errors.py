@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import EPS, TINIEST, Float
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg.psd import eigen
 
 U = 0.5 * EPS
-TINIEST = 5e-324
-"""The smallest double above 0: the rounding of numbers that underflow."""
 UP = 1.0 + 1e-8
 """Allows for the rounding of Frobenius norms: 4096² additions, each with a relative error of 2⁻⁵³, are 2e-9."""
 

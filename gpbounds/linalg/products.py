@@ -54,6 +54,28 @@ def gram(A: Array) -> Array:
     return out
 
 
+def norm(A: Array) -> float:
+    """Frobenius norm; squares neither over- nor underflow.
+
+    >>> round(norm(np.array([3e200, 4e200])) / 1e200, 12), norm(np.zeros(2))
+    (5.0, 0.0)
+    """
+    xp = namespace(A)
+    largest = float(xp.abs(A).max()) if A.size else 0.0
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    scaled = A / largest
+    return largest * float(xp.sqrt((scaled * scaled).sum()))
+
+
+def norms(A: Array) -> Array:
+    """The Euclidean norm of each row, in the same way."""
+    xp = namespace(A)
+    largest = xp.abs(A).max(axis=1)
+    scaled = A / xp.where(largest > 0.0, largest, 1.0)[:, None]
+    return largest * xp.sqrt((scaled * scaled).sum(axis=1))
+
+
 def add_gram(total: Array, B: Array, *, keep: float = 1.0) -> None:
     """BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
     if blas.fits(total, B):

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, as_host_points, is_cupy
+from gpbounds.arrays import EPS, TINIEST, Float, as_host_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.linalg.products import gram, matmul
+from gpbounds.linalg.products import gram, matmul, norm
 from gpbounds.numerics.scalars import log_det_term
 from gpbounds.renyi.accuracy import Accuracy, accuracy, errors_of_entries, gamma
 from gpbounds.validation import finite, scalar
@@ -105,7 +105,7 @@ class Nystrom:
     def eigenvalue_errors(self) -> tuple[float, float]:
         """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues``, and their sum (N-dense).
 
-        With E = Δ − WΛWᵀ and f = ‖WᵀW − I‖_F, ‖E‖_F + f max Λ and √n ‖E‖_F + f tr Λ; squares underflow by n·2^-537.
+        With E = Δ − WΛWᵀ and f = ‖WᵀW − I‖_F, ‖E‖_F + f max Λ and √n ‖E‖_F + f tr Λ.
         """
         n = self.basis.shape[0]
         if n == 0:
@@ -115,7 +115,7 @@ class Nystrom:
         inner[np.diag_indices(n)] -= 1.0
         f = 1.01 * float(np.linalg.norm(inner)) + gamma(n + 4) * 1.01 * float(np.sum(W * W))
         E = self.residual[np.ix_(~self.known, ~self.known)] - gram(root.T)
-        off = 1.01 * float(np.linalg.norm(E)) + n * 2.0**-537 + gamma(n + 8) * 1.01 * float(np.sum(root * root))
+        off = 1.01 * norm(E) + gamma(n + 8) * 1.01 * float(np.sum(root * root)) + n * n * TINIEST
         return 1.01 * (off + f * float(values[0])), 1.01 * (math.sqrt(n) * off + f * float(values.sum()))
 
     def xi_error(self, alpha: float, *, noise: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds.arrays import Float, is_cupy
+from gpbounds.arrays import TINIEST, Float, is_cupy
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, unit
@@ -15,8 +15,6 @@ from gpbounds.spectra.empirical import PROVED, DataSpectrum
 
 LARGEST = 8192
 """Largest N: the factor keeps four matrices of N × N numbers."""
-TINIEST = 5e-324
-"""The smallest double above 0: the rounding of numbers that underflow."""
 
 
 class EnclosedSpectrum(DataSpectrum):
