@@ -48,17 +48,20 @@ def ours() -> Callable[[], None]:
     from fitting.family import at_point, objective
     from fitting.features import MLP, FeatureKernel, Fourier
     from fitting.features.objects import trained_map
-    from fitting.lowrank_batches import LowRankBound
+    from fitting.goals import ExpectedLosses
+    from fitting.laws import FreeLaw
+    from fitting.objective import Objective
     from fitting.parameters import packing_of
     from fitting.training import Steps
+    from gpbounds.likelihoods import Gaussian
 
     X, y = data()
     rng = np.random.default_rng(2)
     features = trained_map(MLP(SIZES[1:-1], SIZES[-1], then=Fourier(RANK), pretraining=0), X, y[:, None], rng)
-    bound = LowRankBound(objective(X, y).data)
+    bound = Objective(objective(X, y).data, FreeLaw(), ExpectedLosses(Gaussian(0.1)))
     start = bound.complete(at_point(FeatureKernel(features, features.start(X, rng)), 0.1))
     layout, rows = packing_of(start), epoch()
-    steps = Steps(layout.pack(start), layout.bounds, RATE, bound.natural(start))
+    steps = Steps(layout.pack(start), layout.bounds, RATE, bound.natural(start, 0.1))
 
     def run() -> None:
         for some in rows:

@@ -82,7 +82,7 @@ def objective(xp: Any, method: str, N: int, M: int) -> Callable[[], object]:
 
 
 def bound(xp: Any, N: int, M: int) -> Callable[[], object]:
-    from fitting.bounds.problem import risk_bound
+    from fitting.bounds import risk_bound
     from gpbounds.losses import Band
 
     X, y, Z = map(xp.asarray, problem(N, M))

@@ -19,9 +19,10 @@ import numpy as np
 from harness import Case, Timing, arguments, measure, opening, row, save
 
 from fitting.evaluation import Parameters
-from fitting.family import FamilyObjective, at_point, objective
+from fitting.family import at_point, objective
 from fitting.iterative import IterativeEvidence
 from fitting.iterative.derivatives import Cotangent, pulled
+from fitting.objective import Objective
 from gpbounds import Matern, SquaredExponential
 from gpbounds.cli.data import load
 from gpbounds.iterative import evidence
@@ -63,7 +64,7 @@ def training(options: argparse.Namespace, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def step(
-    name: str, dense: FamilyObjective, point: Parameters, options: argparse.Namespace
+    name: str, dense: Objective, point: Parameters, options: argparse.Namespace
 ) -> tuple[list[Timing], dict[str, float]]:
     """Timings, and standard errors in units of the derivatives of ½log|K + σ²I|."""
     N, results = dense.N, []

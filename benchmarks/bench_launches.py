@@ -29,13 +29,13 @@ def models(X: Any, y: Any, Z: Any) -> dict[str, Callable[[], object]]:
     """An evaluation of each model."""
     import cupy
 
-    from fitting.bounds.free import free_bound
-    from fitting.bounds.problem import risk_bound
+    from fitting.bounds import free_bound, risk_bound
     from fitting.evaluation import Parameters
     from fitting.family import objective
     from fitting.features import FeatureKernel, FourierMap, MercerMap
-    from fitting.lowrank import LowRankObjective
-    from fitting.lowrank_batches import LowRankBound
+    from fitting.goals import Evidence, ExpectedLosses
+    from fitting.laws import FreeLaw, LowRankLaw
+    from fitting.objective import Objective
     from fitting.variational import variational_objective
     from gpbounds.kernels import Matern, SquaredExponential
     from gpbounds.law import FactorLaw
@@ -75,9 +75,11 @@ def models(X: Any, y: Any, Z: Any) -> dict[str, Callable[[], object]]:
     data = family["VFE"].data
     for name, features in maps.items():
         kernel, law = FeatureKernel(features, SE.log_parameters), FactorLaw(cupy.zeros((20, 1)), cupy.eye(20))
-        evaluations[f"low rank, {name} features"] = partial(LowRankObjective(data).minimised, Parameters(kernel, noise))
+        evaluations[f"low rank, {name} features"] = partial(
+            Objective(data, LowRankLaw(), Evidence()).minimised, Parameters(kernel, noise)
+        )
         evaluations[f"the same, free q (mini-batches), {name}"] = partial(
-            LowRankBound(data).minimised, Parameters(kernel, noise, None, law)
+            Objective(data, FreeLaw(), ExpectedLosses(noise)).minimised, Parameters(kernel, noise, None, law)
         )
     return evaluations
 

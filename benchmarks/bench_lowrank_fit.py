@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -42,7 +43,7 @@ def ours(X: Any, y: Any, m: int) -> tuple[Loss, Any]:
     from fitting.evaluation import Parameters
     from fitting.family import objective
     from fitting.features import FeatureKernel, FourierMap
-    from fitting.lowrank import LowRankObjective
+    from fitting.laws import LowRankLaw
     from fitting.parameters import packing
     from gpbounds import SquaredExponential
 
@@ -50,7 +51,7 @@ def ours(X: Any, y: Any, m: int) -> tuple[Loss, Any]:
     features = FourierMap.drawn(kernel, 2 * m, X, 0)
     how = packing(FeatureKernel(features, kernel.log_parameters), NOISE, None)
     assert isinstance(how.start, Parameters)
-    return how.loss(LowRankObjective(objective(X, y, "dtc").data)), how.pack(how.start)
+    return how.loss(replace(objective(X, y, "dtc"), law=LowRankLaw())), how.pack(how.start)
 
 
 def gpytorch(X: Any, y: Any, m: int) -> tuple[Loss, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from harness import Timing, arguments, opening, row, save
 
 from fitting.bounds import free_bound, risk_bound
-from fitting.family import objective
+from fitting.family import at_point, objective
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band
 
@@ -38,7 +38,7 @@ def cases(N: int, M: int) -> Iterator[tuple[str, float, Callable[[float], object
         B = risk_bound(X, y, Band(0.6), delta=0.01, method=method)
         yield f"bound of {method}'s posterior", units, lambda noise, B=B: B.evaluate(kernel, noise, Z)  # type: ignore[misc]
     free = free_bound(X, y, Band(0.6), delta=0.01)
-    start = free.start(kernel, NOISE, Z)
+    start = free.complete(at_point(kernel, NOISE, Z))
     assert start.q is not None
     mean, factor = start.q.mean, start.q.factor
     yield "bound of a free posterior", 5.0, lambda noise: free.evaluate(kernel, Z, mean, factor)

@@ -35,11 +35,14 @@ def problem(N: int, D: int = 8) -> tuple[Any, Any]:
 
 
 def objective(rows: Any) -> Any:
+    from fitting.data import Held
     from fitting.family import member
-    from fitting.mapreduce.objective import Held, PartitionedObjective
+    from fitting.goals import Evidence
+    from fitting.laws import CollapsedLaw
+    from fitting.objective import Objective
 
     held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, np.zeros(rows.P), np.ones(rows.P))
-    return PartitionedObjective(member("vfe"), held)
+    return Objective(held, CollapsedLaw(member("vfe")), Evidence())
 
 
 def evaluation(rows: Any, M: int) -> Any:

@@ -181,7 +181,7 @@ def trajectory(part: Task, M: int, steps: Sequence[int], iterations: int) -> lis
         if t > 1:
             run = train_adam(loss, packing.pack(start), packing.bounds, max_iter=t - 1, learning_rate=0.1, earlier=run)
             point = packing.unpack(run.state["x"])
-        mean, variance = problem.posterior(point).predict(part.X)
+        mean, variance = problem.posterior_at(point).predict(part.X)
         made.append(Step(part.data, t, point.likelihood, problem.data.Y[:, 0], np.ravel(mean), variance, np.asarray(V)))
     return made
 

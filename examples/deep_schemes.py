@@ -29,8 +29,9 @@ from fitting.evaluation import Parameters
 from fitting.family import at_point, objective
 from fitting.features import MLP, FeatureKernel, Fourier
 from fitting.features.objects import trained_map
-from fitting.lowrank import LowRankObjective
-from fitting.lowrank_batches import LowRankBound
+from fitting.goals import ExpectedLosses
+from fitting.laws import FreeLaw, LowRankLaw
+from fitting.objective import Objective
 from fitting.parameters import packing_of
 from fitting.training import Steps
 from gpbounds.cli import options
@@ -46,17 +47,17 @@ def parts(N: int, rng: np.random.Generator) -> list[np.ndarray]:
     return [np.sort(rows) for rows in np.array_split(rng.permutation(N), max(1, round(N / BATCH)))]
 
 
-def variational(F: LowRankObjective, start: Parameters, rng: np.random.Generator) -> Epochs:
-    bound = LowRankBound(F.data)
+def variational(F: Objective, start: Parameters, rng: np.random.Generator) -> Epochs:
+    bound = replace(F, law=FreeLaw(), goal=ExpectedLosses(start.likelihood))
     layout = packing_of(bound.complete(start))
-    steps = Steps(layout.pack(layout.start), layout.bounds, RATE, bound.natural(layout.start))
+    steps = Steps(layout.pack(layout.start), layout.bounds, RATE, bound.natural(layout.start, 0.1))
     while True:
         for rows in parts(F.N, rng):
             steps.take(layout.loss(bound.batch(rows))(steps.x)[1])
         yield layout.unpack(steps.x)
 
 
-def semi_stochastic(F: LowRankObjective, start: Parameters, rng: np.random.Generator) -> Epochs:
+def semi_stochastic(F: Objective, start: Parameters, rng: np.random.Generator) -> Epochs:
     layout, point = packing_of(start), start
     kernel: Any = start.kernel
     X, Y, few = F.data.X, F.data.Y, len(layout.bounds) - kernel.weights.size
@@ -82,7 +83,7 @@ def semi_stochastic(F: LowRankObjective, start: Parameters, rng: np.random.Gener
         yield point
 
 
-def curve(F: LowRankObjective, epochs: Epochs, count: int) -> list[tuple[int, float, float]]:
+def curve(F: Objective, epochs: Epochs, count: int) -> list[tuple[int, float, float]]:
     """(epoch, log p(y)/N, seconds) after each of ``count`` epochs."""
     found, seconds = [], 0.0
     with one_blas_thread():
@@ -126,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rng = np.random.default_rng(args.seed)
     features = trained_map(MLP(HIDDEN, 4, then=Fourier(40)), X, y[:, None], rng)
     start = at_point(FeatureKernel(features, features.start(X, rng)), 0.1 * float(np.mean(y * y)))
-    F = LowRankObjective(objective(X, y).data)
+    F = replace(objective(X, y), law=LowRankLaw())
     value = F.evaluate(start.kernel, start.noise, gradient=False).value / F.N
     found = {}
     for name, scheme in zip(SCHEMES, (variational, semi_stochastic), strict=True):

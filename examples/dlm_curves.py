@@ -11,10 +11,11 @@ import numpy as np
 from dlm_setting import Task, error
 
 from fitting import metrics
-from fitting.evaluation import Objective, Parameters
+from fitting.evaluation import Parameters
+from fitting.objective import Objective
 from fitting.sampled import Sampling
 from fitting.training import Batches, Loss, train_adam
-from fitting.variational import VariationalObjective, variational_objective
+from fitting.variational import variational_objective
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def first_point(part: Task, M: int, kernel: Any) -> Parameters:
     return problem.complete(Parameters(kernel, problem.likelihood, part.X[np.sort(rows)]))
 
 
-def objective_of(part: Task, loss: str, beta: float) -> VariationalObjective:
+def objective_of(part: Task, loss: str, beta: float) -> Objective:
     return variational_objective(part.X, part.y, part.likelihood, loss, beta=beta)
 
 
@@ -98,7 +99,7 @@ def curve(
             spent += time.process_time() - begin
             vector = run.state["x"]
         point = packing.unpack(vector)
-        mean, variance = problem.posterior(point).predict(part.X_test)
+        mean, variance = problem.posterior_at(point).predict(part.X_test)
         judged = (point.likelihood, part.y_test, np.ravel(mean), variance)
         about = (part.data, N, part.split, name, beta, steps * batch / N, spent)
         marks.append(Mark(*about, metrics.log_loss(*judged), error(*judged)))

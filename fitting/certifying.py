@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from fitting.data import Held
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
 from fitting.estimators.procedure import issue
 from fitting.family import Member, objective
-from fitting.mapreduce.objective import Held, PartitionedObjective
+from fitting.goals import Evidence
+from fitting.laws import CollapsedLaw
+from fitting.objective import Objective
 from gpbounds.arrays import host
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
@@ -219,8 +222,8 @@ def _objective(
     """The objective of ``member`` for the scaled rows, whose targets are those minus the prior's mean."""
     if isinstance(rows, Partitions):
         N, D = rows.shape
-        held = Held(rows.scaled(inputs, outputs, mean), N, D, 1, True, np.zeros(1), np.ones(1))
-        return PartitionedObjective(member, held, jitter)
+        held = Held(rows.scaled(inputs, outputs, mean), N, D, 1, True, np.zeros(1), np.ones(1), jitter)
+        return Objective(held, CollapsedLaw(member), Evidence())
     assert isinstance(rows, Arrays)
     return objective(*Scaled(inputs, outputs, mean).apply(rows.X, rows.y), member, jitter=jitter)
 

@@ -1,25 +1,35 @@
-"""The rows of an objective, and the sweep over them for one kernel and one set of inducing points."""
+"""The rows of an objective, in memory or held by an engine, and computations over them.
+
+A computation is a `fitting.passes.Passes`: rows in memory are one stream, over which it runs in lanes, and each
+partition that an engine holds is a stream of its own.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.basis import Basis
+from fitting.features.basis import FeatureBasis
+from fitting.features.kernel import FeatureKernel
 from fitting.inducing import InducingBasis
 from fitting.partition import Partition
+from fitting.passes import Passes, StrongData
 from fitting.prior_means import PriorMean, residuals
 from fitting.rows import Stream
-from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.whitening import CHUNK, slices, with_jitter
 
 T = TypeVar("T")
@@ -68,6 +78,16 @@ class Data:
         return int(self.X.shape[0])
 
     @property
+    def D(self) -> int:
+        """Number of columns of X."""
+        return int(self.X.shape[1])
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.Y.shape[1])
+
+    @property
     def residuals(self) -> Array:
         """Y minus the prior mean (N, P)."""
         return residuals(self.prior_mean, self.X, self.Y)
@@ -85,8 +105,11 @@ class Data:
 
     def stream(self, kernel: Kernel, Z: Array, jitter: float) -> Stream:
         """The chunks of all rows with the features of the checked inducing points Z."""
-        relative = jitter / kernel.largest_variance(Z) if self.jitter == "auto" else 0.0
-        return self.stream_of(InducingBasis(kernel, Z, jitter, relative))
+        return self.stream_of(_inducing_basis(kernel, Z, jitter, self.jitter))
+
+    def run(self, kernel: Kernel, Z: ArrayLike | Array | None, passes: Passes) -> tuple[Any, float]:
+        """The result of ``passes`` at one kernel and Z, and the jitter."""
+        return self.sweep(kernel, Z, passes.over)
 
     def stream_of(self, basis: Basis) -> Stream:
         """The chunks of all rows with the features of ``basis``."""
@@ -97,20 +120,24 @@ class Data:
 
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
-
-        unread = namespace(self.X) is not np and math.isfinite(kernel.max_variance)
-        points = self.inputs(Z, finite=not unread)
-
-        def attempt(amount: float) -> tuple[T, float]:
-            source = self.stream(kernel, points, amount)
-            if unread:
-                source.basis.readings.require_finite("Z", points)
-            result = work(source)
-            source.basis.readings.settle()  # what nobody has read may still be an error
-            return result, amount
-
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+            if isinstance(kernel, FeatureKernel):
+                return self._settled(self.stream_of(FeatureBasis.of(kernel)), work), 0.0
+            unread = namespace(self.X) is not np and math.isfinite(kernel.max_variance)
+            points = self.inputs(Z, finite=not unread)
+
+            def attempt(amount: float) -> tuple[T, float]:
+                source = self.stream(kernel, points, amount)
+                if unread:
+                    source.basis.readings.require_finite("Z", points)
+                return self._settled(source, work), amount
+
             return with_jitter(attempt, kernel, points, self.jitter)
+
+    def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
+        result = work(source)
+        source.basis.readings.settle()  # what nobody has read may still be an error
+        return result
 
     def only(self, rows: ArrayLike | Array) -> Data:
         """The data of some rows, without blocks."""
@@ -122,3 +149,116 @@ class Data:
             raise ValueError(f"rows: expected numbers in 0 ... {self.N - 1}, got {chosen.min()} to {chosen.max()}")
         chosen = xp.asarray(chosen)
         return replace(self, X=self.X[chosen], Y=self.Y[chosen], parts=None)
+
+    def release(self) -> None:
+        """Free the memory of evaluations."""
+        self.space.release()
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The rows that an engine holds, and how the model sees them.
+
+    Attributes
+    ----------
+    engine : Engine
+    N, D, P : int
+        Numbers of rows, of columns of X and of columns of Y.
+    single : bool
+        Whether y has the shape (N,).
+    shift, scale : arrays (P,)
+        The model is one of (y − shift)/scale.
+    jitter : float or "auto"
+        As for `Data`.
+    prior_mean : PriorMean or None
+        The mean function of the prior; None is 0.
+    """
+
+    engine: Engine
+    N: int
+    D: int
+    P: int
+    single: bool
+    shift: Float
+    scale: Float
+    jitter: Jitter = "auto"
+    space: Workspace = field(default_factory=lambda: Workspace(0), repr=False)
+    prior_mean: PriorMean | None = None
+
+    def about(self, mean: PriorMean | None) -> Held:
+        """The same rows with another prior mean; None keeps it."""
+        return self if mean is None else replace(self, prior_mean=mean)
+
+    def inputs(self, Z: ArrayLike | None) -> Float:
+        """The inducing inputs as a checked float64 array."""
+        if Z is None:
+            raise ValueError(f"Z: expected inducing inputs of shape (M, {self.D}), got None")
+        return as_points(Z, "Z", self.D).astype(np.float64, copy=False)
+
+    def run(self, kernel: Kernel, Z: ArrayLike | None, passes: Passes) -> tuple[Any, float]:
+        """The result of ``passes`` at one kernel and Z, and the jitter."""
+
+        def attempt(basis: Basis, passes: Passes = passes) -> Any:
+            program = OverPartitions(passes, basis, self.shift, self.scale, self.prior_mean)
+            try:
+                return self.engine.run(program)
+            except StrongData:
+                return attempt(basis, passes.stacked())
+
+        if isinstance(kernel, FeatureKernel):
+            return attempt(FeatureBasis.of(kernel)), 0.0
+        points = self.inputs(Z)
+
+        def tried(amount: float) -> tuple[Any, float]:
+            return attempt(_inducing_basis(kernel, points, amount, self.jitter)), amount
+
+        return with_jitter(tried, kernel, points, self.jitter)
+
+    def only(self, rows: ArrayLike | Array) -> Held:
+        """Raises an error."""
+        raise ValueError("rows: expected all of them, as partitions are read in full, got some")
+
+    def release(self) -> None:
+        """Free the memory of the rows."""
+        self.engine.release()
+
+
+@dataclass(frozen=True, eq=False)
+class OverPartitions:
+    """`Passes` as a `gpbounds.mapreduce.program.Program`: each partition is a stream, of which nothing is kept.
+
+    Attributes
+    ----------
+    passes : Passes
+    basis : Basis
+    shift, scale : arrays (P,)
+        The model is one of (y − shift)/scale.
+    prior_mean : PriorMean or None
+    """
+
+    passes: Passes
+    basis: Basis
+    shift: Float | float = 0.0
+    scale: Float | float = 1.0
+    prior_mean: PriorMean | None = None
+
+    def begin(self) -> Basis:
+        """The features, with the factor of Kuu."""
+        self.basis.prepare()
+        return self.basis
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """One round for each of the passes."""
+        return tuple(Round(partial(self._mapped, n), then) for n, (_, then) in enumerate(self.passes.rounds))
+
+    def _mapped(self, number: int, state: Any, rows: Rows) -> Statistics:
+        basis = state if isinstance(state, Basis) else state.basis
+        X, Y = rows.X.astype(np.float64, copy=False), (rows.Y - self.shift) / self.scale
+        stream = Data(X, Y, single=False, space=Workspace(0), prior_mean=self.prior_mean).stream_of(basis)
+        return self.passes.rounds[number][0](state, stream)
+
+
+def _inducing_basis(kernel: Kernel, Z: Array, jitter: float, setting: Jitter) -> InducingBasis:
+    """The features of the checked inducing points Z."""
+    return InducingBasis(kernel, Z, jitter, jitter / kernel.largest_variance(Z) if setting == "auto" else 0.0)

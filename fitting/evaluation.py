@@ -130,8 +130,8 @@ class Evaluation:
         return self.times(-1.0)
 
 
-class Objective(Protocol):
-    """The function of a point that training minimises.
+class Minimised(Protocol):
+    """A function of a point that training minimises: `fitting.objective.Objective`, and those of `fitting.iterative`.
 
     Implementations try larger jitters on Kuu themselves.  A point without a value raises `NotPositiveDefinite` or
     `NonFinite`.
@@ -147,11 +147,11 @@ class Objective(Protocol):
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """The value at ``point``, and its derivatives, whose arrays the next call may overwrite."""
 
-    def batch(self, rows: Array) -> Objective:
+    def batch(self, rows: Array) -> Minimised:
         """An estimate of this objective, on the same scale, from some of the rows."""
 
 
-Goal = Callable[[float, float], tuple[float, float, float]]
+Price = Callable[[float, float], tuple[float, float, float]]
 """(Σ losses, KL(Q‖P)) ↦ the number that training minimises, and its derivatives in both arguments."""
 
 

@@ -20,152 +20,23 @@ At a = 0 all structures agree.  F is non-decreasing in a when R is full (R-mono)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting import exact
-from fitting.blocks import Blocks
 from fitting.data import Data
-from fitting.diagonal import Diagonal
-from fitting.evaluation import Evaluation, Parameters, finite_or_refused
-from fitting.members import METHODS, Member, member, one_number
+from fitting.goals import Evidence
+from fitting.laws import law_of
+from fitting.members import METHODS, Member, member
+from fitting.objective import Objective, at_point
 from fitting.partition import partition
-from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
-from fitting.prior_means import PriorMean
-from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, as_points, namespace
-from gpbounds.kernels import Kernel
-from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.validation import count, positive
-from gpbounds.whitening import Inducing, as_targets
+from gpbounds.validation import count
+from gpbounds.whitening import as_targets
 
-__all__ = ["METHODS", "FamilyObjective", "Member", "member", "objective"]
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyObjective:
-    """F of one member and one data set, as a function of (kernel, noise, Z); made by `objective`.
-
-    Attributes
-    ----------
-    member : Member
-    data : Data
-    weight : float
-        Factor of F: N/n where n rows estimate the objective of N.
-    """
-
-    member: Member
-    data: Data
-    weight: float = 1.0
-
-    def evaluate(
-        self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
-    ) -> Evaluation:
-        """F at (kernel, noise, Z), with its derivatives in log hyperparameters, log noise and Z.
-
-        Parameters
-        ----------
-        kernel : Kernel
-        noise : float
-            σ², in squared units of y.
-        Z : array (M, D), NumPy or CuPy as X is
-            Inducing inputs; may be None where F = log p(y), which does not depend on them.
-        gradient : bool
-            False computes the value only.
-
-        Raises
-        ------
-        ValueError, NonFinite
-            for wrong arguments.
-        NotPositiveDefinite
-            when Kuu or a block does not factorise with any admitted jitter.
-        """
-        s2 = one_number("noise", positive("noise", noise))
-        if self.member.is_evidence:
-            evaluation = self._exact(kernel, s2, Z, gradient)
-        else:
-            approximation = self._approximation(s2)
-            evaluation, jitter = self.data.sweep(
-                kernel, Z, lambda source: approximation.evaluate(source, gradient=gradient)
-            )
-            evaluation = replace(evaluation, jitter=jitter)
-        return finite_or_refused(evaluation if self.weight == 1.0 else evaluation.times(self.weight))
-
-    held = ()
-
-    @property
-    def N(self) -> int:
-        """Number of data."""
-        return self.data.N
-
-    @property
-    def P(self) -> int:
-        """Number of outputs."""
-        return int(self.data.Y.shape[1])
-
-    def complete(self, point: Parameters) -> Parameters:
-        """``point`` itself."""
-        return point
-
-    def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
-        """−F at ``point``: an `fitting.evaluation.Objective`."""
-        about = self.about(point.prior_mean)
-        return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
-
-    def about(self, mean: PriorMean | None) -> FamilyObjective:
-        """F of the targets minus a prior mean, with derivatives in its coefficients; None keeps that of the data."""
-        return replace(self, data=self.data.about(mean))
-
-    def batch(self, rows: Array) -> FamilyObjective:
-        """N/n times F of the n given rows alone."""
-        if self.member.structure == "blocks":
-            raise ValueError("rows: expected all of them for PIC, as a subset of rows would split its blocks")
-        part = self.data.only(rows)
-        if self.data.parts is not None:
-            part = replace(part, parts=partition(part.N, part.N))
-        return replace(self, data=part, weight=self.weight * self.data.N / part.N)
-
-    def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
-        """The posterior of the targets minus the prior mean; arguments and errors as in `evaluate`."""
-        s2, data = one_number("noise", positive("noise", noise)), self.data
-        if self.member.is_evidence and self.member.inside:
-            return ExactPosterior(exact_gp.exact(kernel, data.X, data.residuals, noise=s2), data.single)
-        approximation = self._approximation(s2)
-        (basis, q), _ = data.sweep(kernel, Z, lambda source: (source.basis, approximation.posterior(source)[0]))
-        points: Inducing = basis.inducing  # type: ignore[attr-defined]
-        if self.member.inside:
-            assert data.parts is not None
-            return BlockPosterior(points, s2, q, data.single, data.X, data.residuals, data.parts)
-        return InducingPosterior(points, s2, q, data.single)
-
-    def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
-        data = self.data
-        with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            evaluation = exact.evaluate(
-                kernel,
-                data.X,
-                data.residuals,
-                noise=s2,
-                gradient=gradient,
-                space=data.space,
-                prior_mean=data.prior_mean,
-            )
-        if Z is None or evaluation.gradient is None:
-            return evaluation
-        return replace(
-            evaluation, gradient=replace(evaluation.gradient, Z=namespace(data.X).zeros_like(data.inputs(Z)))
-        )
-
-    def _approximation(self, noise: float) -> Diagonal | Blocks:
-        if self.member.is_diagonal:
-            return Diagonal(self.member.power, noise, kept=self.member.structure != "none")
-        assert self.data.parts is not None
-        return Blocks(self.member.power, noise, self.data.parts.blocks)
+__all__ = ["METHODS", "Member", "at_point", "member", "objective"]
 
 
 def objective(
@@ -179,7 +50,7 @@ def objective(
     jitter: Jitter = "auto",
     chunk: int | None = None,
     keep: int | None = None,
-) -> FamilyObjective:
+) -> Objective:
     """The objective of one member on one data set.
 
     Parameters
@@ -230,9 +101,5 @@ def objective(
         points, columns = points[order], columns[order]
     rows = None if chunk is None else count("chunk", chunk)
     space = Workspace.on(namespace(points), keep)
-    return FamilyObjective(chosen, Data(points, columns, single, jitter, rows, parts, space))
-
-
-def at_point(kernel: Kernel, noise: float, Z: Array | None = None) -> Parameters:
-    """The point (kernel, Gaussian noise, Z)."""
-    return Parameters(kernel, Gaussian(noise), Z)
+    data = Data(points, columns, single, jitter, rows, parts, space)
+    return Objective(data, law_of(chosen), Evidence())

@@ -10,7 +10,7 @@ With a function f that training minimises and a point x, the sharpness is the la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from fitting.estimators import ExactGP, RenyiGP, SparseGP
 from fitting.evaluation import Parameters
 from fitting.family import member, objective
+from fitting.goals import Evidence
 from fitting.parameters import packing_of
 from fitting.prior_means import residuals
 from fitting.starts import strides
-from fitting.tempered import TemperedVFE
 from gpbounds.arrays import Array, Float, place
 from gpbounds.likelihoods import Gaussian
 from gpbounds.validation import choice, count, finite, positive, scalar
@@ -269,7 +269,7 @@ def sharpness(
     data = rows, residuals(model._fitted_mean(), rows, scaled)
     problem: Any = objective(*data, model._member() if on == "own" else member("exact"), blocks=labels)
     if on == "own" and isinstance(model, SparseGP) and model.beta != 1.0:
-        problem = TemperedVFE(problem, float(model.beta))
+        problem = replace(problem, goal=Evidence(float(model.beta)))
     Z = None if isinstance(model, ExactGP) or on == "evidence" else place(model.inducing_, xp)
     start = Parameters(model.kernel_, Gaussian(model.noise_), Z)
     names = [*model.kernel_.parameter_names, "noise"]

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.evaluation import Evaluation, Goal, Gradient
+from fitting.evaluation import Evaluation, Gradient, Price
 from fitting.expected import ExpectedLoss
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -76,7 +76,7 @@ def evaluate(
     X: Array,
     Y: Array,
     loss: ExpectedLoss,
-    goal: Goal,
+    price: Price,
     *,
     noise: float,
     gradient: bool = True,
@@ -96,7 +96,7 @@ def evaluate(
     Y : array (N, 1)
     loss : ExpectedLoss
         A loss without parameters of its own.
-    goal : Goal
+    price : Price
     noise : float
         σ² > 0.
     gradient : bool
@@ -124,7 +124,7 @@ def evaluate(
         fit = _fit(exact(kernel, X, Y, noise=noise, space=space))
         losses = loss(Y, fit.mean[:, None], noise * fit.gain)
         total = float(losses.total)
-        value, in_total, in_kl = goal(total, fit.kl)
+        value, in_total, in_kl = price(total, fit.kl)
         slope = None
         if gradient:
             slope = _pulled(fit, in_total * losses.in_mean[:, 0], in_total * losses.in_variance, in_kl)

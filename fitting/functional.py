@@ -29,7 +29,7 @@ import numpy as np
 
 from fitting.basis import Basis, Pulled
 from fitting.diagonal import Diagonal
-from fitting.evaluation import Evaluation, Goal
+from fitting.evaluation import Evaluation, Price
 from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis
 from fitting.prior_means import derivatives as in_host_memory
@@ -66,11 +66,11 @@ Losses = ExpectedLoss | LossOfRows | LossOfResiduals
 
 
 def collapsed(
-    member: Diagonal, source: Stream, loss: Losses, goal: Goal, *, gradient: bool = True, in_power: bool = False
+    member: Diagonal, source: Stream, loss: Losses, price: Price, *, gradient: bool = True, in_power: bool = False
 ) -> Evaluation:
     """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z), and on request in its power."""
     q, _ = member.posterior(source)
-    priced = Priced.of(q, losses_under(q, source, loss, gradient=gradient), goal, gradient=gradient)
+    priced = Priced.of(q, losses_under(q, source, loss, gradient=gradient), price, gradient=gradient)
     if priced.adjoint is None:
         return priced.evaluation
     back = backward(member, source, loss, priced, in_power=in_power)
@@ -114,11 +114,11 @@ class Priced:
     adjoint: Adjoint | None
 
     @classmethod
-    def of(cls, q: GramLaw, losses: LossSums, goal: Goal, *, gradient: bool) -> Priced:
+    def of(cls, q: GramLaw, losses: LossSums, price: Price, *, gradient: bool) -> Priced:
         """From the sums over all rows."""
         unread, divergence = q.readings.take(losses.total), q.kl_unread(q.readings)
         total, kl = float(unread), divergence()
-        value, in_total, in_kl = goal(total, kl)
+        value, in_total, in_kl = price(total, kl)
         adjoint = Adjoint.of(q, losses, in_total, in_kl) if gradient else None
         return cls(q, losses, Evaluation(value, None, total=total, kl=kl), adjoint)
 
@@ -142,22 +142,22 @@ class Priced:
         return replace(self.evaluation, gradient=replace(derivatives, power=float(power)) if in_power else derivatives)
 
 
-def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
+def free(source: Stream, q: FactorLaw, loss: Losses, price: Price, *, gradient: bool = True) -> Evaluation:
     """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
     if not gradient:
         readings = source.basis.readings
         divergence = q.kl_unread(readings)
         unread = readings.take(losses_under(q, source, loss, gradient=False).total)
         total, kl = float(unread), divergence()
-        return Evaluation(goal(total, kl)[0], None, total=total, kl=kl)
+        return Evaluation(price(total, kl)[0], None, total=total, kl=kl)
     if isinstance(source.basis, InducingBasis) and not isinstance(loss, LossOfResiduals):
         evaluation = turned(
-            source, source.basis, q, lambda rows: loss.at(rows) if isinstance(loss, LossOfRows) else loss, goal
+            source, source.basis, q, lambda rows: loss.at(rows) if isinstance(loss, LossOfRows) else loss, price
         )
         if evaluation is not None:
             return evaluation
     _prepare(source, q)
-    return free_whole(source.basis, q, free_sums(q, source, loss), goal, overwrite=True)
+    return free_whole(source.basis, q, free_sums(q, source, loss), price, overwrite=True)
 
 
 def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
@@ -165,12 +165,12 @@ def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
     return source.reduce(lambda: _Single(q, source, loss))
 
 
-def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal, *, overwrite: bool = False) -> Evaluation:
+def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, price: Price, *, overwrite: bool = False) -> Evaluation:
     """J with its derivatives, from the sums over all rows, whose memory it takes if it may ``overwrite`` them."""
     xp, readings = namespace(q.mean), basis.readings
     unread, own, divergence = readings.take(sums.total), readings.take(sums.in_parameters), q.kl_unread(readings)
     total, kl = float(unread), divergence()
-    value, in_total, in_kl = goal(total, kl)
+    value, in_total, in_kl = price(total, kl)
     H, moment = sums.gram.sum(), sums.mean
     HC = multiply_rows(q.factor, H.copy(), transposed=True)
     across = multiply_rows(q.factor, HC.copy())  # HS

@@ -78,6 +78,16 @@ def member(method: str, *, power: float | None = None, alpha: float | None = Non
     return fixed[method]
 
 
+def row_by_row(member: Member) -> Member:
+    """``member``; refuses one whose K − Q joins several rows."""
+    if not member.is_diagonal:
+        raise ValueError(
+            f"method: expected 'vfe', 'fitc', 'dtc' or 'pep' for rows that are read by partitions, got {member}: its "
+            "blocks would straddle partitions"
+        )
+    return member
+
+
 def one_number(name: str, value: Any) -> float:
     """``value`` as a float; an array is refused."""
     if np.ndim(value):

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.evaluation import Gradient, Objective, Parameters
+from fitting.evaluation import Gradient, Minimised, Parameters
 from fitting.features.kernel import FeatureKernel
 from fitting.prior_means import PriorMean
 from fitting.triangle import joined, read_triangle, triangle_of
@@ -306,11 +306,11 @@ class Packing:
         names = np.array(self.names, dtype=object)
         return tuple(names[on_low]), tuple(names[on_high])
 
-    def value(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
+    def value(self, objective: Minimised) -> Callable[[ArrayLike], tuple[float, Float]]:
         """The function vector ↦ (value that is minimised, no derivatives)."""
         return lambda vector: (objective.minimised(self.unpack(vector), gradient=False).value, np.zeros(0))
 
-    def loss(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
+    def loss(self, objective: Minimised) -> Callable[[ArrayLike], tuple[float, Float]]:
         """The function vector ↦ (value that is minimised, its derivatives)."""
 
         def loss(vector: ArrayLike) -> tuple[float, Float]:
@@ -341,7 +341,7 @@ def packing(
     kernel : Kernel
     noise : float or Likelihood
         σ² of a Gaussian likelihood, or another likelihood.  The order (kernel, noise, Z) is that of
-        `Objective.evaluate`.
+        `fitting.objective.Objective.evaluate`.
     Z : array (M, D), optional
     mean : array (M,), factor : array (M, M), optional
         A free q(v) = N(mean, factor·factorᵀ), with ``factor`` lower triangular and its diagonal positive.

@@ -11,8 +11,7 @@ import numpy as np
 from fitting.features import FeatureKernel
 from fitting.features.stored import from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
-from fitting.lowrank import FeaturePosterior
-from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
+from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
 from gpbounds.arrays import host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw, GramLaw

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from gpbounds.law import Law
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.small_variances import Given, difference_error, factor_error, upper_ends
 from gpbounds.whitening import CHUNK, Inducing, slices
+
+if TYPE_CHECKING:
+    from fitting.features.kernel import FeatureKernel
 
 
 class Posterior(ABC):
@@ -259,3 +262,38 @@ class ExactPosterior(Posterior):
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         return self.exact.predict(X, full_cov=full)
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePosterior(Posterior):
+    """f(x) = φ(x)ᵀv, v ~ q: mean Ξw, covariance ΞSΞᵀ.
+
+    Attributes
+    ----------
+    kernel : FeatureKernel
+    noise : float
+        σ².
+    q : Law
+        The law of the weights v of the features; their prior is N(0, I).
+    single : bool
+        Whether means have the shape (N*,) rather than (N*, P).
+    columns : int
+        Number of input dimensions.
+    """
+
+    kernel: FeatureKernel
+    noise: float
+    q: Law
+    single: bool
+    columns: int
+
+    @property
+    def dim(self) -> int:
+        return self.columns
+
+    def _law(self, X: Array, labels: object, full: bool) -> tuple[Array, Array]:
+        xp = namespace(X)
+        V = self.kernel.features(self.kernel.parameters, X).T
+        if full:
+            return self.q.joint(V, xp.zeros((X.shape[0], X.shape[0])))
+        return self.q.moments(V, xp.zeros(X.shape[0]))

@@ -11,18 +11,20 @@ if the prior is better.
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fitting.evaluation import Evaluation, Parameters
+from fitting.evaluation import Parameters
 from fitting.expected import Expected, ExpectedLoss
 from fitting.parameters import LawBlock
-from fitting.training import NaturalSteps
 from fitting.training.natural import RAMP
 from fitting.training.watch import FAULTS
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import Gaussian, Likelihood, Poisson, StudentT
+
+if TYPE_CHECKING:
+    from fitting.objective import Objective
 
 ROUNDS, REDUCTIONS, SMALLER = 20, 12, 8.0
 """Largest number of steps; how often the rate is divided in one of them, and by what."""
@@ -68,24 +70,7 @@ def _sites(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
     return xp.where(y > 0.0, 1.0, -1.0), 0.0 * y + 1.0
 
 
-class Settled(Protocol):
-    """An objective with natural-gradient steps for q."""
-
-    @property
-    def N(self) -> int:
-        """Number of rows."""
-
-    def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
-        """The value at ``point``, and its derivatives."""
-
-    def natural(self, start: Parameters, rate: float | None = None) -> NaturalSteps:
-        """Natural-gradient steps for q."""
-
-    def quadratic(self) -> Settled:
-        """The objective with quadratic losses in place of its own."""
-
-
-def settled(objective: Settled, point: Parameters) -> Parameters:
+def settled(objective: Objective, point: Parameters) -> Parameters:
     """``point`` with a better q, or itself where no step lowers the objective.
 
     >>> from fitting.variational import variational_objective
@@ -100,7 +85,7 @@ def settled(objective: Settled, point: Parameters) -> Parameters:
     assert point.q is not None
     block, rate = LawBlock(point.q.M), 1.0
     best, value = point, _value(objective, point)
-    first = _moved(objective.quadratic(), point, block, 1.0)
+    first = _moved(objective.with_goal(is_quadratic=True, sampling=None), point, block, 1.0)
     if first is not None and not _value(objective, first) >= value:
         best, value = first, _value(objective, first)
     for _ in range(ROUNDS if math.isfinite(value) else 0):
@@ -118,14 +103,14 @@ def settled(objective: Settled, point: Parameters) -> Parameters:
     return best
 
 
-def _value(objective: Settled, point: Parameters) -> float:
+def _value(objective: Objective, point: Parameters) -> float:
     try:
         return objective.minimised(point, gradient=False).value
     except FAULTS:
         return math.inf
 
 
-def _moved(objective: Settled, point: Parameters, block: LawBlock, rate: float) -> Parameters | None:
+def _moved(objective: Objective, point: Parameters, block: LawBlock, rate: float) -> Parameters | None:
     """The point after a step of this rate; None if there is none."""
     try:
         gradient = objective.minimised(point).gradient

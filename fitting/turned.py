@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from fitting.basis import Pulled
-from fitting.evaluation import Evaluation, Goal
+from fitting.evaluation import Evaluation, Price
 from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis, InducingPullBack, tame
 from fitting.prior_means import derivatives as in_host_memory
@@ -55,13 +55,13 @@ multiplies."""
 
 
 def turned(
-    source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], goal: Goal
+    source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], price: Price
 ) -> Evaluation | None:
     """J with its derivatives; ``loss`` gives the losses of the rows of a chunk.
 
     None where L⁻¹, or on a GPU a small variance, would be too inaccurate.
     """
-    return _Step(source, basis, q, loss, goal).run()
+    return _Step(source, basis, q, loss, price).run()
 
 
 class _Inaccurate(Exception):
@@ -97,9 +97,9 @@ class _Chunk:
 
 class _Step:
     def __init__(
-        self, source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], goal: Goal
+        self, source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], price: Price
     ) -> None:
-        self.source, self.basis, self.q, self.loss, self.goal = source, basis, q, loss, goal
+        self.source, self.basis, self.q, self.loss, self.price = source, basis, q, loss, price
         self.kernel, self.Z, self.xp, self.M = basis.kernel, basis.Z, namespace(source.X), basis.rank
         self.tiles = self._tiles()
         self.flops = 6.0 * self.M**2 * max(self.M, source.N) if self.xp is np else 0.0
@@ -147,16 +147,16 @@ class _Step:
         pulls = self._add_chunks(tasks, S, R)
         grams = [[(f"gram {g}", i) for i in tiles] for g in range(len(self.groups))]
         sums = [("sums", g) for g in range(len(self.groups))]
-        tasks.add(self._goal, reads=[*sums, "kl"], writes=["goal"])
+        tasks.add(self._priced, reads=[*sums, "kl"], writes=["price"])
         for i in tiles:
-            reads = ["goal", *(gram[i] for gram in grams)]
+            reads = ["price", *(gram[i] for gram in grams)]
             tasks.add(partial(self._sum, i), reads=reads, writes=[H[i]], alone=True)
         for pull in pulls:
             pull()
         for i in tiles:
-            tasks.add(partial(self._slopes, i), reads=["goal", *H[: i + 1]], writes=[HC[i], slopes[i]])
+            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=[HC[i], slopes[i]])
         for i in reversed(tiles):
-            reads = ["goal", "inverse", *H[: i + 1], *HC[: i + 1]]
+            reads = ["price", "inverse", *H[: i + 1], *HC[: i + 1]]
             tasks.add(partial(self._outer, i), reads=reads, writes=[T[i]])
         for pair in (tiles[i : i + 2] for i in tiles[::2]):
             for i in pair:
@@ -304,7 +304,7 @@ class _Step:
 
     # ------------------------------------------------------------------ from the losses to the derivatives
 
-    def _goal(self, worker: int) -> None:
+    def _priced(self, worker: int) -> None:
         first, *others = self.groups
         take = self.basis.readings.take
         wide = take(first.wide if first.wide is not None else True)
@@ -314,7 +314,7 @@ class _Step:
             raise _Inaccurate
         self.total, self.divergence = float(total), self.kl()
         self.moment = sum((each.moment for each in others), first.moment)
-        self.value, self.in_total, self.in_kl = self.goal(self.total, self.divergence)
+        self.value, self.in_total, self.in_kl = self.price(self.total, self.divergence)
 
     def _evaluation(self) -> Evaluation:
         q, (first, *others) = self.q, self.groups

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bound_instances import LOSSES, exactly, free, slope
 from mpmath import mp
 
 from fitting.bounds import free_bound, risk_bound
+from fitting.evaluation import Parameters
+from fitting.family import at_point
+from fitting.parameters import law as checked_law
 from fitting.training import train_lbfgs
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Matern, SquaredExponential
@@ -33,6 +38,10 @@ def law(rng, M: int):
     return rng.standard_normal(M), factor
 
 
+def point_of(Z, mean, factor) -> Parameters:
+    return replace(at_point(KERNEL, 1.0, Z), q=checked_law(mean, factor, len(Z)))
+
+
 def flat(evaluation):
     g = evaluation.gradient
     return np.concatenate([[evaluation.value], *(np.ravel(a) for a in (g.kernel, g.Z, g.mean, g.factor))])
@@ -40,13 +49,13 @@ def flat(evaluation):
 
 def compare(B, Z, mean, factor, seed: int, digits: float, rows=None, jitter: float = 0.0) -> None:
     """Value, and the derivatives along two directions."""
-    evaluation = B.evaluate(KERNEL, Z, mean, factor, rows)
-    truth = free(B.target, exactly(B.data.X), exactly(B.data.Y[:, 0]), jitter, rows)
+    evaluation = B.evaluate(KERNEL, 1.0, Z, mean, factor, rows)
+    truth = free(B.goal, exactly(B.data.X), exactly(B.data.Y[:, 0]), jitter, rows)
     point = [exactly(a) for a in (KERNEL.log_parameters, Z, mean, factor)]
     risk, kl, value = truth(*point)
     assert evaluation.value == pytest.approx(-float(value), rel=digits)
     if rows is None:
-        terms = B.terms(KERNEL, Z, mean, factor)
+        terms = B.terms(KERNEL, 1.0, Z, mean, factor)
         assert [terms.risk, terms.kl, -terms.bound] == pytest.approx(
             [float(risk), float(kl), evaluation.value], rel=digits
         )
@@ -85,13 +94,13 @@ def test_all_rows_are_no_batch_and_others_flatter() -> None:
     """B is concave in R_S (P-04), so that its mean over random rows is at most B."""
     X, y, Z, mean, factor = problem(2, N=40, M=4)
     B = free_bound(X, y, Band(0.6), **OPTIONS)
-    whole = B.evaluate(KERNEL, Z, mean, factor)
-    np.testing.assert_allclose(flat(B.evaluate(KERNEL, Z, mean, factor, np.arange(40))), flat(whole), rtol=1e-10)
-    one_by_one = [B.evaluate(KERNEL, Z, mean, factor, [i]).value for i in range(40)]
+    whole = B.evaluate(KERNEL, 1.0, Z, mean, factor)
+    np.testing.assert_allclose(flat(B.evaluate(KERNEL, 1.0, Z, mean, factor, np.arange(40))), flat(whole), rtol=1e-10)
+    one_by_one = [B.evaluate(KERNEL, 1.0, Z, mean, factor, [i]).value for i in range(40)]
     assert np.mean(one_by_one) > whole.value + 1e-3
     loose = free_bound(X, y, Band(0.6), relaxation="pinsker", **OPTIONS)  # linear in R_S: without bias
-    apart = [flat(loose.evaluate(KERNEL, Z, mean, factor, [i])) for i in range(40)]
-    np.testing.assert_allclose(np.mean(apart, axis=0), flat(loose.evaluate(KERNEL, Z, mean, factor)), atol=1e-12)
+    apart = [flat(loose.evaluate(KERNEL, 1.0, Z, mean, factor, [i])) for i in range(40)]
+    np.testing.assert_allclose(np.mean(apart, axis=0), flat(loose.evaluate(KERNEL, 1.0, Z, mean, factor)), atol=1e-12)
 
 
 def test_jitter_moves_with_the_variance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +115,7 @@ def test_jitter_belongs_to_the_prior() -> None:
     X, y, Z, mean, factor = problem(11)
     Z[2] = Z[1]
     B = free_bound(X, y, Band(0.6), **OPTIONS)
-    jitter = B.evaluate(KERNEL, Z, mean, factor).jitter
+    jitter = B.evaluate(KERNEL, 1.0, Z, mean, factor).jitter
     assert jitter > 0.0
     with mp.workdps(50):
         compare(B, Z, mean, factor, 1, 1e-4, jitter=jitter / KERNEL.variance)
@@ -117,7 +126,7 @@ def test_chunks_memory_and_threads_change_nothing_but_rounding() -> None:
     kernel = KERNEL + Matern(1.5, 0.2, 2.0)
 
     def evaluated(**options):
-        return flat(free_bound(X, y, Band(0.4), **OPTIONS, **options).evaluate(kernel, Z, mean, factor))
+        return flat(free_bound(X, y, Band(0.4), **OPTIONS, **options).evaluate(kernel, 1.0, Z, mean, factor))
 
     with blas_threads(1):
         usual = evaluated(chunk=4000)
@@ -131,10 +140,10 @@ def test_it_starts_as_fitc_and_goes_below() -> None:
     X, y, Z, *_ = problem(4, N=80, M=6)
     fitc = risk_bound(X, y, Band(0.6), **OPTIONS).terms(KERNEL, NOISE, Z)
     B = free_bound(X, y, Band(0.6), **OPTIONS)
-    start = B.start(KERNEL, NOISE, Z)
+    start = B.complete(at_point(KERNEL, NOISE, Z))
     terms = B.terms_at(start)
     assert [terms.risk, terms.kl, terms.bound] == pytest.approx([fitc.risk, fitc.kl, fitc.bound], rel=1e-9)
-    layout = B.packing(KERNEL, Z, start.q.mean, start.q.factor, learn_Z=False, fixed=KERNEL.parameter_names)
+    layout = B.packing(start, learn_Z=False, fixed=KERNEL.parameter_names)
     assert len(layout.names) == 6 + 21
     run = train_lbfgs(layout.loss(B), layout.pack(layout.start), layout.bounds, max_iter=40)
     assert -run.value < fitc.bound - 1e-3
@@ -146,10 +155,10 @@ def test_it_starts_as_fitc_and_goes_below() -> None:
 def test_vector_and_parameters_to_and_fro() -> None:
     X, y, Z, mean, factor = problem(5, N=30, M=4)
     B = free_bound(X, y[:, None], Band(0.6), **OPTIONS)
-    layout = B.packing(KERNEL, Z, limits={"variance": (0.1, 10.0)}, scale=[2.0, 0.5])
+    layout = B.packing(point_of(Z, np.zeros(4), np.eye(4)), limits={"variance": (0.1, 10.0)}, scale=[2.0, 0.5])
     assert not layout.start.q.mean.any()
     np.testing.assert_array_equal(layout.start.q.factor, np.eye(4))
-    vector = layout.pack(B.packing(KERNEL, Z, mean, factor).start)
+    vector = layout.pack(B.packing(point_of(Z, mean, factor)).start)
     names = dict(zip(layout.names, vector, strict=True))
     assert layout.bounds[0] == pytest.approx(np.log([0.1, 10.0]))
     assert len(layout.bounds) == vector.size == 3 + 8 + 4 + 10
@@ -184,16 +193,16 @@ def test_wrong_arguments_are_told_apart() -> None:
         ({"Z": Z[:, :1]}, "Z: expected 2 column"),
     ):
         with pytest.raises(ValueError, match=words):
-            B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, **arguments})
+            B.evaluate(KERNEL, 1.0, **{"Z": Z, "mean": mean, "factor": factor, **arguments})
     for name, value in (("mean", [np.inf, 0.0, 0.0]), ("factor", np.full((3, 3), np.nan))):
         with pytest.raises(NonFinite, match=f"{name}: expected"):
-            B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, name: value})
+            B.evaluate(KERNEL, 1.0, **{"Z": Z, "mean": mean, "factor": factor, name: value})
     with pytest.raises(ValueError, match="y: expected one target"):
         free_bound(X, np.column_stack([y, y]), Band(0.6), delta=0.05)
     with pytest.raises(ValueError, match="vector: expected shape"):
-        B.packing(KERNEL, Z).unpack(np.zeros(3))
+        B.packing(point_of(Z, mean, factor)).unpack(np.zeros(3))
     with pytest.raises(ValueError, match="fixed: expected names among"):
-        B.packing(KERNEL, Z, fixed=["period"])
+        B.packing(point_of(Z, mean, factor), fixed=["period"])
 
 
 @pytest.mark.gpu
@@ -201,8 +210,8 @@ def test_the_gpu_computes_what_the_cpu_does(cupy) -> None:
     X, y, Z, mean, factor = problem(13, N=300, M=20)
     host_bound = free_bound(X, y, Band(0.6), **OPTIONS)
     device_bound = free_bound(cupy.asarray(X), cupy.asarray(y), Band(0.6), chunk=70, **OPTIONS)
-    host_packing = host_bound.packing(KERNEL, Z, mean, factor)
-    device_packing = device_bound.packing(KERNEL, *(cupy.asarray(a) for a in (Z, mean, factor)))
+    host_packing = host_bound.packing(point_of(Z, mean, factor))
+    device_packing = device_bound.packing(point_of(*(cupy.asarray(a) for a in (Z, mean, factor))))
     vector = host_packing.pack(host_packing.start)
     np.testing.assert_array_equal(device_packing.pack(device_packing.start), vector)
     for rows in (None, [5, 5, 17]):

@@ -48,7 +48,7 @@ def method_of(power: float) -> dict:
 def compare(B, power: float, Z, seed: int, digits: float, jitter: float = 0.0) -> None:
     """Value, terms, and the derivatives along two directions."""
     evaluation, terms = B.evaluate(KERNEL, NOISE, Z), B.terms(KERNEL, NOISE, Z)
-    truth = collapsed(B.target, exactly(B.data.X), exactly(B.data.Y[:, 0]), power, jitter)
+    truth = collapsed(B.goal, exactly(B.data.X), exactly(B.data.Y[:, 0]), power, jitter)
     point = [exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)]
     risk, kl, value = truth(*point)
     assert [terms.risk, terms.kl, terms.bound] == pytest.approx([float(v) for v in (risk, kl, value)], rel=digits)
@@ -80,7 +80,7 @@ def test_each_derivative_by_itself(power: float) -> None:
     g = risk_bound(X, y, Band(0.6), jitter=0.0, **method_of(power), **OPTIONS)
     computed = flat(g.evaluate(KERNEL, NOISE, Z))[1:]
     with mp.workdps(40):
-        truth = collapsed(g.target, exactly(X), exactly(y), power, 0)
+        truth = collapsed(g.goal, exactly(X), exactly(y), power, 0)
         point = [exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)]
         numeric = []
         for i in range(computed.size):
@@ -104,7 +104,7 @@ def test_the_derivative_in_a_trained_power(loss, power: float) -> None:
         where = exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)
 
         def at(a):
-            return collapsed(B.target, exactly(X), exactly(y), a, 0)(*where)[2]
+            return collapsed(B.goal, exactly(X), exactly(y), a, 0)(*where)[2]
 
         numeric = mp.diff(at, mpf(power), h=mpf("1e-12"))
     assert evaluation.gradient.power == pytest.approx(float(numeric), rel=1e-9)

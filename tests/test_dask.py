@@ -22,10 +22,15 @@ import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 
 from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, certify  # noqa: E402
+from fitting.data import Held, OverPartitions  # noqa: E402
+from fitting.diagonal import Diagonal  # noqa: E402
 from fitting.estimators import load  # noqa: E402
 from fitting.family import member  # noqa: E402
-from fitting.mapreduce.objective import Held, PartitionedObjective  # noqa: E402
-from fitting.mapreduce.two_passes import TwoPasses  # noqa: E402
+from fitting.goals import Evidence  # noqa: E402
+from fitting.inducing import InducingBasis  # noqa: E402
+from fitting.laws import CollapsedLaw  # noqa: E402
+from fitting.objective import Objective  # noqa: E402
+from fitting.passes import EvidencePasses  # noqa: E402
 from fitting.training.watch import Watch  # noqa: E402
 from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
@@ -60,7 +65,7 @@ def problem(N: int = 1500, M: int = 20):
 
 def over(rows, method="vfe"):
     held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, np.zeros(rows.P), np.ones(rows.P))
-    return PartitionedObjective(member(method), held)
+    return Objective(held, CollapsedLaw(member(method)), Evidence())
 
 
 def flat(evaluation):
@@ -75,7 +80,11 @@ def reference(X, y, sizes, method="vfe", kernel=KERNEL, Z=None):
         parts.append(array_parts(X[start : start + size], y[start : start + size], size)[0])
         start += size
     held = Held(Local(parts), len(X), 2, 1, True, np.zeros(1), np.ones(1))
-    return flat(PartitionedObjective(member(method), held).evaluate(kernel, 0.1, Z))
+    return flat(Objective(held, CollapsedLaw(member(method)), Evidence()).evaluate(kernel, 0.1, Z))
+
+
+def program(Z, N: int) -> OverPartitions:
+    return OverPartitions(EvidencePasses(Diagonal(0.0, 0.1), N), InducingBasis(KERNEL, Z, 0.0))
 
 
 def evaluated(X, y, sizes, here, method="vfe", kernel=KERNEL, Z=None):
@@ -241,7 +250,7 @@ def test_graphs_hold_parameters_and_no_rows(client) -> None:
         X = np.random.default_rng(0).standard_normal((4 * n, 2))
         cluster = source(da.from_array(X, chunks=(n, 2)), da.from_array(X[:, 0], chunks=n), client).holder
         Z = np.zeros((1000, 2))
-        graph = graph_of(TwoPasses.of("vfe", KERNEL, 0.1, Z=Z, N=4 * n), cluster._held(), "size")
+        graph = graph_of(program(Z, 4 * n), cluster._held(), "size")
         sizes.append(len(cloudpickle.dumps(dict(graph.dask))))
     assert sizes[1] < sizes[0] + 1000
     assert sizes[1] < 10**6
@@ -289,7 +298,7 @@ def test_a_cluster_that_keeps_dying_is_an_error_that_names_the_partition() -> No
             raise fault
 
     with pytest.raises(RuntimeError, match="lost in partition 7"):
-        Cluster([1.0], Dying()).run(TwoPasses.of("vfe", KERNEL, 0.1, Z=np.zeros((1, 2)), N=1))
+        Cluster([1.0], Dying()).run(program(np.zeros((1, 2)), 1))
 
 
 def test_fit_finds_what_it_finds_in_arrays(client) -> None:

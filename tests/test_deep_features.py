@@ -32,11 +32,14 @@ from fitting.features import (
 from fitting.features.network import ROWS
 from fitting.features.objects import trained_map
 from fitting.features.pretraining import least_squares
-from fitting.lowrank_batches import LowRankBound
+from fitting.goals import ExpectedLosses
+from fitting.laws import FreeLaw
+from fitting.objective import Objective
 from fitting.parameters import packing_of
 from gpbounds import NonFinite
 from gpbounds.arrays import host
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg.parallel import lanes
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -127,7 +130,7 @@ def test_a_step_allocates_no_memory_for_the_layers() -> None:
     """
     rows = np.random.default_rng(6).standard_normal((1000, 3))
     features = trained_map(MLP((200, 100), then=Fourier(8), pretraining=0), rows, rows[:, :1], np.random.default_rng(0))
-    bound = LowRankBound(objective(rows, rows[:, 0]).data)
+    bound = Objective(objective(rows, rows[:, 0]).data, FreeLaw(), ExpectedLosses(Gaussian(0.1)))
     start = bound.complete(at_point(FeatureKernel(features, features.start(rows, np.random.default_rng(0))), 0.1))
     layout = packing_of(start)
     loss, vector = layout.loss(bound.batch(np.arange(800))), layout.pack(start)

@@ -12,16 +12,16 @@ import pytest
 from sklearn.base import clone
 
 from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, stacks
-from fitting.bounds.free import free_bound
-from fitting.bounds.problem import risk_bound
+from fitting.bounds import free_bound, risk_bound
 from fitting.evaluation import Parameters
 from fitting.family import objective
 from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
+from fitting.goals import Evidence, ExpectedLosses
 from fitting.iterative.evidence import IterativeEvidence
 from fitting.iterative.solver import EVERY, blocks_of, solver
-from fitting.lowrank import LowRankObjective
-from fitting.lowrank_batches import LowRankBound
+from fitting.laws import FreeLaw, LowRankLaw
 from fitting.members import member
+from fitting.objective import Objective
 from fitting.variational import variational_objective
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -281,7 +281,8 @@ def test_features(cupy, counts, name, kernel) -> None:
     def make(X, y):
         at = Parameters(FeatureKernel(features, features.kernel.log_parameters), Gaussian(0.1), None, q(X))
         chunks = objective(X, y, chunk=ROWS).data
-        return [partial(each(chunks).minimised, at) for each in (LowRankObjective, LowRankBound)]
+        cells = (LowRankLaw(), Evidence()), (FreeLaw(), ExpectedLosses(at.likelihood))
+        return [partial(Objective(chunks, law, goal).minimised, at) for law, goal in cells]
 
     def q(X):
         xp = namespace(X)

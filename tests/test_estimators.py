@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import ExactGP, RenyiGP, SparseGP
-from fitting.family import FamilyObjective
+from fitting.objective import Objective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 from gpbounds.validation import cuda_fault
 
@@ -503,7 +503,7 @@ def test_predictions_ask_for_one_spread(data):
 @pytest.mark.parametrize("optimizer", ["lbfgs", "adam"])
 def test_ctrl_c_leaves_a_fitted_model_and_a_warning(optimizer, n_inducing, data, monkeypatch, stopped):
     model = SparseGP(optimizer=optimizer, n_inducing=n_inducing, target_gap=100.0, start="scale")
-    stopped(FamilyObjective, 9)
+    stopped(Objective, 9)
     with pytest.warns(ConvergenceWarning, match="Interrupted after"):
         model.fit(*data)
     monkeypatch.undo()
@@ -524,7 +524,7 @@ def test_adam_goes_on_from_a_checkpoint_bit_for_bit(batch_size, data, tmp_path, 
     halves.set_params(max_iter=14).fit(*data)
     halves.set_params(max_iter=35).fit(*data)
     killed = RenyiGP(0.5, checkpoint=tmp_path / "killed", **settings)
-    stopped(FamilyObjective, 27, SystemError)
+    stopped(Objective, 27, SystemError)
     with pytest.raises(SystemError):
         killed.fit(*data)
     monkeypatch.undo()

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from fitting.family import at_point, objective
 from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap, Projection, Scaled
-from fitting.lowrank import LowRankObjective
+from fitting.goals import Evidence
+from fitting.laws import LowRankLaw
+from fitting.objective import Objective
 from fitting.parameters import packing_of
 from gpbounds import NonFinite
 from gpbounds.arrays import host
@@ -243,7 +245,7 @@ KINDS = tuple(maps(0)[1])
 def problem(X, P: int | None = 2, seed: int = 0, **options):
     rng = np.random.default_rng(seed)
     Y = np.sin(X @ rng.standard_normal((X.shape[1], P or 1))) + 0.3 * rng.standard_normal((len(X), P or 1))
-    return LowRankObjective(objective(X, Y if P else Y[:, 0], **options).data)
+    return Objective(objective(X, Y if P else Y[:, 0], **options).data, LowRankLaw(), Evidence())
 
 
 def kernel_of(features, X, seed: int = 0):
@@ -359,7 +361,7 @@ def test_errors_of_the_public_functions() -> None:
 def test_device_and_host_agree(cupy, kind: str) -> None:
     X, found = maps(2)
     kernel, near = kernel_of(found[kind], X), problem(X)
-    far = LowRankObjective(objective(cupy.asarray(X), cupy.asarray(near.data.Y)).data)
+    far = Objective(objective(cupy.asarray(X), cupy.asarray(near.data.Y)).data, LowRankLaw(), Evidence())
     here, there = near.evaluate(kernel, 0.2), far.evaluate(kernel, 0.2)
     assert there.value == pytest.approx(here.value, rel=1e-11)
     for name in ("kernel", "likelihood", "weights"):

@@ -14,11 +14,13 @@ from fitting.evaluation import Parameters
 from fitting.family import at_point, objective
 from fitting.features import MLP, FeatureKernel, Fourier, FourierMap, Mercer
 from fitting.features.objects import trained_map
-from fitting.lowrank import LowRankObjective
-from fitting.lowrank_batches import LowRankBound
+from fitting.goals import Evidence, ExpectedLosses
+from fitting.laws import FreeLaw, LowRankLaw
+from fitting.objective import Objective
 from fitting.parameters import LawBlock, packing_of
 from gpbounds import SquaredExponential
 from gpbounds.law import FactorLaw
+from gpbounds.likelihoods import Gaussian
 
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = {
@@ -31,6 +33,10 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+def bound_of(data) -> Objective:
+    return Objective(data, FreeLaw(), ExpectedLosses(Gaussian(0.2)))
+
+
 def setting(kind: str, seed: int, N: int = 24):
     """log p(y), the bound, and a point without q."""
     rng = np.random.default_rng(seed)
@@ -40,7 +46,7 @@ def setting(kind: str, seed: int, N: int = 24):
     features = trained_map(KINDS[kind], X, y[:, None], rng)
     start = features.start(X, rng)
     kernel = FeatureKernel(features, start + 0.1 * rng.standard_normal(start.size))
-    return LowRankObjective(data), LowRankBound(data), at_point(kernel, 0.2)
+    return Objective(data, LowRankLaw(), Evidence()), bound_of(data), at_point(kernel, 0.2)
 
 
 def somewhere(point: Parameters, seed: int) -> Parameters:
@@ -179,8 +185,8 @@ def test_device_and_host_agree(cupy) -> None:
     rng = np.random.default_rng(0)
     features = FourierMap.drawn(KERNEL, 8, X, rng)
     point = at_point(FeatureKernel(features, KERNEL.log_parameters), 0.2)
-    near = LowRankBound(objective(X, Y).data)
-    far = LowRankBound(objective(cupy.asarray(X), cupy.asarray(Y)).data)
+    near = bound_of(objective(X, Y).data)
+    far = bound_of(objective(cupy.asarray(X), cupy.asarray(Y)).data)
     rows = np.arange(0, 400, 7)
     here = near.batch(rows).minimised(near.complete(point))
     there = far.batch(cupy.asarray(rows)).minimised(far.complete(point))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fitting.data import Held, OverPartitions
+from fitting.diagonal import Diagonal
 from fitting.family import member, objective
 from fitting.features import FeatureKernel, MercerMap
-from fitting.lowrank import LowRankObjective
-from fitting.mapreduce.lowrank import PartitionedLowRank
-from fitting.mapreduce.objective import Held, PartitionedObjective
-from fitting.mapreduce.two_passes import TwoPasses
+from fitting.goals import Evidence
+from fitting.inducing import InducingBasis
+from fitting.laws import CollapsedLaw, LowRankLaw
+from fitting.objective import Objective
+from fitting.passes import EvidencePasses
 from fitting.starts import units
-from fitting.tempered import TemperedVFE
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import one_blas_thread
@@ -45,7 +47,7 @@ def parts(X, Y, edges):
 def over(X, Y, edges, method="vfe", shift=0.0, scale=1.0, **options):
     P = Y.shape[1]
     held = Held(Serial(parts(X, Y, edges)), len(X), X.shape[1], P, False, np.full(P, shift), np.full(P, scale))
-    return PartitionedObjective(member(method, **options), held)
+    return Objective(held, CollapsedLaw(member(method, **options)), Evidence())
 
 
 def flat(evaluation):
@@ -117,8 +119,8 @@ def test_targets_are_normalised_where_they_are_read() -> None:
 
 def test_a_tempered_objective_takes_partitions() -> None:
     X, Y, Z = problem(P=2)
-    expected = TemperedVFE(objective(X, Y), 0.3).evaluate(KERNEL, 0.2, Z)
-    result = TemperedVFE(over(X, Y, [10, 300]), 0.3).evaluate(KERNEL, 0.2, Z)
+    expected = replace(objective(X, Y), goal=Evidence(0.3)).evaluate(KERNEL, 0.2, Z)
+    result = replace(over(X, Y, [10, 300]), goal=Evidence(0.3)).evaluate(KERNEL, 0.2, Z)
     np.testing.assert_allclose(flat(result), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
 
 
@@ -130,15 +132,17 @@ def test_the_jitter_is_the_usual_one() -> None:
     assert result.jitter == expected.jitter > 0.0
     np.testing.assert_allclose(result.value, expected.value, rtol=1e-9)
     with pytest.raises(NotPositiveDefinite):
-        PartitionedObjective(member("vfe"), over(X, Y, []).data, 0.0).evaluate(KERNEL, 0.2, Z)
+        Objective(replace(over(X, Y, []).data, jitter=0.0), CollapsedLaw(member("vfe")), Evidence()).evaluate(
+            KERNEL, 0.2, Z
+        )
 
 
 def test_low_rank_models_take_partitions() -> None:
     X, Y, _ = problem(P=2)
     features = MercerMap.chosen(SquaredExponential(1.3, [0.7, 1.4]), 20, "best", np.zeros(2), np.ones(2))
     kernel = FeatureKernel(features, features.kernel.log_parameters)
-    usual = LowRankObjective(objective(X, Y).data)
-    result = PartitionedLowRank(over(X, Y, [10, 300]).data)
+    usual = replace(objective(X, Y), law=LowRankLaw())
+    result = replace(over(X, Y, [10, 300]), law=LowRankLaw())
     expected, evaluation = usual.evaluate(kernel, 0.2), result.evaluate(kernel, 0.2)
     assert evaluation.value == pytest.approx(expected.value, rel=1e-10)
     np.testing.assert_allclose(evaluation.gradient.kernel, expected.gradient.kernel, rtol=1e-9, atol=1e-7)
@@ -157,18 +161,19 @@ def test_blocks_are_refused() -> None:
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(2.5, 1.0, 0.4), KERNEL + Matern(0.5) * KERNEL])
 def test_programs_and_their_states_are_pure_and_can_be_sent(kernel) -> None:
     X, Y, Z = problem(M=100)
-    program = TwoPasses.of("fitc", kernel, 0.1, Z=Z, N=len(X))
+    program = OverPartitions(EvidencePasses(Diagonal(1.0, 0.1), len(X)), InducingBasis(kernel, Z, 0.0))
     rows = parts(X, Y, [100])
     sent = pickle.dumps(program)
     assert len(sent) < 10_000  # parameters, no rows
     with one_blas_thread():  # as every engine does
+        one, two = program.rounds
         state = pickle.loads(pickle.dumps(program.begin()))
-        first = [program.map1(state, each) for each in rows]
-        again = pickle.loads(sent).map1(state, rows[0])
+        first = [one.map(state, each) for each in rows]
+        again = pickle.loads(sent).rounds[0].map(state, rows[0])
         np.testing.assert_array_equal(again.moments.G, first[0].moments.G)
-        middle = pickle.loads(pickle.dumps(program.middle(state, first[0] + first[1])))
-        back = [pickle.loads(pickle.dumps(program.map2(middle, each))) for each in rows]
-        result = program.finish(middle, back[0] + back[1])
+        middle = pickle.loads(pickle.dumps(one.then(state, first[0] + first[1])))
+        back = [pickle.loads(pickle.dumps(two.map(middle, each))) for each in rows]
+        result = two.then(middle, back[0] + back[1])
         np.testing.assert_array_equal(flat(result), flat(serial(program, rows)))
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import PACGP, SparseGP, SparsePACGP, certify, load
-from fitting.bounds import RiskBound
+from fitting.objective import Objective
 from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, bound
@@ -196,7 +196,7 @@ def test_nothing_near_by_on_the_grid_is_better(name, fitted):
             problem = free_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, jitter=model.jitter_)
             q = model.posterior_.q
             mean = q.mean + step * rng.standard_normal(q.mean.shape)
-            neighbour = problem.terms(model.kernel_, model.inducing_, mean, q.factor * (1.0 + step))
+            neighbour = problem.terms(model.kernel_, 1.0, model.inducing_, mean, q.factor * (1.0 + step))
         else:
             problem = fitting.bounds.risk_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, method=name)
             Z = None if name == "exact" else model.inducing_ + step * rng.standard_normal(model.inducing_.shape)
@@ -362,7 +362,7 @@ def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped)
     goals = (0.6, 0.8)
     whole = SparsePACGP(9, epsilon=goals, delta=DELTA, start="scale", random_state=0).fit(X, Y)
     calls = whole.runs_[0].evaluations + 3 if at == "on the grid" else at  # one call compares the result with noise
-    stopped(RiskBound, calls)
+    stopped(Objective, calls)
     with pytest.warns(ConvergenceWarning) as warned:
         model = SparsePACGP(9, epsilon=goals, delta=DELTA, start="scale", random_state=0).fit(X, Y)
     monkeypatch.undo()
@@ -391,7 +391,7 @@ def test_adam_goes_on_from_a_checkpoint_bit_for_bit(posterior, tmp_path, monkeyp
     others = [again, done]
     if posterior == "fitc":
         killed = SparsePACGP(5, posterior, checkpoint=tmp_path / "killed", **settings)
-        stopped(RiskBound, 42, SystemError)  # during training for the second ε
+        stopped(Objective, 42, SystemError)  # during training for the second ε
         with pytest.raises(SystemError):
             killed.fit(X, Y)
         monkeypatch.undo()

@@ -23,19 +23,19 @@ from fitting import (
     VariationalGPClassifier,
     sharpness,
 )
+from fitting.data import Held
 from fitting.evaluation import Parameters
 from fitting.family import at_point, member, objective
 from fitting.features import FeatureKernel, MercerMap
+from fitting.goals import Evidence, ExpectedLosses
 from fitting.iterative import IterativeEvidence, IterativeRenyi
-from fitting.lowrank import LowRankObjective
-from fitting.lowrank_batches import LowRankBound
-from fitting.mapreduce.lowrank import PartitionedLowRank
-from fitting.mapreduce.objective import Held, PartitionedObjective
+from fitting.laws import CollapsedLaw, FreeLaw, LowRankLaw
+from fitting.objective import Objective
 from fitting.parameters import packing_of
 from fitting.prior_means import PriorMean, residuals
-from fitting.tempered import TemperedVFE
 from fitting.variational import variational_objective
 from gpbounds.kernels import Constant, Linear, Matern, SquaredExponential
+from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.renyi import evidence, fitted_mean
 from gpbounds.sources import source
@@ -64,9 +64,10 @@ def features(kernel: SquaredExponential, X) -> FeatureKernel:
     return FeatureKernel(chosen, kernel.log_parameters)
 
 
-def partitioned(kind, X, Y):
+def partitioned(law, X, Y):
     held = source(X, Y)
-    return kind(Held(held.holder, held.N, held.D, held.P, held.single, np.zeros(held.P), np.ones(held.P)))
+    data = Held(held.holder, held.N, held.D, held.P, held.single, np.zeros(held.P), np.ones(held.P))
+    return Objective(data, law, Evidence())
 
 
 FAMILY = {
@@ -77,6 +78,11 @@ FAMILY = {
 }
 
 
+def weights_of(F: Objective) -> Objective:
+    """The bound on log p(y) of a free law of the weights of features."""
+    return replace(F, law=FreeLaw(), goal=ExpectedLosses(Gaussian(NOISE)))
+
+
 def problems(P: int):
     """(objective, point without a mean, objective of residuals) of every Gaussian objective."""
     X, Y = rows(P)
@@ -85,23 +91,23 @@ def problems(P: int):
         point = at_point(KERNEL, NOISE, None if name == "exact" else Z)
         yield name, X, Y, point, lambda y, m=method, k=more: objective(X, y, m, **k)
     sparse = at_point(KERNEL, NOISE, Z)
-    yield "beta-ELBO", X, Y, sparse, lambda y: TemperedVFE(objective(X, y), 0.3)
-    yield "low rank", X, Y, low, lambda y: LowRankObjective(objective(X, y).data)
+    yield "beta-ELBO", X, Y, sparse, lambda y: replace(objective(X, y), goal=Evidence(0.3))
+    yield "low rank", X, Y, low, lambda y: replace(objective(X, y), law=LowRankLaw())
     yield (
         "partitions",
         X,
         Y,
         sparse,
-        lambda y: partitioned(lambda held: PartitionedObjective(member("fitc"), held), X, y),
+        lambda y: partitioned(CollapsedLaw(member("fitc")), X, y),
     )
-    yield "low rank, partitions", X, Y, low, lambda y: partitioned(PartitionedLowRank, X, y)
+    yield "low rank, partitions", X, Y, low, lambda y: partitioned(LowRankLaw(), X, y)
     if P == 1:
         yield (
             "low rank, batches",
             X,
             Y,
-            LowRankBound(objective(X, Y).data).complete(low),
-            (lambda y: LowRankBound(objective(X, y).data)),
+            weights_of(objective(X, Y)).complete(low),
+            (lambda y: weights_of(objective(X, y))),
         )
     iterative = ("iterative", IterativeEvidence, member("exact"))
     for name, kind, chosen in (iterative, ("iterative Rényi", IterativeRenyi, member("renyi", alpha=0.4))):

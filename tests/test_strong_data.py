@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from fitting.family import objective
 from fitting.features import FeatureKernel, FourierMap
-from fitting.lowrank import LowRankObjective
+from fitting.laws import LowRankLaw
 from gpbounds import NotPositiveDefinite, SquaredExponential
 from gpbounds.law import STRONG, STRONGEST, FactorLaw, gram_law, root_law, triangular
 from gpbounds.lowrank import log_evidence, predict
@@ -68,7 +69,7 @@ def reference(power: int) -> tuple[mp.mpf, list[mp.mpf]]:
 def test_values_and_gradients_keep_their_digits(power: int) -> None:
     X, y, map_ = setting()
     kernel = FeatureKernel(map_, map_.kernel.log_parameters)
-    problem = LowRankObjective(objective(X, y, "dtc").data)
+    problem = replace(objective(X, y, "dtc"), law=LowRankLaw())
     found = problem.evaluate(kernel, 10.0**-power)
     value, slopes = reference(power)
     assert abs(found.value - value) < 1e-8 * abs(value)
@@ -84,7 +85,7 @@ def test_values_and_gradients_keep_their_digits(power: int) -> None:
 def test_predictions_keep_their_digits(power: int) -> None:
     X, y, map_ = setting()
     kernel, new = FeatureKernel(map_, map_.kernel.log_parameters), np.array([[0.3], [2.5]])
-    posterior = LowRankObjective(objective(X, y, "dtc").data).posterior(kernel, 10.0**-power)
+    posterior = replace(objective(X, y, "dtc"), law=LowRankLaw()).posterior(kernel, 10.0**-power)
     with mp.workdps(70):
         B, w, _ = solved(features(mp.mpf(0), mp.mpf(0), X), y, mp.mpf(10.0**-power))
         V = features(mp.mpf(0), mp.mpf(0), new)
@@ -133,7 +134,8 @@ def test_chunks_of_strong_data_change_only_rounding(chunk: int) -> None:
     X, y, map_ = setting()
     kernel = FeatureKernel(map_, map_.kernel.log_parameters)
     whole, parts = (
-        LowRankObjective(objective(X, y, "dtc", **more).data).evaluate(kernel, 1e-13) for more in ({}, {"chunk": chunk})
+        replace(objective(X, y, "dtc", **more), law=LowRankLaw()).evaluate(kernel, 1e-13)
+        for more in ({}, {"chunk": chunk})
     )
     assert abs(whole.value - parts.value) < 1e-9 * abs(whole.value)
     assert np.allclose(whole.gradient.kernel, parts.gradient.kernel, rtol=1e-6, atol=0.0)
@@ -144,7 +146,7 @@ def test_what_float64_cannot_hold_is_refused() -> None:
     kernel = FeatureKernel(map_, map_.kernel.log_parameters)
     noise = N / STRONGEST / 1.01
     with pytest.raises(NotPositiveDefinite, match=r"Use a larger noise variance"):
-        LowRankObjective(objective(X, y, "dtc").data).evaluate(kernel, noise)
+        replace(objective(X, y, "dtc"), law=LowRankLaw()).evaluate(kernel, noise)
     with pytest.raises(NotPositiveDefinite, match=r"expected a Gram matrix G .* trace at most 1e\+18"):
         log_evidence(kernel.features(kernel.parameters, X), y, noise=noise)
 
@@ -154,7 +156,7 @@ def test_strong_data_on_a_gpu(cupy) -> None:
     X, y, map_ = setting()
     kernel = FeatureKernel(map_, map_.kernel.log_parameters)
     on_host, on_device = (
-        LowRankObjective(objective(*data, "dtc").data).evaluate(kernel, 1e-12)
+        replace(objective(*data, "dtc"), law=LowRankLaw()).evaluate(kernel, 1e-12)
         for data in ((X, y), (cupy.asarray(X), cupy.asarray(y)))
     )
     assert abs(on_host.value - on_device.value) < 1e-9 * abs(on_host.value)

@@ -15,9 +15,9 @@ from fitting import VariationalGP, VariationalGPClassifier
 from fitting.evaluation import Parameters
 from fitting.expected import of_likelihood
 from fitting.family import objective
+from fitting.goals import Evidence
 from fitting.parameters import packing_of
 from fitting.settling import settled
-from fitting.tempered import TemperedVFE
 from fitting.training import train_lbfgs
 from fitting.variational import variational_objective
 from gpbounds.errors import NonFinite
@@ -163,7 +163,7 @@ def test_the_collapsed_form_of_every_beta(beta):
     """Its value, its derivatives, and those of a batch."""
     X, y, point = problem(Gaussian(0.3), 11, N=30, M=5)
     J = variational_objective(X, y, "gaussian", beta=beta, jitter=0.0)
-    collapsed = TemperedVFE(objective(X, y, "vfe", jitter=0.0), beta)
+    collapsed = replace(objective(X, y, "vfe", jitter=0.0), goal=Evidence(beta))
     layout = packing_of(replace(point, q=None))
     for G in (collapsed, collapsed.batch(np.arange(7))):
         vector = layout.pack(layout.start)
@@ -194,7 +194,7 @@ def test_the_optimum_of_the_square_loss(beta):
     value = 0.5 * beta * y @ np.linalg.solve(Q + beta * np.eye(40), y)
     assert J.minimised(best, gradient=False).value == pytest.approx(value, rel=1e-9)
     vfe = objective(X, y, "vfe", jitter=0.0).posterior(KERNEL, beta, point.Z)
-    np.testing.assert_allclose(J.posterior(best).predict(X)[0], vfe.predict(X)[0], atol=1e-10)
+    np.testing.assert_allclose(J.posterior_at(best).predict(X)[0], vfe.predict(X)[0], atol=1e-10)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
@@ -221,7 +221,7 @@ def test_all_points_as_inducing_points_give_the_exact_gp():
     exact = objective(X, y, "exact")
     assert -J.minimised(best, gradient=False).value == pytest.approx(exact.evaluate(KERNEL, 0.3).value, rel=1e-6)
     new = np.random.default_rng(0).standard_normal((6, 2))
-    for got, expected in zip(J.posterior(best).predict(new), exact.posterior(KERNEL, 0.3).predict(new), strict=True):
+    for got, expected in zip(J.posterior_at(best).predict(new), exact.posterior(KERNEL, 0.3).predict(new), strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-6)
 
 

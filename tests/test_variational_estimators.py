@@ -76,7 +76,7 @@ def test_another_weight_of_the_kl_for_vfe(beta, data):
     point = J.complete(Parameters(sparse.kernel_, Gaussian(sparse.noise_), sparse.inducing_))
     assert -J.minimised(point, gradient=False).value == pytest.approx(sparse.objective_, abs=1e-4)
     assert model.objective_ == pytest.approx(sparse.objective_, abs=0.05)
-    posterior = J.posterior(point)
+    posterior = J.posterior_at(point)
     for noisy in (False, True):
         mean, variance = posterior.predict(NEW, noisy=noisy)
         got = sparse.predict(NEW, return_std=True, noisy=noisy)

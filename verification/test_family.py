@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from mpmath import exp, log, mp, mpf
 from observer import Observer
 
-from fitting.family import FamilyObjective, Member, objective
+from fitting.family import Member, objective
+from fitting.objective import Objective
 from fitting.posterior import InducingPosterior
 from gpbounds.divergences import collapsed_posterior
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
@@ -86,7 +87,7 @@ def case(seed: int) -> Case:
     return Case(X, rng.standard_normal((N, P)), Z, [None, 0, 1, 2][seed % 4], logs)
 
 
-def build(X: Any, Y: Any, member: Member, **options: Any) -> FamilyObjective:
+def build(X: Any, Y: Any, member: Member, **options: Any) -> Objective:
     blocks = PAIRS if member.structure == "blocks" else None
     return objective(X, Y, member, blocks=blocks, **{"jitter": 0.0, "chunk": 3, "keep": 200, **options})
 

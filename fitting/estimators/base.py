@@ -23,9 +23,12 @@ from fitting.estimators.means import WithMean
 from fitting.estimators.placed import RowsOnDevice
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Objective, Parameters
-from fitting.family import FamilyObjective, Member, at_point, objective
+from fitting.evaluation import Minimised, Parameters
+from fitting.family import Member, at_point, objective
 from fitting.features.stored import by_name
+from fitting.goals import Evidence, Goal
+from fitting.laws import ModelLaw, law_of
+from fitting.objective import Objective
 from fitting.pilot import at_scale
 from fitting.pilot_rows import SECOND, PilotFits, numbers_of_rows
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, with_noise_apart, within
@@ -314,9 +317,18 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
     def _optimizers(self) -> tuple[str, ...]:
         return ("lbfgs", "adam")
 
-    def _objective(self) -> FamilyObjective:
-        """F of the training data; predictions have the shape of y."""
-        return objective(*self._placed(), self._member(), blocks=self._partition())
+    def _objective(self) -> Any:
+        """The objective of the training data; predictions have the shape of y."""
+        usual = objective(*self._placed(), self._member(), blocks=self._partition())
+        return replace(usual, law=self._law(), goal=self._goal())
+
+    def _law(self) -> ModelLaw:
+        """The law of the model."""
+        return law_of(self._member())
+
+    def _goal(self) -> Goal:
+        """What training minimises."""
+        return Evidence()
 
     def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
         """``problem`` with what training keeps, chosen at its start."""
@@ -411,7 +423,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         return Session(self.checkpoint, label, seed_of(self.random_state))
 
     def _trainer(
-        self, problem: Objective, start: Parameters, given: Parameters, session: Session, **more: Any
+        self, problem: Minimised, start: Parameters, given: Parameters, session: Session, **more: Any
     ) -> Trainer:
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
@@ -459,7 +471,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
             raise ValueError(f"batch_size: expected None unless optimizer='adam', got {size!r} for {self.optimizer!r}")
         return count("batch_size", size) if count("batch_size", size) < N else None
 
-    def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
+    def _adopt(self, problem: Objective, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
         problem = problem.about(self._set_mean(point, problem.data.single))
         self.kernel_, self.noise_ = point.kernel, point.noise

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fitting.data import Data
 from fitting.estimators.stages import Stages, at_its_best
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
+from fitting.objective import Objective
 from fitting.training import Run
-from fitting.variational import VariationalObjective
 from gpbounds.arrays import Float, host
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
@@ -76,7 +77,7 @@ def outwards(n: int) -> tuple[list[float], list[float]]:
 def chosen_beta(
     stages: Stages,
     trainer: Trainer,
-    problem: VariationalObjective,
+    problem: Objective,
     start: Parameters,
     draw: Callable[[Float, Float, Kernel], Any],
 ) -> Betas:
@@ -91,26 +92,27 @@ def chosen_beta(
     draw : function
         (X, Y, kernel) ↦ the first inducing points, of the rows that are fitted.
     """
-    N = problem.N
+    N, data = problem.N, problem.data
+    assert isinstance(data, Data)
     held = round(SHARE * N)
     if held < 1 or N - held < 1:
         raise ValueError(f"beta: expected a number, or 'auto' with at least 3 rows, got 'auto' with {N}")
     rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
     order = rng.permutation(N)
-    fitted, out = (problem.data.only(np.sort(rows)) for rows in (order[: N - held], order[N - held :]))
+    fitted, out = (data.only(np.sort(rows)) for rows in (order[: N - held], order[N - held :]))
     trainer = replace(trainer, N=fitted.N, prefix="validation ")
     if trainer.batch_size is not None and trainer.batch_size >= fitted.N:
         trainer = replace(trainer, batch_size=None)
     base = replace(problem, data=fitted)
     first = replace(start, Z=draw(host(fitted.X), host(fitted.Y), start.kernel))
-    elbo, runs = stages.by_elbo(trainer, replace(base, loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
+    elbo, runs = stages.by_elbo(trainer, base.with_goal(loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
     tried: list[tuple[float, float, Parameters]] = []
     for betas in outwards(fitted.N):
         point = elbo.parameters
         for beta in betas:
             if runs[-1].status == "interrupted":
                 break
-            own = replace(base, beta=beta)
+            own = base.with_goal(beta=beta)
             try:
                 outcome = _trained(stages, trainer, own, point)
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
@@ -125,9 +127,9 @@ def chosen_beta(
     return Betas(best, np.array(path), runs, point)
 
 
-def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, point: Parameters) -> Outcome:
-    name = f"{problem.beta:g}"
-    if stages.joint and problem.loss in ("elbo", "pep"):
+def _trained(stages: Stages, trainer: Trainer, problem: Objective, point: Parameters) -> Outcome:
+    name = f"{problem.expected_losses.beta:g}"
+    if stages.joint and problem.expected_losses.loss in ("elbo", "pep"):
         outcomes, _ = Stages(True).by_elbo(
             replace(trainer, otherwise=(), raises_noise=False), problem, point, lambda kernel, i: point.Z
         )
@@ -135,12 +137,12 @@ def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, po
     return stages.onwards(trainer, problem, at_its_best(problem, point), name)
 
 
-def _loss(problem: VariationalObjective, point: Parameters, out: Any) -> float:
-    mean, variance = problem.posterior(point).predict(out.X)
+def _loss(problem: Objective, point: Parameters, out: Any) -> float:
+    mean, variance = problem.posterior_at(point).predict(out.X)
     y, mean = out.Y[:, 0], mean.reshape(-1)
     if point.prior_mean is not None:
         mean = mean + point.prior_mean(out.X)[:, 0]
-    if problem.loss == "square-loss":
+    if problem.expected_losses.loss == "square-loss":
         return float(((y - mean) ** 2).mean())
     value = -float(point.likelihood.log_expected_density(y, mean, variance).mean())
     return value if np.isfinite(value) else np.inf

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.columns import Columns
+from fitting.data import Held
 from fitting.family import objective
-from fitting.mapreduce.objective import Held
+from fitting.objective import Objective
 from fitting.prior_means import Residuals
 from fitting.training import Session
 from fitting.training.passes import shown_passes
@@ -230,13 +231,9 @@ class FromElsewhere(Base):
         if array_module(self.device) is not np:  # type: ignore[arg-type]
             raise ValueError(f"device: expected 'cpu' for rows that are read by partitions, got {self.device!r}")
 
-    def _partitioned(self, held: Held) -> Any:
-        """The objective over partitions."""
-        raise NotImplementedError
-
     def _objective(self) -> Any:
         if self._held is not None:
-            return self._partitioned(self._held)
+            return Objective(self._held, self._law(), self._goal())
         if len(self.X_train_) > 0:
             return super()._objective()
         D, outputs = self.X_train_.shape[1], self.y_train_.shape[1:]  # a model in a file, which needs shapes only

@@ -14,7 +14,7 @@ from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer, with_inducing
 from fitting.evaluation import Parameters
-from fitting.family import FamilyObjective
+from fitting.objective import Objective
 from fitting.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
 from fitting.training import Run
 from gpbounds.arrays import Float, as_points, host
@@ -256,7 +256,7 @@ class InducingGP(Regression, WithInducing):
             self.gap_ = float(self.bound_)
         return replace(outcome, parameters=moved)
 
-    def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
+    def _adopt(self, problem: Objective, outcome: Outcome, runs: list[Run]) -> None:
         super()._adopt(problem, outcome, runs)
         if self._best:  # the points may differ from the trained ones
             point, problem = outcome.parameters, problem.about(self._fitted_mean())

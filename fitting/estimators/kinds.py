@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fitting.bounds import FreeBound, RiskBound, Target, free_bound, risk_bound
+from fitting.bounds import Target, free_bound, risk_bound
+from fitting.data import Held
 from fitting.evaluation import Parameters
-from fitting.family import Member, member, objective
-from fitting.mapreduce.objective import Held, PartitionedObjective
-from fitting.mapreduce.risk import PartitionedFreeRisk, PartitionedRisk
+from fitting.family import Member, objective
+from fitting.laws import CollapsedLaw, FreeLaw
+from fitting.objective import Objective
 from fitting.posterior import InducingPosterior, Posterior
 from gpbounds.arrays import Array, host
 from gpbounds.kernels import Kernel
@@ -36,7 +37,7 @@ class Kind(ABC):
     """A kind of posterior Q."""
 
     @abstractmethod
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound | FreeBound:
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         """The bound that is minimised, starting at ``kernel``; ``options`` are those of `fitting.bounds.risk_bound`."""
 
     @abstractmethod
@@ -52,7 +53,7 @@ class SparseKind(Kind):
     """A kind with inducing points, which needs sums over rows only, so that rows may be read by partitions."""
 
     @abstractmethod
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         """As `bound`, for rows that are read by partitions."""
 
     @abstractmethod
@@ -64,7 +65,7 @@ class SparseKind(Kind):
 class Full(Kind):
     """The exact GP posterior."""
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound:
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         return risk_bound(X, y, loss, method="exact", **options)
 
     def forms(self, point: Parameters) -> Forms:
@@ -83,32 +84,33 @@ class FromData(SparseKind):
     def _at(self, point: Parameters) -> Member:
         return self.member if point.power is None else Member("diagonal", point.power)
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound:
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         return risk_bound(X, y, loss, method=self.member, **options)
 
     def forms(self, point: Parameters) -> Forms:
         return sparse_forms(point.Z, point.noise, self._at(point))
 
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
-        return PartitionedRisk(PartitionedObjective(self.member, held), Target(loss, held.N, **options))
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+        return Objective(held, CollapsedLaw(self.member), Target(loss, held.N, **options))
 
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
         return objective(X, y, self._at(point), jitter=jitter).posterior(kernel, point.noise, point.Z)
 
     def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        return PartitionedObjective(self._at(point), held, jitter).posterior(kernel, point.noise, point.Z)
+        law = CollapsedLaw(self._at(point))
+        return law.posterior(replace(held, jitter=jitter), replace(point, kernel=kernel))
 
 
 @dataclass(frozen=True)
 class Free(SparseKind):
     """A free law q(v) = N(μ, CCᵀ); training starts at that of FITC."""
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> FreeBound:
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **options)
 
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
-        fitc = PartitionedObjective(member("fitc"), held, JITTER * kernel.max_variance)
-        return PartitionedFreeRisk(fitc, Target(loss, held.N, **options))
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+        rows = replace(held, jitter=JITTER * kernel.max_variance)
+        return Objective(rows, FreeLaw(), Target(loss, held.N, **options))
 
     def forms(self, point: Parameters) -> Forms:
         assert point.q is not None

@@ -24,10 +24,8 @@ from fitting.features.mixed import require_lines
 from fitting.features.named import NAMES, approximated, chosen_again, named_map
 from fitting.features.objects import check_features, trained_map
 from fitting.features.transform import Projected, kernel_map
-from fitting.lowrank import LowRankObjective
-from fitting.lowrank_batches import LowRankBound
-from fitting.mapreduce.lowrank import PartitionedLowRank
-from fitting.mapreduce.objective import Held
+from fitting.goals import ExpectedLosses
+from fitting.laws import FreeLaw, LowRankLaw, ModelLaw
 from fitting.prior_means import PriorMean, residuals
 from fitting.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
@@ -85,8 +83,8 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
         such choice, and any but the default is an error.
     batch_size : int, optional
         Rows of a mini-batch, for optimizer="adam" and one output.  Each step then takes n random rows of the sum of
-        which log p(y) is the maximum over q(v) (`fitting.lowrank_batches`): a natural-gradient step for q, and Adam's
-        for all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
+        which log p(y) is the maximum over q(v) (`fitting.goals`): a natural-gradient step for q, and Adam's for all
+        else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
 device, progress, checkpoint : as in `ExactGP`
@@ -242,15 +240,11 @@ device, progress, checkpoint : as in `ExactGP`
 
     # ------------------------------------------------------------------ training
 
-    def _objective(self) -> Any:
-        problem = super()._objective()
-        return problem if isinstance(problem, PartitionedLowRank) else LowRankObjective(problem.data)
+    def _law(self) -> ModelLaw:
+        return LowRankLaw()
 
     def _takes_single_rows(self) -> bool:
         return not self._named or self.dim is not None or self.batch_size is not None
-
-    def _partitioned(self, held: Held) -> PartitionedLowRank:
-        return PartitionedLowRank(held)
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
@@ -258,7 +252,8 @@ device, progress, checkpoint : as in `ExactGP`
             return trainer
         if problem.data.Y.shape[1] != 1:
             raise ValueError(f"batch_size: expected None for {problem.data.Y.shape[1]} outputs, got {self.batch_size}")
-        return replace(trainer, objective=LowRankBound(problem.data), optimizer="natgrad")
+        bound = replace(problem, law=FreeLaw(), goal=ExpectedLosses(start.likelihood))
+        return replace(trainer, objective=bound, optimizer="natgrad")
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         X, Y = self._some(X, Y, trainer.session)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from fitting.estimators.remarks import Remark
 from fitting.evaluation import Parameters
+from fitting.objective import Objective
 from fitting.parameters import Packing
 from fitting.sampled import Sampling
 from fitting.training import Steps
 from fitting.training.watch import FAULTS, measured, no_start
-from fitting.variational import VariationalObjective
 from gpbounds.arrays import Float
 from gpbounds.linalg.parallel import one_blas_thread
 
@@ -44,9 +43,9 @@ class Online:
     values: list[float] = field(default_factory=list)
     _kept: Float | None = None
 
-    def step(self, batch: VariationalObjective, sampling: Sampling | None) -> None:
+    def step(self, batch: Objective, sampling: Sampling | None) -> None:
         """One step by the losses of ``batch``, counted N/n times; back to the point before where J has no value."""
-        problem: Any = batch.standing_for(self.N)
+        problem = batch.standing_for(self.N)
         if sampling is not None:
             problem = problem.sampled(sampling, int(self.rng.integers(2**63)))
         with one_blas_thread():
@@ -60,11 +59,11 @@ class Online:
         else:
             self.steps.back(self._kept)
 
-    def settle(self, problem: VariationalObjective) -> Parameters:
+    def settle(self, problem: Objective) -> Parameters:
         """The point after the last step; the one before where its Kuu does not factorise."""
         point = self.packing.unpack(self.steps.x)
         try:
-            problem.posterior(point)
+            problem.posterior_at(point)
         except FAULTS:
             assert self._kept is not None
             self.steps.back(self._kept)

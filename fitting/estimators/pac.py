@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.bounds.target import RELAXATIONS
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.estimators.regression import Regression
 from fitting.evaluation import Parameters
+from fitting.goals import RELAXATIONS
 from fitting.posterior import Posterior
 from fitting.training import Ending
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fitting.bounds import FreeBound, RiskBound, Terms
+from fitting.bounds import Terms
 from fitting.estimators.kinds import Forms, Kind
 from fitting.estimators.remarks import Remark, of_interruptions, of_noise, of_run
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
-from fitting.mapreduce.risk import PartitionedRisk
+from fitting.goals import Target
+from fitting.objective import Objective
 from fitting.training import Run
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
@@ -105,7 +106,9 @@ def certified(
     declared: dict[str, Any],
 ) -> Certified:
     """Round the ``outcome`` of training to the grid, train the other parameters there, and issue the certificate."""
-    problem: RiskBound | FreeBound | PartitionedRisk = trainer.objective  # type: ignore[assignment]
+    problem, goal = trainer.objective, trainer.objective.goal  # type: ignore[attr-defined]
+    assert isinstance(problem, Objective)
+    assert isinstance(goal, Target)
     free = outcome.parameters.kernel
     kernel = priors.with_hyperparameters(free, grid.round(priors.hyperparameters(free)))
     points, last = [replace(outcome.parameters, kernel=kernel)], None
@@ -117,8 +120,8 @@ def certified(
         runs = [*runs, last.run]
     terms = [problem.terms_at(point) for point in points]
     problem.data.space.release()
-    paid = problem.target.log_prior_penalty
-    values = [float(bound(each.risk, each.kl, problem.target.N, delta=delta, log_prior_penalty=paid)) for each in terms]
+    paid = goal.log_prior_penalty
+    values = [float(bound(each.risk, each.kl, goal.N, delta=delta, log_prior_penalty=paid)) for each in terms]
     best = int(np.argmin(values))
     certificate = issue(
         raw,

@@ -9,8 +9,8 @@ from fitting.estimators.base import GaussianProcess
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
-from fitting.family import FamilyObjective
 from fitting.iterative import IterativeEvidence, IterativeRenyi
+from fitting.objective import Objective
 from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import place
 from gpbounds.bound import Bound
@@ -64,7 +64,7 @@ class Solving(GaussianProcess):
         return kind(data, problem.member)
 
     def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
-        if isinstance(problem, FamilyObjective) or self._batch(len(self.X_train_)) is not None:
+        if isinstance(problem, Objective) or self._batch(len(self.X_train_)) is not None:
             return problem
         return problem.prepared(start, (session.seed & (2**63 - 1), TRAINING))
 
@@ -77,7 +77,7 @@ class Solving(GaussianProcess):
         for number in range(1, ROUNDS):
             problem: Any = trainer.objective
             if (
-                isinstance(problem, FamilyObjective)
+                isinstance(problem, Objective)
                 or problem.probes is None
                 or self.optimizer is None
                 or outcome.run.status == "interrupted"
@@ -93,7 +93,7 @@ class Solving(GaussianProcess):
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         self._interval: Remark | None = None
-        if isinstance(problem, FamilyObjective):
+        if isinstance(problem, Objective):
             super()._adopt(problem, outcome, runs)
             return
         if problem.probes is None:  # training met mini-batches only

@@ -12,9 +12,9 @@ from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
-from fitting.mapreduce.objective import Held, PartitionedObjective, row_by_row
+from fitting.goals import Evidence, Goal
+from fitting.members import row_by_row
 from fitting.starts import distinct_rows, units
-from fitting.tempered import TemperedVFE
 from fitting.training import Run
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
@@ -36,8 +36,8 @@ class SparseGP(FromElsewhere, InducingGP):
     power : float, optional
         Power of K − Q in [0, 1], for "pep" only; None is ½.
     beta : float
-        For "vfe": factor of KL(q‖p) in the objective, with q at its optimum (`fitting.tempered`).  For another number
-        than 1 the objective is no bound on log p(y).
+        For "vfe": factor of KL(q‖p) in the objective, with q at its optimum (`fitting.goals.Evidence`).  For another
+        number than 1 the objective is no bound on log p(y).
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
         point belongs to the block with the nearest centre.
@@ -81,17 +81,13 @@ device, progress, checkpoint : as in `ExactGP`
                 "partitions: n_inducing='auto' and inducing='best' prove bounds, for which they need all rows in memory"
             )
 
-    def _partitioned(self, held: Held) -> PartitionedObjective:
-        return PartitionedObjective(self._member(), held)
-
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if not (isinstance(self.n_inducing, str) or self._best):  # these prove bounds for all rows
             X, Y = self._some(X, Y, trainer.session)
         return super()._search(trainer, start, X, Y)
 
-    def _objective(self) -> Any:
-        problem = super()._objective()
-        return problem if self.beta == 1.0 else TemperedVFE(problem, float(self.beta))
+    def _goal(self) -> Goal:
+        return Evidence(float(self.beta))
 
     def _prepare(self, X: Float) -> None:
         if self.method != "pic":

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.columns import Columns
+from fitting.data import Held
 from fitting.estimators.declared import scalings_of
 from fitting.estimators.elsewhere import FromElsewhere, some_rows
 from fitting.estimators.inducing import WithInducing
@@ -19,7 +20,6 @@ from fitting.estimators.procedure import Certified
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
-from fitting.mapreduce.objective import Held
 from fitting.posterior import Posterior
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float

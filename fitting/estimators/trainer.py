@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
-from fitting.evaluation import Objective, Parameters
+from fitting.evaluation import Minimised, Parameters
 from fitting.features import FeatureKernel
 from fitting.parameters import Packing, packing_of
 from fitting.sampled import Sampling
@@ -96,7 +96,7 @@ class Trainer:
 
     Attributes
     ----------
-    objective : Objective
+    objective : Minimised
     N : int
         Number of rows.
     optimizer : "lbfgs", "adam", "natgrad" or None
@@ -130,7 +130,7 @@ class Trainer:
         Whether mini-batches take their rows from blocks (`fitting.training.blocks`).
     """
 
-    objective: Objective
+    objective: Minimised
     N: int
     optimizer: str | None
     max_iter: int
@@ -289,7 +289,7 @@ class Trainer:
         size, seed = self.batch_size, _words(self.session.seed)
         blocks = None if size is None or not self.by_blocks else Blocks(self.N, size, (*seed, BLOCKS))
 
-        def rows(rng: np.random.Generator, step: int | None = None) -> Objective:
+        def rows(rng: np.random.Generator, step: int | None = None) -> Minimised:
             if size is None:
                 return self.objective
             if blocks is not None and step is not None:

@@ -20,11 +20,13 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.expected import PowerEP
 from fitting.family import Member, member
+from fitting.goals import LOSSES, loss_of
+from fitting.objective import Objective
 from fitting.prior_means import PriorMean
 from fitting.sampled import Sampling
 from fitting.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
-from fitting.variational import LOSSES, VariationalObjective, loss_of, variational_objective
+from fitting.variational import variational_objective
 from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
@@ -122,7 +124,7 @@ class Variational(WithInducing):
         if isinstance(self.beta, str):
             betas = self._validated(trainer, problem, start)
             self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
-            problem = replace(problem, beta=self.beta_)
+            problem = problem.with_goal(beta=self.beta_)
             trainer = replace(trainer, objective=problem)
         if betas is not None and betas.interrupted:
             outcome = _untrained(trainer, betas)
@@ -182,7 +184,7 @@ class Variational(WithInducing):
             Z = place(self.inducing_, xp)
             given = start = Parameters(self.kernel_, self.likelihood_, Z, q, prior_mean=mean)
             jitter = self.jitter_
-        problem = replace(self._objective(jitter), settles=False)  # the rows of the first call are no sample of all
+        problem = self._objective(jitter).with_goal(settles=False)  # the rows of the first call are no sample of all
         trainer = replace(self._trainer(problem, start, given, session), objective=problem)
         if self.hyperparameters == "fixed":
             names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
@@ -329,7 +331,7 @@ class Variational(WithInducing):
 
     # ------------------------------------------------------------------ training
 
-    def _objective(self, jitter: Jitter = "auto") -> VariationalObjective:  # type: ignore[override]
+    def _objective(self, jitter: Jitter = "auto") -> Objective:
         X, y = self._placed()
         likelihood = self._checked_likelihood(self.y_train_ if len(X) else np.zeros(1))
         if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
@@ -339,7 +341,7 @@ class Variational(WithInducing):
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
-        return replace(problem, settles=self.batch_size is None)  # mini-batches begin at the prior
+        return problem.with_goal(settles=self.batch_size is None)  # mini-batches begin at the prior
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
@@ -365,7 +367,7 @@ class Variational(WithInducing):
 
         return self._stages().run(trainer, replace(start, Z=draw(start.kernel, 0)), draw)
 
-    def _validated(self, trainer: Trainer, problem: VariationalObjective, start: Parameters) -> Betas:
+    def _validated(self, trainer: Trainer, problem: Objective, start: Parameters) -> Betas:
         """β by validation on a fifth of the rows."""
 
         def draw(X: Float, Y: Float, kernel: Kernel) -> Any:
@@ -381,14 +383,15 @@ class Variational(WithInducing):
         self.n_iter_ = max(run.iterations, 1)
         problem.data.space.release()
 
-    def _settle_at(self, problem: VariationalObjective, point: Parameters) -> None:
+    def _settle_at(self, problem: Objective, point: Parameters) -> None:
         """Set the fitted attributes that ``point`` determines."""
         self.kernel_, self.likelihood_, self.inducing_ = point.kernel, point.likelihood, host(point.Z)
         self._set_mean(point, True)
         if isinstance(point.likelihood, Gaussian):
             self.noise_ = point.noise
-        self.beta_ = problem.beta
-        self.posterior_ = posterior = problem.posterior(point)
+        self.beta_ = problem.expected_losses.beta
+        posterior: Any = problem.posterior_at(point)
+        self.posterior_ = posterior
         self.jitter_ = float(posterior.jitter)
 
     # ------------------------------------------------------------------ predictions

@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike
 
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Gradient, Parameters, finite_or_refused
-from fitting.family import FamilyObjective
+from fitting.goals import Evidence
 from fitting.iterative.derivatives import Cotangent, of_evidence, pulled
 from fitting.iterative.layout import PROBES, Layout, layout
 from fitting.iterative.posterior import iterative_posterior
 from fitting.iterative.solution import Solution, is_narrow, solution
+from fitting.laws import law_of
 from fitting.members import Member, one_number
+from fitting.objective import Objective
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean, derivatives, residuals
 from gpbounds.arrays import Array, Float, host, namespace
@@ -49,7 +51,7 @@ def spread(values: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class IterativeEvidence:
-    """Σ_p log N(y_p; 0, K + σ²I), with an unbiased estimate of log|K + σ²I|: an `fitting.evaluation.Objective`.
+    """Σ_p log N(y_p; 0, K + σ²I), with an unbiased estimate of log|K + σ²I|: an `fitting.evaluation.Minimised`.
 
     `prepared` freezes blocks, conditioning sets, probes and Lanczos steps.  The estimate is then one smooth function of
     (kernel, noise), and its derivatives are exact; `standard_errors` are those of the derivatives of log p(y).
@@ -133,7 +135,7 @@ class IterativeEvidence:
         return None if mean is None else derivatives(mean.pulled(self.ordered[0], weights))
 
     def about(self, mean: PriorMean | None) -> IterativeEvidence:
-        """As `FamilyObjective.about`."""
+        """As `Objective.about`."""
         return replace(self, data=self.data.about(mean))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
@@ -163,9 +165,9 @@ class IterativeEvidence:
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             return solution(kernel, X, Y, noise=noise, **shared)
 
-    def batch(self, rows: Array) -> FamilyObjective:
+    def batch(self, rows: Array) -> Objective:
         """N/n times log p of the n given rows alone, by a Cholesky factor."""
-        return FamilyObjective(self.member, self.data).batch(rows)
+        return Objective(self.data, law_of(self.member), Evidence()).batch(rows)
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """The exact posterior, with certified solves."""

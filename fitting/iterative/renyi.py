@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Gradient, Parameters, finite_or_refused
-from fitting.family import FamilyObjective
+from fitting.goals import Evidence
 from fitting.inducing import InducingBasis
 from fitting.iterative.derivatives import Cotangent, of_evidence, pulled
 from fitting.iterative.evidence import groups, spread
@@ -24,7 +24,9 @@ from fitting.iterative.layout import PROBES, Layout, layout
 from fitting.iterative.mixture import Mixture
 from fitting.iterative.solution import Solution, is_narrow, solution
 from fitting.iterative.solver import blocks_of, solver
+from fitting.laws import law_of
 from fitting.members import Member, one_number
+from fitting.objective import Objective
 from fitting.partition import partition
 from fitting.posterior import InducingPosterior, Posterior
 from fitting.prior_means import PriorMean, derivatives
@@ -57,7 +59,7 @@ class _Pair:
 
 @dataclass(frozen=True, eq=False)
 class IterativeRenyi:
-    """F of order α < 1 with estimated determinants: an `fitting.evaluation.Objective` of (kernel, noise, Z).
+    """F of order α < 1 with estimated determinants: an `fitting.evaluation.Minimised` of (kernel, noise, Z).
 
     `prepared` freezes blocks, conditioning sets, probes and Lanczos steps; F is then smooth, with exact derivatives.
 
@@ -165,7 +167,7 @@ class IterativeRenyi:
         return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
 
     def about(self, mean: PriorMean | None) -> IterativeRenyi:
-        """As `FamilyObjective.about`."""
+        """As `Objective.about`."""
         ordered = None if self.ordered is None else self.ordered.about(mean)
         return replace(self, data=self.data.about(mean), ordered=ordered)
 
@@ -192,9 +194,10 @@ class IterativeRenyi:
 
         return self._pair(point.kernel, point.noise, point.Z, errors, derivatives=True)
 
-    def batch(self, rows: Array) -> FamilyObjective:
+    def batch(self, rows: Array) -> Objective:
         """N/n times F of the n given rows alone, by Cholesky factors."""
-        return FamilyObjective(self.member, replace(self.data, parts=partition(self.N, self.N))).batch(rows)
+        whole = replace(self.data, parts=partition(self.N, self.N))
+        return Objective(whole, law_of(self.member), Evidence()).batch(rows)
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """The law q* (R-qstar): q(v) has precision I + V D⁻¹Vᵀ with D = σ²I + β(K − Q), by M + P certified solves.

@@ -1,0 +1,267 @@
+"""The laws q of the inducing variables, or of the weights of features, at which an objective is evaluated.
+
+| law            | q                                                                                        |
+|----------------|------------------------------------------------------------------------------------------|
+| `CollapsedLaw` | the posterior of a member of the family (`fitting.family`), a function of the parameters |
+| `ExactLaw`     | the exact posterior of f at the data; its evidence is log p(y)                           |
+| `LowRankLaw`   | the posterior of the weights of a feature map                                            |
+| `FreeLaw`      | N(w, CCᵀ), whose w and C are trained                                                     |
+
+Another law is another class with these five methods.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fitting import exact, full
+from fitting.blocks import Blocks
+from fitting.data import Data, Held
+from fitting.diagonal import Diagonal
+from fitting.evaluation import Evaluation, Parameters
+from fitting.features.basis import FeatureBasis
+from fitting.features.kernel import FeatureKernel
+from fitting.inducing import InducingBasis
+from fitting.members import Member, member
+from fitting.partition import partition
+from fitting.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
+from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
+from fitting.settling import settled
+from gpbounds import exact as exact_gp
+from gpbounds.arrays import Array, namespace
+from gpbounds.law import FactorLaw, Law
+from gpbounds.likelihoods import Gaussian, Poisson
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.whitening import inducing
+
+if TYPE_CHECKING:
+    from fitting.objective import Objective
+
+Rows = Data | Held
+
+DTC = member("dtc")
+ENOUGH = 2**14
+"""Rows by which the start of a free q is chosen for counts, if there are more; they are equally far apart."""
+
+
+class ModelLaw(ABC):
+    """A kind of q; see the module."""
+
+    @abstractmethod
+    def complete(self, problem: Objective, point: Parameters) -> Parameters:
+        """``point`` with what this law needs."""
+
+    @abstractmethod
+    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+        """log p(y), or what stands for it, with q at its optimum."""
+
+    @abstractmethod
+    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+        """A function of the sum of expected losses under q and of KL(q‖p)."""
+
+    @abstractmethod
+    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+        """The law of f minus the prior mean."""
+
+    @abstractmethod
+    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+        """Some of the rows, if the goal of these estimates that of all; ``of_losses``: a function of losses and KL."""
+
+
+@dataclass(frozen=True)
+class CollapsedLaw(ModelLaw):
+    """The posterior of a member of the family.
+
+    Attributes
+    ----------
+    member : Member
+    """
+
+    member: Member
+
+    def complete(self, problem: Objective, point: Parameters) -> Parameters:
+        return point
+
+    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+        return _evaluated(data, point, EvidencePasses(self._approximation(data, point), data.N, gradient))
+
+    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+        trained = point.power is not None
+        passes = LossPasses(self._approximation(data, point), data.N, gradient, at=at, in_power=trained)
+        return _evaluated(data, point, passes)
+
+    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+        passes = PosteriorPass(self._approximation(data, point), data.N)
+        (basis, q), _ = data.run(point.kernel, point.Z, passes)
+        if self.member.inside:
+            assert isinstance(data, Data)
+            assert data.parts is not None
+            return BlockPosterior(basis.inducing, point.noise, q, data.single, data.X, data.residuals, data.parts)
+        return _of_basis(basis, point.noise, q, data)
+
+    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+        if isinstance(data, Held):
+            return data.only(rows)
+        if of_losses:
+            raise ValueError(
+                "rows: expected all of them: a subset of rows does not estimate the bound of a posterior given all rows"
+            )
+        if self.member.structure == "blocks":
+            raise ValueError("rows: expected all of them for PIC, as a subset of rows would split its blocks")
+        part = data.only(rows)
+        if self.member.is_diagonal:
+            return part
+        return replace(part, parts=partition(part.N, part.N))
+
+    def _approximation(self, data: Rows, point: Parameters) -> Diagonal | Blocks:
+        if self.member.is_diagonal:
+            return Diagonal.at(self.member, point)
+        assert isinstance(data, Data)
+        assert data.parts is not None
+        return Blocks(self.member.power, point.noise, data.parts.blocks)
+
+
+@dataclass(frozen=True)
+class ExactLaw(CollapsedLaw):
+    """The member of the family with Q + R = K: the exact GP, or Rényi at α = 0, which predicts with Q."""
+
+    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+        assert isinstance(data, Data)
+        with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+            evaluation = exact.evaluate(
+                point.kernel,
+                data.X,
+                data.residuals,
+                noise=point.noise,
+                gradient=gradient,
+                space=data.space,
+                prior_mean=data.prior_mean,
+            )
+        return _constant_in_Z(evaluation, data, point)
+
+    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+        assert isinstance(data, Data)
+        losses: Any = at.losses
+        evaluation = full.evaluate(
+            point.kernel, data.X, data.Y, losses, at.price, noise=point.noise, gradient=gradient, space=data.space
+        )
+        return _constant_in_Z(evaluation, data, point)
+
+    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+        if not self.member.inside:
+            return super().posterior(data, point)
+        assert isinstance(data, Data)
+        given = exact_gp.exact(point.kernel, data.X, data.residuals, noise=point.noise)
+        return ExactPosterior(given, data.single)
+
+
+@dataclass(frozen=True)
+class LowRankLaw(CollapsedLaw):
+    """The posterior of the weights v of features Ξ, v ~ N(0, I): DTC with V = Ξ, as its Q is K = ΞΞᵀ.
+
+    With S = (I + ΞᵀΞ/σ²)⁻¹, w = SΞᵀy/σ² and e = y − Ξw, for each of P outputs,
+
+        log p(y) = −½[log|S⁻¹| + N log 2πσ² + |e|²/σ² + |w|²],   Ξ̄ = ewᵀ/σ² − ΞS/σ².
+    """
+
+    member: Member = DTC
+
+    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+        feature_kernel(point)
+        return super().evidence(data, point, gradient=gradient)
+
+    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+        feature_kernel(point)
+        return super().posterior(data, point)
+
+    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+        raise ValueError("rows: expected all of them, as log p(y) is no sum over rows, got some")
+
+
+@dataclass(frozen=True)
+class FreeLaw(ModelLaw):
+    """q(v) = N(w, CCᵀ), v the whitened inducing variables or the weights of features; `Parameters.q` holds it."""
+
+    def complete(self, problem: Objective, point: Parameters) -> Parameters:
+        """``point`` with the start of q if it has none.
+
+        For a Gaussian likelihood it is the posterior of the goal's ``member``, which minimises the goal where it can.
+        For counts `fitting.settling.settled` moves the prior towards the minimum, on at most 16 384 rows; for other
+        likelihoods it is the prior.
+        """
+        if point.q is not None:
+            return point
+        goal, data = problem.loss_goal, problem.data.about(point.prior_mean)
+        if not isinstance(point.likelihood, Gaussian):
+            points = data.inputs(point.Z)
+            xp, M = namespace(points), int(points.shape[0])
+            prior = replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
+            if not (goal.settles and isinstance(point.likelihood, Poisson)):
+                return prior
+            rows = np.linspace(0, data.N - 1, min(data.N, ENOUGH)).astype(np.int64)
+            return settled(problem if data.N <= ENOUGH else problem.batch(xp.asarray(rows)), prior)
+        noise = goal.start_noise(point.noise)
+        posterior = CollapsedLaw(goal.member).posterior(data, replace(point, likelihood=Gaussian(noise)))
+        data.space.release()  # steps, above all those of mini-batches, need other memory
+        assert isinstance(posterior, InducingPosterior | FeaturePosterior)
+        mean, factor = posterior.q.mean, posterior.q.factor
+        if goal.ignores_variance:
+            factor = namespace(mean).eye(int(mean.shape[0]))
+        Z = posterior.inducing.Z if isinstance(posterior, InducingPosterior) else None
+        return replace(point, Z=Z, q=FactorLaw(mean, factor))
+
+    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+        raise ValueError("goal: expected one of losses for a free q, got the evidence: use ExpectedLosses for the ELBO")
+
+    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+        assert point.q is not None
+        return _evaluated(data, point, FreePass(point.q, at, gradient))
+
+    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+        """Its noise is that of a Gaussian likelihood, or 0."""
+        assert point.q is not None
+        noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
+        if isinstance(point.kernel, FeatureKernel):
+            return FeaturePosterior(point.kernel, noise, point.q, data.single, data.D)
+        with one_blas_thread():
+            points = inducing(point.kernel, data.inputs(point.Z), data.jitter)
+        return InducingPosterior(points, noise, point.q, data.single)
+
+    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+        return data.only(rows)
+
+
+def law_of(chosen: Member) -> CollapsedLaw:
+    """The posterior of this member of the family."""
+    return ExactLaw(chosen) if chosen.is_evidence else CollapsedLaw(chosen)
+
+
+def feature_kernel(point: Parameters) -> FeatureKernel:
+    """The kernel of ``point`` if it is a `FeatureKernel`; otherwise an error."""
+    if not isinstance(point.kernel, FeatureKernel):
+        raise ValueError(f"kernel: expected a FeatureKernel, got {point.kernel!r}")
+    return point.kernel
+
+
+def _evaluated(data: Rows, point: Parameters, passes: Passes) -> Evaluation:
+    evaluation, jitter = data.run(point.kernel, point.Z, passes)
+    return replace(evaluation, jitter=jitter)
+
+
+def _constant_in_Z(evaluation: Evaluation, data: Data, point: Parameters) -> Evaluation:
+    """``evaluation`` with derivatives 0 in the inducing inputs that the point has."""
+    if point.Z is None or evaluation.gradient is None:
+        return evaluation
+    zeros = namespace(data.X).zeros_like(data.inputs(point.Z))
+    return replace(evaluation, gradient=replace(evaluation.gradient, Z=zeros))
+
+
+def _of_basis(basis: Any, noise: float, q: Law, data: Rows) -> Posterior:
+    if isinstance(basis, FeatureBasis):
+        return FeaturePosterior(basis.kernel, noise, q, data.single, data.D)
+    assert isinstance(basis, InducingBasis)
+    return InducingPosterior(basis.inducing, noise, q, data.single)
