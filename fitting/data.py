@@ -121,8 +121,8 @@ class Data:
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            if isinstance(kernel, FeatureKernel):
-                return self._settled(self.stream_of(FeatureBasis.of(kernel)), work), 0.0
+            if (features := _features(kernel)) is not None:
+                return self._settled(self.stream_of(features), work), 0.0
             unread = namespace(self.X) is not np and math.isfinite(kernel.max_variance)
             points = self.inputs(Z, finite=not unread)
 
@@ -205,8 +205,8 @@ class Held:
             except StrongData:
                 return attempt(basis, passes.stacked())
 
-        if isinstance(kernel, FeatureKernel):
-            return attempt(FeatureBasis.of(kernel)), 0.0
+        if (features := _features(kernel)) is not None:
+            return attempt(features), 0.0
         points = self.inputs(Z)
 
         def tried(amount: float) -> tuple[Any, float]:
@@ -257,6 +257,15 @@ class OverPartitions:
         X, Y = rows.X.astype(np.float64, copy=False), (rows.Y - self.shift) / self.scale
         stream = Data(X, Y, single=False, space=Workspace(0), prior_mean=self.prior_mean).stream_of(basis)
         return self.passes.rounds[number][0](state, stream)
+
+
+Dataset = Data | Held
+"""What an objective takes as rows."""
+
+
+def _features(kernel: Kernel) -> FeatureBasis | None:
+    """The basis that is the kernel's own, if it is one of features."""
+    return FeatureBasis.of(kernel) if isinstance(kernel, FeatureKernel) else None
 
 
 def _inducing_basis(kernel: Kernel, Z: Array, jitter: float, setting: Jitter) -> InducingBasis:

@@ -20,7 +20,7 @@ from gpbounds.linalg.products import add_product
 from gpbounds.linalg.workspace import Workspace
 
 
-def evaluate(
+def log_evidence(
     kernel: Kernel,
     X: Array,
     Y: Array,

@@ -71,7 +71,7 @@ class Fit:
     kl: float
 
 
-def evaluate(
+def of_losses(
     kernel: Kernel,
     X: Array,
     Y: Array,

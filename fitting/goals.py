@@ -55,7 +55,7 @@ class Goal(ABC):
         return 1.0
 
     @abstractmethod
-    def minimised(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
+    def value(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
         """The number for the rows and the law of ``problem``, whose data have the prior mean of ``point``."""
 
 
@@ -83,7 +83,7 @@ class Evidence(Goal):
     def temper(self) -> float:
         return self.beta
 
-    def minimised(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
+    def value(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
         beta, weight, data = self.beta, problem.weight, problem.data
         own = point if beta == 1.0 else replace(point, likelihood=Gaussian(beta * point.noise))
         F = problem.law.evidence(data, own, gradient=gradient)
@@ -121,7 +121,7 @@ class Losses(Goal):
         """The noise with which `member` gives the start of q."""
         return noise
 
-    def minimised(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
+    def value(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
         at = AtLosses(self, point.likelihood, problem.weight)
         evaluation = problem.law.with_losses(problem.data, point, at, gradient=gradient)
         assert evaluation.total is not None

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fitting import exact, full
 from fitting.blocks import Blocks
-from fitting.data import Data, Held
+from fitting.data import Data, Dataset, Held
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Parameters
+from fitting.exact import log_evidence
 from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
+from fitting.full import of_losses
 from fitting.inducing import InducingBasis
 from fitting.members import Member, member
 from fitting.partition import partition
@@ -41,8 +42,6 @@ from gpbounds.whitening import inducing
 if TYPE_CHECKING:
     from fitting.objective import Objective
 
-Rows = Data | Held
-
 DTC = member("dtc")
 ENOUGH = 2**14
 """Rows by which the start of a free q is chosen for counts, if there are more; they are equally far apart."""
@@ -56,20 +55,20 @@ class ModelLaw(ABC):
         """``point`` with what this law needs."""
 
     @abstractmethod
-    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+    def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
         """log p(y), or what stands for it, with q at its optimum."""
 
     @abstractmethod
-    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+    def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         """A function of the sum of expected losses under q and of KL(q‖p)."""
 
     @abstractmethod
-    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+    def posterior(self, data: Dataset, point: Parameters) -> Posterior:
         """The law of f minus the prior mean."""
 
     @abstractmethod
-    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
-        """Some of the rows, if the goal of these estimates that of all; ``of_losses``: a function of losses and KL."""
+    def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
+        """Some of the rows, if the goal of these estimates that of all; ``sums``: a function of a sum of losses."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,15 @@ class CollapsedLaw(ModelLaw):
     def complete(self, problem: Objective, point: Parameters) -> Parameters:
         return point
 
-    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+    def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
         return _evaluated(data, point, EvidencePasses(self._approximation(data, point), data.N, gradient))
 
-    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+    def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         trained = point.power is not None
         passes = LossPasses(self._approximation(data, point), data.N, gradient, at=at, in_power=trained)
         return _evaluated(data, point, passes)
 
-    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+    def posterior(self, data: Dataset, point: Parameters) -> Posterior:
         passes = PosteriorPass(self._approximation(data, point), data.N)
         (basis, q), _ = data.run(point.kernel, point.Z, passes)
         if self.member.inside:
@@ -103,10 +102,10 @@ class CollapsedLaw(ModelLaw):
             return BlockPosterior(basis.inducing, point.noise, q, data.single, data.X, data.residuals, data.parts)
         return _of_basis(basis, point.noise, q, data)
 
-    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+    def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
         if isinstance(data, Held):
             return data.only(rows)
-        if of_losses:
+        if sums:
             raise ValueError(
                 "rows: expected all of them: a subset of rows does not estimate the bound of a posterior given all rows"
             )
@@ -117,7 +116,7 @@ class CollapsedLaw(ModelLaw):
             return part
         return replace(part, parts=partition(part.N, part.N))
 
-    def _approximation(self, data: Rows, point: Parameters) -> Diagonal | Blocks:
+    def _approximation(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
         if self.member.is_diagonal:
             return Diagonal.at(self.member, point)
         assert isinstance(data, Data)
@@ -129,10 +128,10 @@ class CollapsedLaw(ModelLaw):
 class ExactLaw(CollapsedLaw):
     """The member of the family with Q + R = K: the exact GP, or Rényi at α = 0, which predicts with Q."""
 
-    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+    def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
         assert isinstance(data, Data)
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            evaluation = exact.evaluate(
+            evaluation = log_evidence(
                 point.kernel,
                 data.X,
                 data.residuals,
@@ -143,15 +142,15 @@ class ExactLaw(CollapsedLaw):
             )
         return _constant_in_Z(evaluation, data, point)
 
-    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+    def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         assert isinstance(data, Data)
         losses: Any = at.losses
-        evaluation = full.evaluate(
+        evaluation = of_losses(
             point.kernel, data.X, data.Y, losses, at.price, noise=point.noise, gradient=gradient, space=data.space
         )
         return _constant_in_Z(evaluation, data, point)
 
-    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+    def posterior(self, data: Dataset, point: Parameters) -> Posterior:
         if not self.member.inside:
             return super().posterior(data, point)
         assert isinstance(data, Data)
@@ -170,15 +169,15 @@ class LowRankLaw(CollapsedLaw):
 
     member: Member = DTC
 
-    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+    def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
         feature_kernel(point)
         return super().evidence(data, point, gradient=gradient)
 
-    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+    def posterior(self, data: Dataset, point: Parameters) -> Posterior:
         feature_kernel(point)
         return super().posterior(data, point)
 
-    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+    def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
         raise ValueError("rows: expected all of them, as log p(y) is no sum over rows, got some")
 
 
@@ -214,24 +213,24 @@ class FreeLaw(ModelLaw):
         Z = posterior.inducing.Z if isinstance(posterior, InducingPosterior) else None
         return replace(point, Z=Z, q=FactorLaw(mean, factor))
 
-    def evidence(self, data: Rows, point: Parameters, *, gradient: bool) -> Evaluation:
+    def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
         raise ValueError("goal: expected one of losses for a free q, got the evidence: use ExpectedLosses for the ELBO")
 
-    def with_losses(self, data: Rows, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+    def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         assert point.q is not None
         return _evaluated(data, point, FreePass(point.q, at, gradient))
 
-    def posterior(self, data: Rows, point: Parameters) -> Posterior:
+    def posterior(self, data: Dataset, point: Parameters) -> Posterior:
         """Its noise is that of a Gaussian likelihood, or 0."""
         assert point.q is not None
         noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
-        if isinstance(point.kernel, FeatureKernel):
-            return FeaturePosterior(point.kernel, noise, point.q, data.single, data.D)
+        if point.Z is None:
+            return FeaturePosterior(feature_kernel(point), noise, point.q, data.single, data.D)
         with one_blas_thread():
             points = inducing(point.kernel, data.inputs(point.Z), data.jitter)
         return InducingPosterior(points, noise, point.q, data.single)
 
-    def some(self, data: Rows, rows: Array, *, of_losses: bool) -> Rows:
+    def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
         return data.only(rows)
 
 
@@ -247,7 +246,7 @@ def feature_kernel(point: Parameters) -> FeatureKernel:
     return point.kernel
 
 
-def _evaluated(data: Rows, point: Parameters, passes: Passes) -> Evaluation:
+def _evaluated(data: Dataset, point: Parameters, passes: Passes) -> Evaluation:
     evaluation, jitter = data.run(point.kernel, point.Z, passes)
     return replace(evaluation, jitter=jitter)
 
@@ -260,7 +259,7 @@ def _constant_in_Z(evaluation: Evaluation, data: Data, point: Parameters) -> Eva
     return replace(evaluation, gradient=replace(evaluation.gradient, Z=zeros))
 
 
-def _of_basis(basis: Any, noise: float, q: Law, data: Rows) -> Posterior:
+def _of_basis(basis: Any, noise: float, q: Law, data: Dataset) -> Posterior:
     if isinstance(basis, FeatureBasis):
         return FeaturePosterior(basis.kernel, noise, q, data.single, data.D)
     assert isinstance(basis, InducingBasis)

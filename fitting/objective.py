@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fitting.data import Data, Held
+from fitting.data import Dataset, Held
 from fitting.evaluation import Evaluation, Parameters
 from fitting.goals import ExpectedLosses, Goal, Losses, Target, Terms
 from fitting.laws import CollapsedLaw, FreeLaw, ModelLaw
@@ -54,7 +54,7 @@ class Objective:
     [4.509929, 1.792132]
     """
 
-    data: Data | Held
+    data: Dataset
     law: ModelLaw
     goal: Goal
     weight: float = 1.0
@@ -111,7 +111,7 @@ class Objective:
         NotPositiveDefinite
             when Kuu or a block does not factorise with any admitted jitter.
         """
-        return self.goal.minimised(self.about(point.prior_mean), point, gradient=gradient)
+        return self.goal.value(self.about(point.prior_mean), point, gradient=gradient)
 
     def about(self, mean: PriorMean | None) -> Objective:
         """The same objective with another prior mean, and with derivatives in its coefficients; None keeps it."""
@@ -124,7 +124,7 @@ class Objective:
         objective, with all derivatives.  `Target` at random rows is no bound: since B is concave in R_S (P-04), it is
         smaller than B on average (P-46).
         """
-        part = self.law.some(self.data, rows, of_losses=isinstance(self.goal, Losses))
+        part = self.law.some(self.data, rows, sums=isinstance(self.goal, Losses))
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
     def standing_for(self, N: int) -> Objective:

@@ -40,7 +40,7 @@ def losses(epsilon: float) -> list[Loss]:
 
 def evaluate(kernel, X, Y, noise, target, **options):
     """R_S, KL, B, and the derivatives of B."""
-    evaluation = full.evaluate(kernel, X, Y, of_loss(target.loss), target, noise=noise, **options)
+    evaluation = full.of_losses(kernel, X, Y, of_loss(target.loss), target, noise=noise, **options)
     return target.terms(evaluation), evaluation.gradient
 
 
@@ -164,7 +164,7 @@ def test_any_problem_agrees_with_50_digits(
         misfit = sum((mp.mpf(float(y)) - m) ** 2 for y, m in zip(Y[:, 0], truth.law(0, 0)[0], strict=True)) / noise
         kl_lost = lost + 1e-15 * N * variance / noise * float(
             misfit / kl
-        )  # the error of KL that `full.evaluate` admits
+        )  # the error of KL that `full.of_losses` admits
         assert terms.kl == pytest.approx(float(kl), rel=kl_lost)
         assert terms.risk == pytest.approx(float(risk), rel=100 * lost, abs=1e-300)
         if 1e-12 < risk < 1.0 - 1e-12:

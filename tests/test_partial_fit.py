@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import fitting
-from fitting import VariationalGP, VariationalGPClassifier, variational
+from fitting import VariationalGP, VariationalGPClassifier, passes
 from fitting.estimators import variational as estimator
 from fitting.family import objective
 from gpbounds import SquaredExponential
@@ -62,7 +63,7 @@ def test_batches_approach_the_model_of_all_rows(optimizer, data):
         rows = rng.choice(60, 20, replace=False)
         model.partial_fit(X[rows], y[rows], N=60)
     best = VariationalGP(noise=0.05, **GIVEN).fit(X, y)
-    J = variational.variational_objective(X, y, jitter=model.jitter_)
+    J = fitting.variational_objective(X, y, jitter=model.jitter_)
     q = model.posterior_.q
     reached = J.evaluate(model.kernel_, model.likelihood_, model.inducing_, q.mean, q.factor, gradient=False).value
     start = clone(best).set_params(optimizer=None).fit(X, y).objective_
@@ -153,8 +154,8 @@ def test_a_batch_without_a_value_is_stepped_back_from(data, monkeypatch):
     X, _, counts, _ = data
     model = VariationalGP(likelihood="poisson", optimizer="adam", **GIVEN).partial_fit(X, counts)
     before = model.online_._kept.copy()
-    evaluate = variational.free
-    monkeypatch.setattr(variational, "free", lambda *a, **o: variational.replace(evaluate(*a, **o), value=np.inf))
+    evaluate = passes.free
+    monkeypatch.setattr(passes, "free", lambda *a, **o: replace(evaluate(*a, **o), value=np.inf))
     with pytest.warns(ConvergenceWarning, match="no value for the last batch"):
         model.partial_fit(X, counts)
     np.testing.assert_array_equal(model.online_.steps.x, before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -428,16 +430,16 @@ def test_slopes_whose_squares_overflow_at_the_start_are_one_sentence(optimizer, 
 def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     """The best point is kept, and the failures are counted."""
     X, y, *_ = data
-    from fitting import variational
+    from fitting import passes
 
-    evaluate, calls = variational.free, [0]
+    evaluate, calls = passes.free, [0]
 
     def fails(*args, **options):
         calls[0] += options["gradient"]  # the last value of all, without derivatives, is no step
         result = evaluate(*args, **options)
-        return result if not options["gradient"] or calls[0] % 5 else variational.replace(result, value=np.inf)
+        return result if not options["gradient"] or calls[0] % 5 else replace(result, value=np.inf)
 
-    monkeypatch.setattr(variational, "free", fails)
+    monkeypatch.setattr(passes, "free", fails)
     model = VariationalGP(likelihood="student-t", max_iter=30, **GIVEN).fit(X, y)
     monkeypatch.undo()
     assert sum(run.failures for run in model.runs_) > 0
