@@ -45,13 +45,12 @@ def epoch() -> list[Any]:
 
 
 def ours() -> Callable[[], None]:
-    from fitting.family import at_point, objective
     from fitting.features import MLP, FeatureKernel, Fourier
     from fitting.features.objects import trained_map
-    from fitting.goals import ExpectedLosses
-    from fitting.laws import FreeLaw
-    from fitting.objective import Objective
-    from fitting.parameters import packing_of
+    from fitting.objectives.goals import ExpectedLosses
+    from fitting.objectives.laws import FreeLaw
+    from fitting.objectives.objective import Objective, at_point, objective
+    from fitting.objectives.packing import packing_of
     from fitting.training import Steps
     from gpbounds.likelihoods import Gaussian
 

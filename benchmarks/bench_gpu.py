@@ -74,7 +74,7 @@ def kernel() -> Any:
 
 
 def objective(xp: Any, method: str, N: int, M: int) -> Callable[[], object]:
-    from fitting.family import objective
+    from fitting.objectives.objective import objective
 
     X, y, Z = map(xp.asarray, problem(N, M))
     F = objective(X, y, method)

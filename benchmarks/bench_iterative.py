@@ -18,11 +18,10 @@ from pathlib import Path
 import numpy as np
 from harness import Case, Timing, arguments, measure, opening, row, save
 
-from fitting.evaluation import Parameters
-from fitting.family import at_point, objective
 from fitting.iterative import IterativeEvidence
 from fitting.iterative.derivatives import Cotangent, pulled
-from fitting.objective import Objective
+from fitting.objectives.objective import Objective, at_point, objective
+from fitting.objectives.point import Parameters
 from gpbounds import Matern, SquaredExponential
 from gpbounds.cli.data import load
 from gpbounds.iterative import evidence

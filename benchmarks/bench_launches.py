@@ -30,13 +30,11 @@ def models(X: Any, y: Any, Z: Any) -> dict[str, Callable[[], object]]:
     import cupy
 
     from fitting.bounds import free_bound, risk_bound
-    from fitting.evaluation import Parameters
-    from fitting.family import objective
     from fitting.features import FeatureKernel, FourierMap, MercerMap
-    from fitting.goals import Evidence, ExpectedLosses
-    from fitting.laws import FreeLaw, LowRankLaw
-    from fitting.objective import Objective
-    from fitting.variational import variational_objective
+    from fitting.objectives.goals import Evidence, ExpectedLosses
+    from fitting.objectives.laws import FreeLaw, LowRankLaw
+    from fitting.objectives.objective import Objective, objective, variational_objective
+    from fitting.objectives.point import Parameters
     from gpbounds.kernels import Matern, SquaredExponential
     from gpbounds.law import FactorLaw
     from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT

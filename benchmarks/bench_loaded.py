@@ -63,7 +63,7 @@ def plan(file: str | None) -> Callable[[], object]:
 
 
 def exact(_: str | None) -> Callable[[], object]:
-    from fitting.family import objective
+    from fitting.objectives.objective import objective
 
     F, k = objective(*rows(2000), "exact"), kernel()
     return lambda: F.evaluate(k, NOISE)
@@ -71,7 +71,7 @@ def exact(_: str | None) -> Callable[[], object]:
 
 def sparse(method: str, N: int = 32_000, M: int = 500) -> Callable[[str | None], Callable[[], object]]:
     def built(_: str | None) -> Callable[[], object]:
-        from fitting.family import objective
+        from fitting.objectives.objective import objective
 
         X, y = rows(N)
         F, k, Z = objective(X, y, method), kernel(), X[:M]

@@ -40,11 +40,11 @@ def data(N: int) -> tuple[Any, Any]:
 
 
 def ours(X: Any, y: Any, m: int) -> tuple[Loss, Any]:
-    from fitting.evaluation import Parameters
-    from fitting.family import objective
     from fitting.features import FeatureKernel, FourierMap
-    from fitting.laws import LowRankLaw
-    from fitting.parameters import packing
+    from fitting.objectives.laws import LowRankLaw
+    from fitting.objectives.objective import objective
+    from fitting.objectives.packing import packing
+    from fitting.objectives.point import Parameters
     from gpbounds import SquaredExponential
 
     kernel = SquaredExponential(1.0, np.full(DIM, LENGTHSCALE))

@@ -18,7 +18,7 @@ import numpy as np
 from harness import Timing, arguments, opening, row, save
 
 from fitting.bounds import free_bound, risk_bound
-from fitting.family import at_point, objective
+from fitting.objectives.objective import at_point, objective
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band
 

@@ -35,14 +35,13 @@ def problem(N: int, D: int = 8) -> tuple[Any, Any]:
 
 
 def objective(rows: Any) -> Any:
-    from fitting.data import Held
-    from fitting.family import member
-    from fitting.goals import Evidence
-    from fitting.laws import CollapsedLaw
-    from fitting.objective import Objective
+    from fitting.objectives.goals import Evidence
+    from fitting.objectives.laws import FamilyLaw
+    from fitting.objectives.objective import Objective, member
+    from fitting.rows.data import Held
 
     held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, np.zeros(rows.P), np.ones(rows.P))
-    return Objective(held, CollapsedLaw(member("vfe")), Evidence())
+    return Objective(held, FamilyLaw(member("vfe")), Evidence())
 
 
 def evaluation(rows: Any, M: int) -> Any:

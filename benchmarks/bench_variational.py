@@ -50,9 +50,9 @@ def batches(rows: int) -> Callable[[], Any]:
 
 
 def ours(likelihood: str, optimizer: str, rows: int, M: int) -> Callable[[int], None]:
-    from fitting.evaluation import Parameters
+    from fitting.objectives.objective import variational_objective
+    from fitting.objectives.point import Parameters
     from fitting.training import Steps
-    from fitting.variational import variational_objective
     from gpbounds import SquaredExponential
     from gpbounds.linalg.parallel import one_blas_thread
 

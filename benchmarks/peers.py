@@ -18,9 +18,9 @@ Problem = tuple[Loss, Any]
 
 
 def ours(task: str, X: Any, y: Any, Z: Any) -> Problem:
-    from fitting.family import objective
-    from fitting.parameters import packing
-    from fitting.starts import strides
+    from fitting.objectives.objective import objective
+    from fitting.objectives.packing import packing
+    from fitting.starts.starts import strides
     from gpbounds import SquaredExponential
 
     kernel = SquaredExponential(1.0, np.full(X.shape[1], LENGTHSCALE))

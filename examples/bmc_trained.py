@@ -30,7 +30,7 @@ from dlm_losses import fitted
 from dlm_setting import LIKELIHOODS, OUT, PICTURE, Task, checked, jobs, markdown, parser, plain, present, save, task
 from scipy.stats import beta as beta_law
 
-from fitting.evaluation import Parameters
+from fitting.objectives.point import Parameters
 from fitting.training import train_adam
 from gpbounds.cli import options
 from gpbounds.likelihoods import Likelihood

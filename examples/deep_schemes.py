@@ -25,14 +25,13 @@ from lowrank_setting import write
 from lowrank_tables import split
 from regression_sets import UCI
 
-from fitting.evaluation import Parameters
-from fitting.family import at_point, objective
 from fitting.features import MLP, FeatureKernel, Fourier
 from fitting.features.objects import trained_map
-from fitting.goals import ExpectedLosses
-from fitting.laws import FreeLaw, LowRankLaw
-from fitting.objective import Objective
-from fitting.parameters import packing_of
+from fitting.objectives.goals import ExpectedLosses
+from fitting.objectives.laws import FreeLaw, LowRankLaw
+from fitting.objectives.objective import Objective, at_point, objective
+from fitting.objectives.packing import packing_of
+from fitting.objectives.point import Parameters
 from fitting.training import Steps
 from gpbounds.cli import options
 from gpbounds.linalg.parallel import one_blas_thread

@@ -11,11 +11,10 @@ import numpy as np
 from dlm_setting import Task, error
 
 from fitting import metrics
-from fitting.evaluation import Parameters
-from fitting.objective import Objective
-from fitting.sampled import Sampling
+from fitting.objectives.losses import Sampling
+from fitting.objectives.objective import Objective, variational_objective
+from fitting.objectives.point import Parameters
 from fitting.training import Batches, Loss, train_adam
-from fitting.variational import variational_objective
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ from dlm_setting import (
 from matplotlib.ticker import NullFormatter
 from paired import Paired, Tally, paired
 
-from fitting.evaluation import Gradient, Parameters
-from fitting.sampled import Sampling
+from fitting.objectives.losses import Sampling
+from fitting.objectives.point import Gradient, Parameters
 from gpbounds import SquaredExponential
 from gpbounds.cli import options
 from gpbounds.montecarlo import expected_gradients

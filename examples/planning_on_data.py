@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 import gpbounds
-from fitting.family import objective
+from fitting.objectives.objective import objective
 from gpbounds.cli import hyperparameters, options
 from gpbounds.cli.data import Data, load
 from gpbounds.cli.floors import Floors

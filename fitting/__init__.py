@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from fitting.estimators import VariationalGP as VariationalGP
     from fitting.estimators import VariationalGPClassifier as VariationalGPClassifier
     from fitting.estimators import load as load
-    from fitting.family import member as member
-    from fitting.family import objective as objective
     from fitting.flatness import sharpness as sharpness
     from fitting.flatness import sharpness_of as sharpness_of
     from fitting.metrics import calibration_error as calibration_error
@@ -37,8 +35,10 @@ if TYPE_CHECKING:
     from fitting.metrics import mean_relative_error as mean_relative_error
     from fitting.metrics import randomised_pit as randomised_pit
     from fitting.metrics import square_loss as square_loss
-    from fitting.parameters import packing as packing
-    from fitting.variational import variational_objective as variational_objective
+    from fitting.objectives.objective import member as member
+    from fitting.objectives.objective import objective as objective
+    from fitting.objectives.objective import variational_objective as variational_objective
+    from fitting.objectives.packing import packing as packing
 
 _HOME = {
     "ExactGP": "estimators",
@@ -56,14 +56,14 @@ _HOME = {
     "load": "estimators",
     "log_loss": "metrics",
     "mean_relative_error": "metrics",
-    "member": "family",
-    "objective": "family",
-    "packing": "parameters",
+    "member": "objectives.collapsed",
+    "objective": "objectives.objective",
+    "packing": "objectives.packing",
     "randomised_pit": "metrics",
     "sharpness": "flatness",
     "sharpness_of": "flatness",
     "square_loss": "metrics",
-    "variational_objective": "variational",
+    "variational_objective": "objectives.objective",
 }
 
 __all__ = sorted(_HOME)

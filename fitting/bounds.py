@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from fitting import family
-from fitting.data import Data
-from fitting.family import Member
-from fitting.goals import Relaxation, Target, Terms
-from fitting.laws import FreeLaw, ModelLaw
-from fitting.objective import Objective
+from fitting.objectives import objective
+from fitting.objectives.goals import Relaxation, Target, Terms
+from fitting.objectives.laws import FreeLaw, ModelLaw
+from fitting.objectives.objective import Member, Objective
+from fitting.rows.data import Data
 from gpbounds.arrays import Array, is_cupy
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
@@ -59,7 +58,7 @@ def risk_bound(
         ln(1/p_θ).
     relaxation : "kl" or "pinsker"
         B is minimised, or Pinsker's bound B_Pin above it, as `Target` says.
-    jitter, chunk : as in `fitting.family.objective`
+    jitter, chunk : as in `fitting.objectives.objective.objective`
     keep : int, optional
         Bytes of Kuf, V and SV that are kept between the passes; further rows are computed again.  None: 3·2²⁷ on a CPU,
         and half of the free memory of a GPU.
@@ -81,7 +80,7 @@ def risk_bound(
         choice("method", method, METHODS)
         if method == "pep" and power is not None:
             method, power = Member("diagonal", power), None
-    source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=_kept(X, keep))
+    source = objective.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=_kept(X, keep))
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
     target = Target(loss, source.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
@@ -110,13 +109,13 @@ def free_bound(
     >>> import numpy as np
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
-    >>> from fitting.family import at_point
+    >>> from fitting.objectives.objective import at_point
     >>> X, Z = np.linspace(0.0, 6.0, 200), np.linspace(0.0, 6.0, 6)
     >>> B = free_bound(X, np.sin(X), Band(0.5), delta=0.01)
     >>> round(B.terms_at(B.complete(at_point(SquaredExponential(), 0.1, Z))).bound, 4)
     0.1141
     """
-    source = family.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=_kept(X, keep))
+    source = objective.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=_kept(X, keep))
     target = Target(loss, source.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
     return _bound(source, FreeLaw(), target)
 

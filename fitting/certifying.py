@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from fitting.data import Held
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
 from fitting.estimators.procedure import issue
-from fitting.family import Member, objective
-from fitting.goals import Evidence
-from fitting.laws import CollapsedLaw
-from fitting.objective import Objective
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import FamilyLaw
+from fitting.objectives.objective import Member, Objective, objective
+from fitting.rows.data import Held
 from gpbounds.arrays import host
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
@@ -223,7 +222,7 @@ def _objective(
     if isinstance(rows, Partitions):
         N, D = rows.shape
         held = Held(rows.scaled(inputs, outputs, mean), N, D, 1, True, np.zeros(1), np.ones(1), jitter)
-        return Objective(held, CollapsedLaw(member), Evidence())
+        return Objective(held, FamilyLaw(member), Evidence())
     assert isinstance(rows, Arrays)
     return objective(*Scaled(inputs, outputs, mean).apply(rows.X, rows.y), member, jitter=jitter)
 

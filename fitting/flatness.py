@@ -19,12 +19,12 @@ from scipy.optimize import Bounds, minimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from fitting.estimators import ExactGP, RenyiGP, SparseGP
-from fitting.evaluation import Parameters
-from fitting.family import member, objective
-from fitting.goals import Evidence
-from fitting.parameters import packing_of
+from fitting.objectives.goals import Evidence
+from fitting.objectives.objective import member, objective
+from fitting.objectives.packing import packing_of
+from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
-from fitting.starts import strides
+from fitting.starts.starts import strides
 from gpbounds.arrays import Array, Float, place
 from gpbounds.likelihoods import Gaussian
 from gpbounds.validation import choice, count, finite, positive, scalar

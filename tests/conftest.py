@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-import fitting.pilot
+import fitting.starts.pilot
 from gpbounds.linalg import parallel
 
 
@@ -34,7 +34,7 @@ def shared_however_small():
 @pytest.fixture
 def short_pilots(monkeypatch):
     """Pilot fits of two iterations, for tests of what does not depend on where training starts."""
-    monkeypatch.setattr(fitting.pilot, "ROUNDS", ((2, 2),))
+    monkeypatch.setattr(fitting.starts.pilot, "ROUNDS", ((2, 2),))
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from bound_instances import LOSSES, exactly, free, slope
 from mpmath import mp
 
 from fitting.bounds import free_bound, risk_bound
-from fitting.evaluation import Parameters
-from fitting.family import at_point
-from fitting.parameters import law as checked_law
+from fitting.objectives.objective import at_point
+from fitting.objectives.packing import law as checked_law
+from fitting.objectives.point import Parameters
 from fitting.training import train_lbfgs
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Matern, SquaredExponential

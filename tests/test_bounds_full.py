@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitting import full
 from fitting.bounds import Target, risk_bound
-from fitting.evaluation import Evaluation
-from fitting.expected import of_loss
+from fitting.objectives import exact as full
+from fitting.objectives.losses import of_loss
+from fitting.objectives.point import Evaluation
 from gpbounds import exact
 from gpbounds.arrays import place
 from gpbounds.divergences import full_posterior
@@ -162,9 +162,7 @@ def test_any_problem_agrees_with_50_digits(
         truth = Reference(X, Y, (variance, lengthscale, 2.0 * lengthscale, noise))
         risk, kl = truth.terms(loss)
         misfit = sum((mp.mpf(float(y)) - m) ** 2 for y, m in zip(Y[:, 0], truth.law(0, 0)[0], strict=True)) / noise
-        kl_lost = lost + 1e-15 * N * variance / noise * float(
-            misfit / kl
-        )  # the error of KL that `full.of_losses` admits
+        kl_lost = lost + 1e-15 * N * variance / noise * float(misfit / kl)  # the error of KL that `of_losses` admits
         assert terms.kl == pytest.approx(float(kl), rel=kl_lost)
         assert terms.risk == pytest.approx(float(risk), rel=100 * lost, abs=1e-300)
         if 1e-12 < risk < 1.0 - 1e-12:

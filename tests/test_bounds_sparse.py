@@ -11,9 +11,9 @@ from mpmath import mp, mpf
 from scipy.optimize import check_grad
 
 from fitting.bounds import Target, risk_bound
-from fitting.family import at_point
-from fitting.members import Member
-from fitting.parameters import packing, packing_of
+from fitting.objectives.collapsed import Member
+from fitting.objectives.objective import at_point
+from fitting.objectives.packing import packing, packing_of
 from fitting.training import train_lbfgs
 from gpbounds.arrays import host
 from gpbounds.errors import NonFinite, NotPositiveDefinite

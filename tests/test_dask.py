@@ -22,15 +22,14 @@ import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 
 from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, certify  # noqa: E402
-from fitting.data import Held, OverPartitions  # noqa: E402
-from fitting.diagonal import Diagonal  # noqa: E402
 from fitting.estimators import load  # noqa: E402
-from fitting.family import member  # noqa: E402
-from fitting.goals import Evidence  # noqa: E402
-from fitting.inducing import InducingBasis  # noqa: E402
-from fitting.laws import CollapsedLaw  # noqa: E402
-from fitting.objective import Objective  # noqa: E402
-from fitting.passes import EvidencePasses  # noqa: E402
+from fitting.objectives.collapsed import Diagonal  # noqa: E402
+from fitting.objectives.goals import Evidence  # noqa: E402
+from fitting.objectives.laws import FamilyLaw  # noqa: E402
+from fitting.objectives.objective import Objective, member  # noqa: E402
+from fitting.objectives.passes import EvidencePasses  # noqa: E402
+from fitting.rows.basis import InducingBasis  # noqa: E402
+from fitting.rows.data import Held, OverPartitions  # noqa: E402
 from fitting.training.watch import Watch  # noqa: E402
 from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
@@ -65,7 +64,7 @@ def problem(N: int = 1500, M: int = 20):
 
 def over(rows, method="vfe"):
     held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, np.zeros(rows.P), np.ones(rows.P))
-    return Objective(held, CollapsedLaw(member(method)), Evidence())
+    return Objective(held, FamilyLaw(member(method)), Evidence())
 
 
 def flat(evaluation):
@@ -80,7 +79,7 @@ def reference(X, y, sizes, method="vfe", kernel=KERNEL, Z=None):
         parts.append(array_parts(X[start : start + size], y[start : start + size], size)[0])
         start += size
     held = Held(Local(parts), len(X), 2, 1, True, np.zeros(1), np.ones(1))
-    return flat(Objective(held, CollapsedLaw(member(method)), Evidence()).evaluate(kernel, 0.1, Z))
+    return flat(Objective(held, FamilyLaw(member(method)), Evidence()).evaluate(kernel, 0.1, Z))
 
 
 def program(Z, N: int) -> OverPartitions:

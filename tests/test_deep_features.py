@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from fitting import LowRankGP, load
-from fitting.family import at_point, objective
 from fitting.features import (
     MLP,
     Composed,
@@ -32,10 +31,10 @@ from fitting.features import (
 from fitting.features.network import ROWS
 from fitting.features.objects import trained_map
 from fitting.features.pretraining import least_squares
-from fitting.goals import ExpectedLosses
-from fitting.laws import FreeLaw
-from fitting.objective import Objective
-from fitting.parameters import packing_of
+from fitting.objectives.goals import ExpectedLosses
+from fitting.objectives.laws import FreeLaw
+from fitting.objectives.objective import Objective, at_point, objective
+from fitting.objectives.packing import packing_of
 from gpbounds import NonFinite
 from gpbounds.arrays import host
 from gpbounds.kernels import Matern, SquaredExponential

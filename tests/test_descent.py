@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fitting.sampled import Sampling
+from fitting.objectives.losses import Sampling
 from gpbounds.likelihoods import Bernoulli
 from gpbounds.montecarlo.addressed import Draws
 

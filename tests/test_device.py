@@ -7,9 +7,8 @@ import pytest
 from sklearn.base import clone
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify, load
-from fitting.evaluation import Parameters
-from fitting.family import objective
-from fitting.variational import variational_objective
+from fitting.objectives.objective import objective, variational_objective
+from fitting.objectives.point import Parameters
 from gpbounds import NonFinite, NotPositiveDefinite, divergences, lowrank, renyi, whitening
 from gpbounds.arrays import host
 from gpbounds.kernels import (

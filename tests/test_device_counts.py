@@ -11,18 +11,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, stacks
+from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.bounds import free_bound, risk_bound
-from fitting.evaluation import Parameters
-from fitting.family import objective
 from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
-from fitting.goals import Evidence, ExpectedLosses
 from fitting.iterative.evidence import IterativeEvidence
 from fitting.iterative.solver import EVERY, blocks_of, solver
-from fitting.laws import FreeLaw, LowRankLaw
-from fitting.members import member
-from fitting.objective import Objective
-from fitting.variational import variational_objective
+from fitting.objectives import blocks
+from fitting.objectives.collapsed import member
+from fitting.objectives.goals import Evidence, ExpectedLosses
+from fitting.objectives.laws import FreeLaw, LowRankLaw
+from fitting.objectives.objective import Objective, objective, variational_objective
+from fitting.objectives.point import Parameters
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential
@@ -248,7 +247,7 @@ def test_equal_blocks(cupy, counts, Z, size) -> None:
 @pytest.mark.parametrize("keep", [2**20, 0], ids=["kept", "computed again"])
 def test_blocks_of_several_sizes(cupy, monkeypatch, counts, Z, keep, largest) -> None:
     """Runs of equal blocks, single ones and a block of one row."""
-    monkeypatch.setattr(stacks, "LARGEST", largest)
+    monkeypatch.setattr(blocks, "LARGEST", largest)
     rng = np.random.default_rng(7)
     labels = np.repeat(np.arange(13), [20] * 5 + [7] * 4 + [1, 1, 50, 60])
     X, y = rng.standard_normal((labels.size, 2)), rng.standard_normal((labels.size, 2))

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import ExactGP, RenyiGP, SparseGP
-from fitting.objective import Objective
+from fitting.objectives.objective import Objective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 from gpbounds.validation import cuda_fault
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpmath import erfc, exp, log, loggamma, mp, mpf, pi, sqrt
 
-from fitting.expected import OBJECTIVES, of_likelihood
+from fitting.objectives.losses import OBJECTIVES, of_likelihood
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 
 LIKELIHOODS = [

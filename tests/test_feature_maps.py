@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitting.family import at_point, objective
 from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap, Projection, Scaled
-from fitting.goals import Evidence
-from fitting.laws import LowRankLaw
-from fitting.objective import Objective
-from fitting.parameters import packing_of
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import LowRankLaw
+from fitting.objectives.objective import Objective, at_point, objective
+from fitting.objectives.packing import packing_of
 from gpbounds import NonFinite
 from gpbounds.arrays import host
 from gpbounds.inputs import Gaussian

@@ -10,8 +10,8 @@ import pytest
 from sklearn.base import clone
 
 from fitting import RenyiGP, SparseGP
-from fitting import best as fitting_best
 from fitting.estimators import inducing
+from fitting.starts import best as fitting_best
 from gpbounds import Matern, SquaredExponential, kdpp, rate, renyi
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Empirical

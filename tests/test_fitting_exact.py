@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fitting import exact
+from fitting.objectives import exact
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.triangular import TILE as ROWS
 from gpbounds.linalg.workspace import Workspace

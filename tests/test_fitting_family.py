@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitting.blocks import Blocks
-from fitting.data import Data
-from fitting.diagonal import Diagonal
-from fitting.family import METHODS, Member, member, objective
+from fitting.objectives.blocks import Blocks
+from fitting.objectives.collapsed import Diagonal
+from fitting.objectives.collapsed import METHODS, Member, member
+from fitting.objectives.objective import objective
+from fitting.rows.data import Data
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.workspace import Workspace

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thinning import one_in
 
-from fitting.data import Data
-from fitting.diagonal import Diagonal
-from fitting.expected import Expected, of_loss
-from fitting.family import objective
-from fitting.functional import collapsed, free
+from fitting.objectives.collapsed import Diagonal
+from fitting.objectives.free import collapsed, free
+from fitting.objectives.losses import Expected, of_loss
+from fitting.objectives.objective import objective
+from fitting.rows.data import Data
 from gpbounds.divergences import whitened_kl
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.law import FactorLaw, gram_law

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 
-from fitting.family import at_point, objective
-from fitting.parameters import packing
+from fitting.objectives.objective import at_point, objective
+from fitting.objectives.packing import packing
 from gpbounds.kernels import Matern, SquaredExponential
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4]) + Matern(1.5, 0.2, 2.0)

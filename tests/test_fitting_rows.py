@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fitting.basis import Pulled
-from fitting.data import Data
-from fitting.diagonal import Adjoints, Diagonal, Moments
-from fitting.family import objective
+from fitting.objectives.collapsed import Adjoints, Diagonal, Moments
+from fitting.objectives.objective import objective
+from fitting.rows.basis import Pulled
+from fitting.rows.data import Data
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import lanes

@@ -11,7 +11,7 @@ from fitting import SparseGP, certify
 from fitting.estimators import procedure
 from fitting.estimators.kinds import sparse_forms
 from fitting.estimators.procedure import issue
-from fitting.family import member
+from fitting.objectives.objective import member
 from gpbounds import SquaredExponential
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import AUTO_LADDER

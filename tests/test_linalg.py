@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitting.signed import SignedGram
+from fitting.objectives.free import SignedGram
 from gpbounds.kernels import SquaredExponential
 from gpbounds.linalg import blas
 from gpbounds.linalg.inverses import inverse

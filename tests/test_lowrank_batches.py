@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitting import LowRankGP
-from fitting.evaluation import Parameters
-from fitting.family import at_point, objective
 from fitting.features import MLP, FeatureKernel, Fourier, FourierMap, Mercer
 from fitting.features.objects import trained_map
-from fitting.goals import Evidence, ExpectedLosses
-from fitting.laws import FreeLaw, LowRankLaw
-from fitting.objective import Objective
-from fitting.parameters import LawBlock, packing_of
+from fitting.objectives.goals import Evidence, ExpectedLosses
+from fitting.objectives.laws import FreeLaw, LowRankLaw
+from fitting.objectives.objective import Objective, at_point, objective
+from fitting.objectives.packing import LawBlock, packing_of
+from fitting.objectives.point import Parameters
 from gpbounds import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian

@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitting.data import Held, OverPartitions
-from fitting.diagonal import Diagonal
-from fitting.family import member, objective
 from fitting.features import FeatureKernel, MercerMap
-from fitting.goals import Evidence
-from fitting.inducing import InducingBasis
-from fitting.laws import CollapsedLaw, LowRankLaw
-from fitting.objective import Objective
-from fitting.passes import EvidencePasses
-from fitting.starts import units
+from fitting.objectives.collapsed import Diagonal
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import FamilyLaw, LowRankLaw
+from fitting.objectives.objective import Objective, member, objective
+from fitting.objectives.passes import EvidencePasses
+from fitting.rows.basis import InducingBasis
+from fitting.rows.data import Held, OverPartitions
+from fitting.starts.starts import units
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import one_blas_thread
@@ -47,7 +46,7 @@ def parts(X, Y, edges):
 def over(X, Y, edges, method="vfe", shift=0.0, scale=1.0, **options):
     P = Y.shape[1]
     held = Held(Serial(parts(X, Y, edges)), len(X), X.shape[1], P, False, np.full(P, shift), np.full(P, scale))
-    return Objective(held, CollapsedLaw(member(method, **options)), Evidence())
+    return Objective(held, FamilyLaw(member(method, **options)), Evidence())
 
 
 def flat(evaluation):
@@ -132,7 +131,7 @@ def test_the_jitter_is_the_usual_one() -> None:
     assert result.jitter == expected.jitter > 0.0
     np.testing.assert_allclose(result.value, expected.value, rtol=1e-9)
     with pytest.raises(NotPositiveDefinite):
-        Objective(replace(over(X, Y, []).data, jitter=0.0), CollapsedLaw(member("vfe")), Evidence()).evaluate(
+        Objective(replace(over(X, Y, []).data, jitter=0.0), FamilyLaw(member("vfe")), Evidence()).evaluate(
             KERNEL, 0.2, Z
         )
 

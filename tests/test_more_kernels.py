@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fitting import ExactGP, SparseGP
 from fitting.estimators.fingerprint import _words
-from fitting.family import objective
+from fitting.objectives.objective import objective
 from gpbounds import Empirical, Gaussian, Uniform, rate, spectrum, whitening
 from gpbounds.kernels import (
     Constant,

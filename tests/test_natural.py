@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitting import VariationalGP
-from fitting.evaluation import Gradient, Parameters
-from fitting.parameters import LawBlock
+from fitting.objectives.objective import variational_objective
+from fitting.objectives.packing import LawBlock
+from fitting.objectives.point import Gradient, Parameters
 from fitting.training import NaturalSteps, Steps, train_adam, train_lbfgs
-from fitting.variational import variational_objective
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import PACGP, SparseGP, SparsePACGP, certify, load
-from fitting.objective import Objective
+from fitting.objectives.objective import Objective
 from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, bound

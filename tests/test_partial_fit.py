@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import fitting
-from fitting import VariationalGP, VariationalGPClassifier, passes
+from fitting import VariationalGP, VariationalGPClassifier
 from fitting.estimators import variational as estimator
-from fitting.family import objective
+from fitting.objectives import passes
+from fitting.objectives.objective import objective
 from gpbounds import SquaredExponential
 from gpbounds.errors import NonFinite
 

@@ -11,11 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
 from fitting.bounds import free_bound, risk_bound
-from fitting.data import Held
 from fitting.estimators import load
-from fitting.family import at_point, member
-from fitting.laws import CollapsedLaw, FreeLaw
-from fitting.objective import Objective
+from fitting.objectives.laws import FamilyLaw, FreeLaw
+from fitting.objectives.objective import Objective, at_point, member
+from fitting.rows.data import Held
 from gpbounds.kernels import SquaredExponential
 from gpbounds.losses import Band, Relative, Squared
 from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, Sparse, Whitened
@@ -58,7 +57,7 @@ def test_a_bound_over_partitions_has_the_value_and_derivatives_of_one_array(meth
     expected = risk_bound(X, y, loss, delta=0.05, method=method, power=power, log_prior_penalty=3.0)
     point = at_point(KERNEL, 0.1, Z)
     for sizes, rtol in (((500,), 0.0), (UNEVEN, 1e-8)):
-        over = Objective(held(in_parts(X, y, sizes)), CollapsedLaw(member(method, power=power)), expected.goal)
+        over = Objective(held(in_parts(X, y, sizes)), FamilyLaw(member(method, power=power)), expected.goal)
         np.testing.assert_allclose(flat(over.minimised(point)), flat(expected.minimised(point)), rtol=rtol)
         assert over.minimised(point, gradient=False).value == pytest.approx(expected.terms_at(point).bound, rel=1e-12)
         assert over.terms_at(point).risk == pytest.approx(expected.terms_at(point).risk, rel=1e-12)
@@ -69,7 +68,7 @@ def test_a_bound_over_partitions_has_the_value_and_derivatives_of_one_array(meth
 def test_a_bound_with_a_trained_power_over_partitions() -> None:
     X, y, Z = problem()
     expected = risk_bound(X, y, Band(0.6), delta=0.05)
-    over = Objective(held(in_parts(X, y, UNEVEN)), CollapsedLaw(member("vfe")), expected.goal)
+    over = Objective(held(in_parts(X, y, UNEVEN)), FamilyLaw(member("vfe")), expected.goal)
     point = replace(at_point(KERNEL, 0.1, Z), power=1.7)
     numbers = flat(expected.minimised(point))
     assert numbers.size == flat(expected.minimised(at_point(KERNEL, 0.1, Z))).size + 1

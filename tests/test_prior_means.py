@@ -23,17 +23,15 @@ from fitting import (
     VariationalGPClassifier,
     sharpness,
 )
-from fitting.data import Held
-from fitting.evaluation import Parameters
-from fitting.family import at_point, member, objective
 from fitting.features import FeatureKernel, MercerMap
-from fitting.goals import Evidence, ExpectedLosses
 from fitting.iterative import IterativeEvidence, IterativeRenyi
-from fitting.laws import CollapsedLaw, FreeLaw, LowRankLaw
-from fitting.objective import Objective
-from fitting.parameters import packing_of
+from fitting.objectives.goals import Evidence, ExpectedLosses
+from fitting.objectives.laws import FamilyLaw, FreeLaw, LowRankLaw
+from fitting.objectives.objective import Objective, at_point, member, objective, variational_objective
+from fitting.objectives.packing import packing_of
+from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean, residuals
-from fitting.variational import variational_objective
+from fitting.rows.data import Held
 from gpbounds.kernels import Constant, Linear, Matern, SquaredExponential
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
@@ -98,7 +96,7 @@ def problems(P: int):
         X,
         Y,
         sparse,
-        lambda y: partitioned(CollapsedLaw(member("fitc")), X, y),
+        lambda y: partitioned(FamilyLaw(member("fitc")), X, y),
     )
     yield "low rank, partitions", X, Y, low, lambda y: partitioned(LowRankLaw(), X, y)
     if P == 1:

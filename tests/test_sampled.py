@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
 
-from fitting.data import Data
-from fitting.diagonal import Diagonal
-from fitting.functional import LossOfRows, collapsed, free
-from fitting.sampled import METHODS, Sampling
+from fitting.objectives.collapsed import Diagonal
+from fitting.objectives.free import LossOfRows, collapsed, free
+from fitting.objectives.losses import METHODS, Sampling
+from fitting.rows.data import Data
 from gpbounds.arrays import host
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.law import FactorLaw

@@ -17,11 +17,11 @@ from thinning import one_in
 import fitting
 from fitting import ExactGP, RenyiGP
 from fitting.estimators import fingerprint, solving, trainer
-from fitting.evaluation import Gradient
-from fitting.family import at_point, member, objective
 from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution, solver
 from fitting.iterative.layout import layout
 from fitting.iterative.posterior import iterative_posterior
+from fitting.objectives.objective import at_point, member, objective
+from fitting.objectives.point import Gradient
 from fitting.training import Resolution, train_lbfgs
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential
 from gpbounds.iterative import Probes

@@ -9,15 +9,14 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier, divergence
-from fitting.columns import Columns
-from fitting.data import Held
 from fitting.estimators import elsewhere, load
-from fitting.family import member
 from fitting.features import MLP
-from fitting.goals import Evidence
-from fitting.laws import CollapsedLaw
-from fitting.objective import Objective
-from fitting.starts import mean_square, units
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import FamilyLaw
+from fitting.objectives.objective import Objective, member
+from fitting.rows.columns import Columns
+from fitting.rows.data import Held
+from fitting.starts.starts import mean_square, units
 from gpbounds import renyi
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
@@ -39,7 +38,7 @@ def problem(N: int = 500, M: int = 15):
 
 def flat(rows, Z):
     held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, np.zeros(rows.P), np.ones(rows.P))
-    evaluation = Objective(held, CollapsedLaw(member("vfe")), Evidence()).evaluate(KERNEL, 0.1, Z)
+    evaluation = Objective(held, FamilyLaw(member("vfe")), Evidence()).evaluate(KERNEL, 0.1, Z)
     g = evaluation.gradient
     return np.concatenate([[evaluation.value], g.kernel, [g.noise], np.ravel(g.Z)])
 

@@ -10,11 +10,21 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
-from fitting.family import at_point, objective
-from fitting.parameters import packing_of
-from fitting.pilot import FAR, candidates, near, pilot, that_matter_alone
-from fitting.pilot_rows import PilotFits, number_of_rows, others_of, predicts, rows_of
-from fitting.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
+from fitting.objectives.objective import at_point, objective
+from fitting.objectives.packing import packing_of
+from fitting.starts.pilot import (
+    FAR,
+    PilotFits,
+    candidates,
+    near,
+    number_of_rows,
+    others_of,
+    pilot,
+    predicts,
+    rows_of,
+    that_matter_alone,
+)
+from fitting.starts.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
 from fitting.training import Session
 from gpbounds import Matern, SquaredExponential
 
@@ -212,7 +222,7 @@ def test_targets_that_no_input_determines_give_a_remark(model):
 )
 def test_the_start_is_the_same_in_every_fit_and_for_every_source_of_rows(model, tmp_path, monkeypatch):
     """Also without ``random_state``."""
-    monkeypatch.setattr("fitting.pilot_rows.FEWEST", 60)
+    monkeypatch.setattr("fitting.starts.pilot.FEWEST", 60)
     X, y = waves(100, inputs=3)
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     stored[...] = X
@@ -310,7 +320,7 @@ def test_a_checkpoint_keeps_the_start(tmp_path, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("the pilot fit was repeated")
 
-    monkeypatch.setattr("fitting.pilot.pilot", never)
+    monkeypatch.setattr("fitting.starts.pilot.pilot", never)
     rest = quiet(SparseGP(n_inducing=8, max_iter=12, random_state=7, checkpoint=path), X, y)
     assert np.array_equal(rest.history_[:6], part.history_)
     assert part.history_[0] == whole.history_[0]
@@ -328,7 +338,7 @@ def test_clusters_are_not_split_by_an_input_with_a_long_lengthscale():
 def test_ranks_are_those_of_scipy_with_ties():
     from scipy.stats import rankdata
 
-    from fitting.pilot import _ranks
+    from fitting.starts.pilot import _ranks
 
     rng = np.random.default_rng(0)
     for top in (1, 3, 50, 10_000):

@@ -9,9 +9,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fitting.family import objective
 from fitting.features import FeatureKernel, FourierMap
-from fitting.laws import LowRankLaw
+from fitting.objectives.laws import LowRankLaw
+from fitting.objectives.objective import objective
 from gpbounds import NotPositiveDefinite, SquaredExponential
 from gpbounds.law import STRONG, STRONGEST, FactorLaw, gram_law, root_law, triangular
 from gpbounds.lowrank import log_evidence, predict

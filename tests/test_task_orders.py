@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fitting.turned
+import fitting.objectives.free
 import gpbounds
-from fitting.evaluation import Gradient, Parameters
-from fitting.parameters import LawBlock
+from fitting.objectives.objective import variational_objective
+from fitting.objectives.packing import LawBlock
+from fitting.objectives.point import Gradient, Parameters
 from fitting.training import natural
 from fitting.training.natural import NaturalSteps
-from fitting.variational import variational_objective
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
@@ -95,11 +95,11 @@ def entries(*arrays: Any) -> np.ndarray:
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs as large ones have them, at sizes that take milliseconds."""
-    monkeypatch.setattr(fitting.turned, "NARROW", 4)
+    monkeypatch.setattr(fitting.objectives.free, "NARROW", 4)
     monkeypatch.setattr(natural, "TILE", 4)
     monkeypatch.setattr(triangular, "TILE", 4)
     monkeypatch.setattr(triangular, "WHOLE", 8)
-    monkeypatch.setattr("fitting.rows.groups", lambda chunks, N, M: min(chunks, 3))
+    monkeypatch.setattr("fitting.rows.stream.groups", lambda chunks, N, M: min(chunks, 3))
 
 
 def step(likelihood: Any, loss: str, chunk: int, *, narrow: bool) -> np.ndarray:

@@ -9,17 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import fitting.inducing
-import fitting.turned
+import fitting.objectives.free
+import fitting.rows.basis
 from fitting import VariationalGP, VariationalGPClassifier
-from fitting.evaluation import Parameters
-from fitting.expected import of_likelihood
-from fitting.family import objective
-from fitting.goals import Evidence
-from fitting.parameters import packing_of
-from fitting.settling import settled
+from fitting.objectives.goals import Evidence
+from fitting.objectives.losses import of_likelihood
+from fitting.objectives.objective import objective, variational_objective
+from fitting.objectives.packing import packing_of
+from fitting.objectives.point import Parameters
+from fitting.objectives.start_of_q import settled
 from fitting.training import train_lbfgs
-from fitting.variational import variational_objective
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
@@ -77,9 +76,9 @@ Q_ALONE = {"learn_Z": False, "fixed": (*KERNEL.parameter_names, "noise")}
 def test_derivatives_in_every_block(likelihood, loss, form, monkeypatch):
     """In the three ways in which variances and cotangents are computed."""
     if form == "solves":
-        monkeypatch.setattr(fitting.inducing, "TAME", 0.0)
+        monkeypatch.setattr(fitting.rows.basis, "TAME", 0.0)
     if form == "small variances":
-        monkeypatch.setattr(fitting.turned, "SMALL", np.inf)
+        monkeypatch.setattr(fitting.objectives.free, "SMALL", np.inf)
     X, y, point = problem(likelihood, 1)
     J = variational_objective(X, y, likelihood, loss, beta=0.7, power=0.45, jitter=0.0, chunk=5)
     layout = J.packing(point)
@@ -241,7 +240,7 @@ def test_the_forms_agree_and_the_number_of_lanes_changes_no_bit(likelihood, loss
             assert lanes() == 2
             np.testing.assert_array_equal(flat(J.evaluate(*at)), single)
         with monkeypatch.context() as patch:
-            patch.setattr(fitting.inducing, "TAME", 0.0)
+            patch.setattr(fitting.rows.basis, "TAME", 0.0)
             by_solves = flat(J.evaluate(*at))
         np.testing.assert_allclose(single, by_solves, rtol=1e-7, atol=1e-9 * np.abs(by_solves).max())
 

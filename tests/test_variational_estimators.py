@@ -15,9 +15,8 @@ from thinning import one_in
 import fitting
 from fitting import SparseGP, VariationalGP, VariationalGPClassifier
 from fitting.estimators.betas import grid
-from fitting.evaluation import Parameters
-from fitting.family import objective
-from fitting.variational import variational_objective
+from fitting.objectives.objective import objective, variational_objective
+from fitting.objectives.point import Parameters
 from gpbounds import SquaredExponential
 from gpbounds.likelihoods import Gaussian, StudentT
 
@@ -430,7 +429,7 @@ def test_slopes_whose_squares_overflow_at_the_start_are_one_sentence(optimizer, 
 def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     """The best point is kept, and the failures are counted."""
     X, y, *_ = data
-    from fitting import passes
+    from fitting.objectives import passes
 
     evaluate, calls = passes.free, [0]
 

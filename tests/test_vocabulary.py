@@ -33,10 +33,10 @@ NEVER = {
 }
 FORMS = {"sharpest", "printed"}
 ESTIMATORS = "fitting.estimators"
-ORDERS = ("gpbounds.rates.", "gpbounds.renyi.", "fitting.members.member")
+ORDERS = ("gpbounds.rates.", "gpbounds.renyi.", "fitting.objectives.collapsed.member")
 """What is about Rényi divergences alone: `alpha` is an order there, described or not."""
 EVALUATED = ("evaluate", "minimised")
-"""Methods of `fitting.evaluation.Objective`: training needs their gradient, which is therefore their default."""
+"""Methods of `fitting.objectives.point.Objective`: training needs their gradient, which is therefore their default."""
 WITHOUT = (
     *("gpbounds.cli", "gpbounds.plotting", "gpbounds.reference"),
     *("gpbounds.linalg", "gpbounds.numerics", "fitting.training"),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from mpmath import exp, log, mp, mpf
 from observer import Observer
 
-from fitting.family import Member, objective
-from fitting.objective import Objective
+from fitting.objectives.objective import Member, Objective, objective
 from fitting.posterior import InducingPosterior
 from gpbounds.divergences import collapsed_posterior
 from gpbounds.kernels import Kernel, Matern, SquaredExponential

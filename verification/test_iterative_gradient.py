@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from observer import Observer
 
-from fitting.family import at_point, member, objective
 from fitting.iterative import IterativeEvidence, evidence
 from fitting.iterative.derivatives import Cotangent, pulled
 from fitting.iterative.layout import Layout
 from fitting.iterative.solution import solution
+from fitting.objectives.objective import at_point, member, objective
 from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.reference import linalg as reference

@@ -12,10 +12,9 @@ from numpy.polynomial.hermite_e import hermegauss
 from observer import Observer
 from scipy.optimize import minimize
 
-from fitting.data import Data
-from fitting.expected import Expected
-from fitting.functional import Losses, free
-from fitting.sampled import Sampling
+from fitting.objectives.free import Losses, free
+from fitting.objectives.losses import Expected, Sampling
+from fitting.rows.data import Data
 from gpbounds.arrays import Float
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw

@@ -23,15 +23,22 @@ from fitting.estimators.means import WithMean
 from fitting.estimators.placed import RowsOnDevice
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Minimised, Parameters
-from fitting.family import Member, at_point, objective
 from fitting.features.stored import by_name
-from fitting.goals import Evidence, Goal
-from fitting.laws import ModelLaw, law_of
-from fitting.objective import Objective
-from fitting.pilot import at_scale
-from fitting.pilot_rows import SECOND, PilotFits, numbers_of_rows
-from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, with_noise_apart, within
+from fitting.objectives.goals import Evidence, Goal
+from fitting.objectives.laws import ModelLaw, law_of
+from fitting.objectives.objective import Member, Objective, at_point, objective
+from fitting.objectives.point import Minimised, Parameters
+from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
+from fitting.starts.starts import (
+    around,
+    default_kernel,
+    default_noise,
+    mean_square,
+    strides,
+    units,
+    with_noise_apart,
+    within,
+)
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
 from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, place
@@ -320,15 +327,12 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""
         usual = objective(*self._placed(), self._member(), blocks=self._partition())
-        return replace(usual, law=self._law(), goal=self._goal())
+        law, goal = self._law_and_goal()
+        return replace(usual, law=law, goal=goal)
 
-    def _law(self) -> ModelLaw:
-        """The law of the model."""
-        return law_of(self._member())
-
-    def _goal(self) -> Goal:
-        """What training minimises."""
-        return Evidence()
+    def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
+        """q, and what training minimises."""
+        return law_of(self._member()), Evidence()
 
     def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
         """``problem`` with what training keeps, chosen at its start."""

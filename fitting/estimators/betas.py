@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fitting.data import Data
 from fitting.estimators.stages import Stages, at_its_best
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.objective import Objective
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Parameters
+from fitting.rows.data import Data
 from fitting.training import Run
 from gpbounds.arrays import Float, host
 from gpbounds.errors import NonFinite, NotPositiveDefinite

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.columns import Columns
-from fitting.data import Held
-from fitting.family import objective
-from fitting.objective import Objective
+from fitting.objectives.objective import Objective, objective
 from fitting.prior_means import Residuals
+from fitting.rows.columns import Columns
+from fitting.rows.data import Held
 from fitting.training import Session
 from fitting.training.passes import shown_passes
 from gpbounds.arrays import Array, Float, exactly
@@ -233,7 +232,7 @@ class FromElsewhere(Base):
 
     def _objective(self) -> Any:
         if self._held is not None:
-            return Objective(self._held, self._law(), self._goal())
+            return Objective(self._held, *self._law_and_goal())
         if len(self.X_train_) > 0:
             return super()._objective()
         D, outputs = self.X_train_.shape[1], self.y_train_.shape[1:]  # a model in a file, which needs shapes only

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fitting.columns import Columns
 from fitting.estimators.history import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
-from fitting.starts import PIECE
+from fitting.rows.columns import Columns
+from fitting.starts.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood

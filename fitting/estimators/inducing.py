@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fitting.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer, with_inducing
-from fitting.evaluation import Parameters
-from fitting.objective import Objective
-from fitting.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Parameters
+from fitting.starts.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
+from fitting.starts.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
 from fitting.training import Run
 from gpbounds.arrays import Float, as_points, host
 from gpbounds.kernels import Kernel

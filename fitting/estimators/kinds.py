@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fitting.bounds import Target, free_bound, risk_bound
-from fitting.data import Held
-from fitting.evaluation import Parameters
-from fitting.family import Member, objective
-from fitting.laws import CollapsedLaw, FreeLaw
-from fitting.objective import Objective
+from fitting.objectives.laws import FamilyLaw, FreeLaw
+from fitting.objectives.objective import Member, Objective, objective
+from fitting.objectives.point import Parameters
 from fitting.posterior import InducingPosterior, Posterior
+from fitting.rows.data import Held
 from gpbounds.arrays import Array, host
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
@@ -91,13 +90,13 @@ class FromData(SparseKind):
         return sparse_forms(point.Z, point.noise, self._at(point))
 
     def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        return Objective(held, CollapsedLaw(self.member), Target(loss, held.N, **options))
+        return Objective(held, FamilyLaw(self.member), Target(loss, held.N, **options))
 
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
         return objective(X, y, self._at(point), jitter=jitter).posterior(kernel, point.noise, point.Z)
 
     def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        law = CollapsedLaw(self._at(point))
+        law = FamilyLaw(self._at(point))
         return law.posterior(replace(held, jitter=jitter), replace(point, kernel=kernel))
 
 

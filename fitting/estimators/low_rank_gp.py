@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fitting.columns import Columns
 from fitting.divergence import LowRankKL, low_rank_kl
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.elsewhere import FromElsewhere, some_rows
 from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.family import Member, at_point, member
 from fitting.features import Composed, FeatureKernel, FourierMap, MixedMap, Projection, Scaled
 from fitting.features.base import TrainedMap
 from fitting.features.choices import ORDERS, even, of_families
@@ -24,10 +21,13 @@ from fitting.features.mixed import require_lines
 from fitting.features.named import NAMES, approximated, chosen_again, named_map
 from fitting.features.objects import check_features, trained_map
 from fitting.features.transform import Projected, kernel_map
-from fitting.goals import ExpectedLosses
-from fitting.laws import FreeLaw, LowRankLaw, ModelLaw
+from fitting.objectives.goals import Evidence, ExpectedLosses, Goal
+from fitting.objectives.laws import FreeLaw, LowRankLaw, ModelLaw
+from fitting.objectives.objective import Member, at_point, member
+from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean, residuals
-from fitting.starts import choose_inducing, mean_square, units, with_noise_apart
+from fitting.rows.columns import Columns
+from fitting.starts.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, SquaredExponential
@@ -83,7 +83,7 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
         such choice, and any but the default is an error.
     batch_size : int, optional
         Rows of a mini-batch, for optimizer="adam" and one output.  Each step then takes n random rows of the sum of
-        which log p(y) is the maximum over q(v) (`fitting.goals`): a natural-gradient step for q, and Adam's for all
+        which log p(y) is the maximum over q(v) (`ExpectedLosses`): a natural-gradient step for q, and Adam's for all
         else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
@@ -240,8 +240,8 @@ device, progress, checkpoint : as in `ExactGP`
 
     # ------------------------------------------------------------------ training
 
-    def _law(self) -> ModelLaw:
-        return LowRankLaw()
+    def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
+        return LowRankLaw(), Evidence()
 
     def _takes_single_rows(self) -> bool:
         return not self._named or self.dim is not None or self.batch_size is not None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fitting.columns import Columns
-from fitting.evaluation import Parameters
+from fitting.objectives.point import Parameters
 from fitting.prior_means import KINDS, PriorMean, residuals
+from fitting.rows.columns import Columns
 from gpbounds.arrays import Array
 from gpbounds.means import LinearMean
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fitting.estimators.remarks import Remark
-from fitting.evaluation import Parameters
-from fitting.objective import Objective
-from fitting.parameters import Packing
-from fitting.sampled import Sampling
+from fitting.objectives.losses import Sampling
+from fitting.objectives.objective import Objective
+from fitting.objectives.packing import Packing
+from fitting.objectives.point import Parameters
 from fitting.training import Steps
 from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Float

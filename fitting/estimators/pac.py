@@ -15,8 +15,8 @@ from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_ch
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.estimators.regression import Regression
-from fitting.evaluation import Parameters
-from fitting.goals import RELAXATIONS
+from fitting.objectives.goals import RELAXATIONS
+from fitting.objectives.point import Parameters
 from fitting.posterior import Posterior
 from fitting.training import Ending
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace

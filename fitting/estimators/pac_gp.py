@@ -10,8 +10,8 @@ import numpy as np
 from fitting.estimators.kinds import Full, Kind
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.family import Member, member
+from fitting.objectives.objective import Member, member
+from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.arrays import Float, namespace
 from gpbounds.kernels import Kernel

@@ -17,9 +17,9 @@ from fitting.bounds import Terms
 from fitting.estimators.kinds import Forms, Kind
 from fitting.estimators.remarks import Remark, of_interruptions, of_noise, of_run
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.goals import Target
-from fitting.objective import Objective
+from fitting.objectives.goals import Target
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel

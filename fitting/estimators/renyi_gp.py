@@ -8,8 +8,8 @@ from typing import Any
 from fitting.estimators.inducing import InducingGP
 from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.family import Member, member
+from fitting.objectives.objective import Member, member
+from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel

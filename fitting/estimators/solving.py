@@ -8,9 +8,9 @@ from typing import Any
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
 from fitting.iterative import IterativeEvidence, IterativeRenyi
-from fitting.objective import Objective
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Parameters
 from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import place
 from gpbounds.bound import Bound

@@ -10,11 +10,12 @@ import numpy as np
 from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.family import Member, member
-from fitting.goals import Evidence, Goal
-from fitting.members import row_by_row
-from fitting.starts import distinct_rows, units
+from fitting.objectives.collapsed import row_by_row
+from fitting.objectives.goals import Evidence, Goal
+from fitting.objectives.laws import ModelLaw, law_of
+from fitting.objectives.objective import Member, member
+from fitting.objectives.point import Parameters
+from fitting.starts.starts import distinct_rows, units
 from fitting.training import Run
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
@@ -25,7 +26,7 @@ METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
 @dataclass(eq=False, repr=False)
 class SparseGP(FromElsewhere, InducingGP):
-    """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.family`.
+    """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.objective`.
 
     A step takes O(NM²) time (PIC with blocks of n: O(N(M² + nM + n²))) and O(M² + M·chunk + N) memory.
 
@@ -36,8 +37,8 @@ class SparseGP(FromElsewhere, InducingGP):
     power : float, optional
         Power of K − Q in [0, 1], for "pep" only; None is ½.
     beta : float
-        For "vfe": factor of KL(q‖p) in the objective, with q at its optimum (`fitting.goals.Evidence`).  For another
-        number than 1 the objective is no bound on log p(y).
+        For "vfe": factor of KL(q‖p) in the objective, with q at its optimum.  For another number than 1 the objective
+        is no bound on log p(y).
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
         point belongs to the block with the nearest centre.
@@ -86,8 +87,8 @@ device, progress, checkpoint : as in `ExactGP`
             X, Y = self._some(X, Y, trainer.session)
         return super()._search(trainer, start, X, Y)
 
-    def _goal(self) -> Goal:
-        return Evidence(float(self.beta))
+    def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
+        return law_of(self._member()), Evidence(float(self.beta))
 
     def _prepare(self, X: Float) -> None:
         if self.method != "pic":

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.columns import Columns
-from fitting.data import Held
 from fitting.estimators.declared import scalings_of
 from fitting.estimators.elsewhere import FromElsewhere, some_rows
 from fitting.estimators.inducing import WithInducing
@@ -18,9 +16,11 @@ from fitting.estimators.kinds import Free, FromData, Kind, SparseKind
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.procedure import Certified
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.family import Member, member
+from fitting.objectives.objective import Member, member
+from fitting.objectives.point import Parameters
 from fitting.posterior import Posterior
+from fitting.rows.columns import Columns
+from fitting.rows.data import Held
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite

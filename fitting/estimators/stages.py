@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fitting.estimators.trainer import Draw, Outcome, Trainer, with_inducing
-from fitting.evaluation import Parameters
-from fitting.goals import Evidence
-from fitting.laws import law_of
-from fitting.objective import Objective
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import law_of
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.likelihoods import Gaussian

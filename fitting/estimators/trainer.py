@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
-from fitting.evaluation import Minimised, Parameters
 from fitting.features import FeatureKernel
-from fitting.parameters import Packing, packing_of
-from fitting.sampled import Sampling
+from fitting.objectives.losses import Sampling
+from fitting.objectives.packing import Packing, packing_of
+from fitting.objectives.point import Minimised, Parameters
 from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
 from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float

@@ -17,16 +17,13 @@ from fitting.estimators.online import Online
 from fitting.estimators.remarks import Remark
 from fitting.estimators.stages import HYPERPARAMETERS, Stages, with_mean_held
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
-from fitting.expected import PowerEP
-from fitting.family import Member, member
-from fitting.goals import LOSSES, loss_of
-from fitting.objective import Objective
+from fitting.objectives.goals import LOSSES, loss_of
+from fitting.objectives.losses import PowerEP, Sampling
+from fitting.objectives.objective import Member, Objective, member, variational_objective
+from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean
-from fitting.sampled import Sampling
-from fitting.starts import typical_variance, within
+from fitting.starts.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
-from fitting.variational import variational_objective
 from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from fitting.estimators.arrays import for_sklearn, own_points
 from fitting.estimators.variational import Variational
-from fitting.starts import default_likelihood
+from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, unmasked
 from gpbounds.likelihoods import Bernoulli, Likelihood
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fitting.estimators.regression import Scored
 from fitting.estimators.variational import Variational
-from fitting.starts import default_likelihood
+from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.files import mapped
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
@@ -24,7 +24,7 @@ from gpbounds.validation import open_unit, scalar
 class VariationalGP(Scored, Variational):
     """Sparse Gaussian process with a free law q of the inducing variables, for real targets or counts.
 
-    It minimises J = Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p) (`fitting.variational`) in the kernel, the likelihood's own
+    It minimises J = Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p) (`fitting.objectives.objective`) in the kernel, the likelihood's own
     parameters, the inducing inputs and q.  A step takes O(NM²) time, or O(nM² + M³) with batches of n rows.
 
     Claims D-01 … D-09 (Wei et al., DLM).  Only the objective "elbo" with β = 1 bounds log p(y).
@@ -49,7 +49,8 @@ class VariationalGP(Scored, Variational):
         "square-loss" the kernel's variance and the noise stay as the ELBO left them.
     gradient : "exact", "bmc", "smooth-bmc" or "ups"
         Derivatives of the losses in closed form or by quadrature; or, for "log-loss" with "adam" or "natgrad", from new
-        samples in every step (`fitting.sampled`).  The ELBO that comes first is exact, and so is ``objective_``.
+        samples in every step (`Sampling` of `fitting.objectives.losses`).  The ELBO that comes first is exact, and so
+        is ``objective_``.
     samples : int
         Number of samples of each row, for gradients that are sampled.
     smoothing : float

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.basis import Basis, PullBack, Pulled
 from fitting.features.base import FeaturesAt
 from fitting.features.kernel import FeatureKernel
+from fitting.rows.basis import Basis, PullBack, Pulled
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.readings import Unread
 

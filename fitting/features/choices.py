@@ -13,7 +13,7 @@ from fitting.features.base import FeatureMap, KernelMap
 from fitting.features.fourier import FourierMap
 from fitting.features.mercer import MercerMap
 from fitting.features.mixed import MixedMap, require_lines
-from fitting.starts import default_kernel, units
+from fitting.starts.starts import default_kernel, units
 from gpbounds.arrays import Array, host
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.validation import choice, count

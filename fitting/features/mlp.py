@@ -13,7 +13,7 @@ from fitting.features.network import ACTIVATIONS, Network
 from fitting.features.objects import Scaled
 from fitting.features.pretraining import Regressor, least_squares
 from fitting.features.transform import Composed
-from fitting.starts import units
+from fitting.starts.starts import units
 from gpbounds.arrays import Array, host
 from gpbounds.validation import choice, count, positive, scalar
 

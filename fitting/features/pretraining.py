@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitting.features.network import Network
-from fitting.starts import units
+from fitting.starts.starts import units
 from fitting.training.steps import Steps
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.linalg.parallel import one_blas_thread

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitting.features.transform import Transform, TransformAt
-from fitting.starts import units
+from fitting.starts.starts import units
 from gpbounds.arrays import Array, Float, host, namespace
 
 SPREAD = 0.3

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.data import Data
-from fitting.evaluation import Evaluation, Gradient, Parameters, finite_or_refused
-from fitting.goals import Evidence
 from fitting.iterative.derivatives import Cotangent, of_evidence, pulled
 from fitting.iterative.layout import PROBES, Layout, layout
 from fitting.iterative.posterior import iterative_posterior
 from fitting.iterative.solution import Solution, is_narrow, solution
-from fitting.laws import law_of
-from fitting.members import Member, one_number
-from fitting.objective import Objective
+from fitting.objectives.collapsed import Member, one_number
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import law_of
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Evaluation, Gradient, Parameters, finite_or_refused
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean, derivatives, residuals
+from fitting.rows.data import Data
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
 from gpbounds.kernels import Kernel
@@ -51,7 +51,7 @@ def spread(values: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class IterativeEvidence:
-    """Σ_p log N(y_p; 0, K + σ²I), with an unbiased estimate of log|K + σ²I|: an `fitting.evaluation.Minimised`.
+    """Σ_p log N(y_p; 0, K + σ²I), with an unbiased estimate of log|K + σ²I|: an `fitting.objectives.point.Minimised`.
 
     `prepared` freezes blocks, conditioning sets, probes and Lanczos steps.  The estimate is then one smooth function of
     (kernel, noise), and its derivatives are exact; `standard_errors` are those of the derivatives of log p(y).

@@ -14,23 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.data import Data
-from fitting.evaluation import Evaluation, Gradient, Parameters, finite_or_refused
-from fitting.goals import Evidence
-from fitting.inducing import InducingBasis
 from fitting.iterative.derivatives import Cotangent, of_evidence, pulled
 from fitting.iterative.evidence import groups, spread
 from fitting.iterative.layout import PROBES, Layout, layout
 from fitting.iterative.mixture import Mixture
 from fitting.iterative.solution import Solution, is_narrow, solution
 from fitting.iterative.solver import blocks_of, solver
-from fitting.laws import law_of
-from fitting.members import Member, one_number
-from fitting.objective import Objective
-from fitting.partition import partition
+from fitting.objectives.collapsed import Member, one_number
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import law_of
+from fitting.objectives.objective import Objective
+from fitting.objectives.point import Evaluation, Gradient, Parameters, finite_or_refused
 from fitting.posterior import InducingPosterior, Posterior
 from fitting.prior_means import PriorMean, derivatives
-from fitting.rows import Stream
+from fitting.rows.basis import InducingBasis
+from fitting.rows.data import Data, partition
+from fitting.rows.stream import Stream
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
 from gpbounds.kernels import Kernel
@@ -59,7 +58,7 @@ class _Pair:
 
 @dataclass(frozen=True, eq=False)
 class IterativeRenyi:
-    """F of order α < 1 with estimated determinants: an `fitting.evaluation.Minimised` of (kernel, noise, Z).
+    """F of order α < 1 with estimated determinants: an `fitting.objectives.point.Minimised` of (kernel, noise, Z).
 
     `prepared` freezes blocks, conditioning sets, probes and Lanczos steps; F is then smooth, with exact derivatives.
 

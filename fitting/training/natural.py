@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from fitting.triangle import diagonal_of, joined, read_triangle, size_of
+from fitting.objectives.triangle import diagonal_of, joined, read_triangle, size_of
 from gpbounds.arrays import Float
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
@@ -38,7 +38,7 @@ LEAST, RAMP = 1e-4, 5
 
 @dataclass(frozen=True)
 class NaturalSteps:
-    """Natural steps of the last entries of a vector, which hold a law (`fitting.parameters.LawBlock`).
+    """Natural steps of the last entries of a vector, which hold a law (`fitting.objectives.packing.LawBlock`).
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ def below(top: float, V: Array) -> Array:
 
 
 def noise_slopes(both: Array, lean: Array, within: Array, D: Array, s_bar: Array, a: float) -> tuple[Array, Array]:
-    """d = −(both/2 − within + lean)/D² and s̄ + a·d (n,): see `fitting.functional`."""
+    """d = −(both/2 − within + lean)/D² and s̄ + a·d (n,): see `fitting.objectives.free`."""
     d, r = _elementwise(
         "T both, T lean, T within, T D, T s, T a",
         "T d, T r",

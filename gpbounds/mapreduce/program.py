@@ -2,9 +2,8 @@
 
 A program begins with a state.  In each of its rounds, ``map`` turns the state and the rows of one partition into a
 record of sums, the records are added, and ``then`` turns the state and the total into the next state; the last state is
-the result.  An evaluation of VFE or FITC has two rounds (`fitting.mapreduce.two_passes`), five functions altogether:
-
-    map1, add, middle, map2, finish.
+the result.  An evaluation of VFE or FITC has two rounds,
+five functions altogether: map, then, map and then, and the sum of records.
 
 All of them are pure, and engines send them to other processes by pickle.  They hold parameters, never rows.
 """

@@ -82,6 +82,6 @@ class Moments(Statistics):
 
     @property
     def units(self) -> Float:
-        """Standard deviation of each column, 1 for a constant one: as `fitting.starts.units`."""
+        """Standard deviation of each column, 1 for a constant one: as `fitting.starts.starts.units`."""
         spread = np.sqrt(self.spread / self.n)
         return np.where(spread > 1e-12, spread * np.where(self.unit > 0.0, self.unit, 1.0), 1.0)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import fitting
-from fitting import bounds, family, features, training
+from fitting import bounds, features, training
+from fitting.objectives import objective
 from gpbounds import SquaredExponential, audit, kernels, losses, pacbayes
 
 from .data import content, npy, rows
@@ -293,7 +294,7 @@ def _risk(B: Any, kernel: Any, Z: np.ndarray) -> Any:
 
 def _free(B: Any, kernel: Any, Z: np.ndarray) -> Any:
     older = hasattr(B, "start")  # until November 2026 a bound of a free q took no noise
-    start = B.start(kernel, 0.1, Z) if older else B.complete(family.at_point(kernel, 0.1, Z))
+    start = B.start(kernel, 0.1, Z) if older else B.complete(objective.at_point(kernel, 0.1, Z))
     noise = () if older else (1.0,)
     return {
         "start": B.terms_at(start),

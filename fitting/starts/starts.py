@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.columns import Columns
+from fitting.rows.columns import Columns
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.evaluation import Gradient, Minimised, Parameters
 from fitting.features.kernel import FeatureKernel
+from fitting.objectives.point import Gradient, Minimised, Parameters
+from fitting.objectives.triangle import joined, read_triangle, triangle_of
 from fitting.prior_means import PriorMean
-from fitting.triangle import joined, read_triangle, triangle_of
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -28,6 +28,8 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.validation import finite, positive
+
+# A point, block by block, as one vector with bounds, for an optimiser.
 
 LIMITS = (1e-6, 1e6)
 """Default limits of every hyperparameter, in its own units."""
@@ -341,7 +343,7 @@ def packing(
     kernel : Kernel
     noise : float or Likelihood
         σ² of a Gaussian likelihood, or another likelihood.  The order (kernel, noise, Z) is that of
-        `fitting.objective.Objective.evaluate`.
+        `fitting.objectives.objective.Objective.evaluate`.
     Z : array (M, D), optional
     mean : array (M,), factor : array (M, M), optional
         A free q(v) = N(mean, factor·factorᵀ), with ``factor`` lower triangular and its diagonal positive.

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fitting.evaluation import Parameters
-from fitting.expected import Expected, ExpectedLoss
-from fitting.parameters import LawBlock
+from fitting.objectives.losses import Expected, ExpectedLoss
+from fitting.objectives.packing import LawBlock
+from fitting.objectives.point import Parameters
 from fitting.training.natural import RAMP
 from fitting.training.watch import FAULTS
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
 if TYPE_CHECKING:
-    from fitting.objective import Objective
+    from fitting.objectives.objective import Objective
 
 ROUNDS, REDUCTIONS, SMALLER = 20, 12, 8.0
 """Largest number of steps; how often the rate is divided in one of them, and by what."""
@@ -73,7 +73,7 @@ def _sites(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
 def settled(objective: Objective, point: Parameters) -> Parameters:
     """``point`` with a better q, or itself where no step lowers the objective.
 
-    >>> from fitting.variational import variational_objective
+    >>> from fitting.objectives.objective import variational_objective
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.law import FactorLaw
     >>> J = variational_objective(np.linspace(0.0, 6.0, 50), np.arange(50.0), "poisson")

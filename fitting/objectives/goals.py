@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fitting.evaluation import Evaluation, Parameters, finite_or_refused
-from fitting.expected import OBJECTIVES, ExpectedLoss, PowerEP, of_likelihood, of_loss, only_gaussian
-from fitting.functional import Losses as LossOf
-from fitting.members import Member, member
-from fitting.passes import AtLosses
-from fitting.sampled import Sampling
-from fitting.settling import quadratic_loss
+from fitting.objectives.collapsed import Member, member
+from fitting.objectives.free import Losses as LossOf
+from fitting.objectives.losses import OBJECTIVES, ExpectedLoss, PowerEP, Sampling, of_likelihood, of_loss, only_gaussian
+from fitting.objectives.passes import AtLosses
+from fitting.objectives.point import Evaluation, Parameters, finite_or_refused
+from fitting.objectives.start_of_q import quadratic_loss
 from fitting.training import NaturalSteps
 from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
 from gpbounds.losses import Loss
@@ -35,7 +34,7 @@ from gpbounds.pacbayes import bound
 from gpbounds.validation import choice, closed_unit, count, non_negative, positive, positive_unit, scalar
 
 if TYPE_CHECKING:
-    from fitting.objective import Objective
+    from fitting.objectives.objective import Objective
 
 LOSSES = (*OBJECTIVES, "pep")
 Relaxation = Literal["kl", "pinsker"]
@@ -130,7 +129,7 @@ class Losses(Goal):
 
 @dataclass(frozen=True)
 class ExpectedLosses(Losses):
-    """J = (N/n) Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p), with the losses of `fitting.expected`.
+    """J = (N/n) Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p), with the losses of `fitting.objectives.losses`.
 
     Attributes
     ----------
@@ -144,7 +143,7 @@ class ExpectedLosses(Losses):
     sampling : Sampling or None
         How the losses of "log-loss" are sampled; None computes them exactly.
     is_quadratic : bool
-        Whether `fitting.settling.quadratic_loss` takes the place of the losses.
+        Whether `fitting.objectives.start_of_q.quadratic_loss` takes the place of the losses.
     settles : bool
         As for `Losses`.
     """
@@ -189,7 +188,7 @@ class ExpectedLosses(Losses):
         return replace(self, sampling=replace(sampling, draws=Draws.of(seed)))
 
     def natural(self, start: Parameters, rate: float | None, *, weight: float) -> NaturalSteps:
-        """Natural-gradient steps for q: see `fitting.objective.Objective.natural`."""
+        """Natural-gradient steps for q: see `fitting.objectives.objective.Objective.natural`."""
         assert start.q is not None
         if self.loss == "square-loss":
             raise ValueError("loss: expected another loss than 'square-loss', whose best q has a closed form")
@@ -201,7 +200,7 @@ class ExpectedLosses(Losses):
 
 
 def loss_of(likelihood: Likelihood, objective: str, power: float) -> ExpectedLoss | PowerEP:
-    """The loss with this name: one of `fitting.expected.of_likelihood`, or `fitting.expected.PowerEP`.
+    """The loss with this name: one of `of_likelihood` of `fitting.objectives.losses`, or its `PowerEP`.
 
     >>> loss_of(Gaussian(0.5), "pep", 1.0)
     PowerEP(noise=0.5, power=1.0)
@@ -292,7 +291,7 @@ class Target(Losses):
         return B, weight * in_total, in_kl
 
     def __call__(self, total: float, kl: float) -> tuple[float, float, float]:
-        """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses: a `fitting.evaluation.Price`.
+        """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses: a `fitting.objectives.point.Price`.
 
         ∂_q kl⁻¹ grows like ln(1/q) as q → 0.  If all losses are 0 in double precision, it is evaluated at the smallest
         positive double; its product with the derivatives of the losses, which are 0 as well, is then 0.

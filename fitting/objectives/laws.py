@@ -1,11 +1,11 @@
 """The laws q of the inducing variables, or of the weights of features, at which an objective is evaluated.
 
-| law            | q                                                                                        |
-|----------------|------------------------------------------------------------------------------------------|
-| `CollapsedLaw` | the posterior of a member of the family (`fitting.family`), a function of the parameters |
-| `ExactLaw`     | the exact posterior of f at the data; its evidence is log p(y)                           |
-| `LowRankLaw`   | the posterior of the weights of a feature map                                            |
-| `FreeLaw`      | N(w, CCᵀ), whose w and C are trained                                                     |
+| law            | q                                                                       |
+|----------------|-------------------------------------------------------------------------|
+| `FamilyLaw` | the posterior of a member of the family, a function of the other parameters |
+| `ExactLaw`     | the exact posterior of f at the data; its evidence is log p(y)          |
+| `LowRankLaw`   | the posterior of the weights of a feature map                           |
+| `FreeLaw`      | N(w, CCᵀ), whose w and C are trained                                    |
 
 Another law is another class with these five methods.
 """
@@ -18,20 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fitting.blocks import Blocks
-from fitting.data import Data, Dataset, Held
-from fitting.diagonal import Diagonal
-from fitting.evaluation import Evaluation, Parameters
-from fitting.exact import log_evidence
 from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
-from fitting.full import of_losses
-from fitting.inducing import InducingBasis
-from fitting.members import Member, member
-from fitting.partition import partition
-from fitting.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
+from fitting.objectives.blocks import Blocks
+from fitting.objectives.collapsed import Diagonal, Member, member
+from fitting.objectives.exact import log_evidence, of_losses
+from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
+from fitting.objectives.point import Evaluation, Parameters
+from fitting.objectives.start_of_q import settled
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
-from fitting.settling import settled
+from fitting.rows.basis import InducingBasis
+from fitting.rows.data import Data, Dataset, Held, partition
 from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import FactorLaw, Law
@@ -40,7 +37,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.whitening import inducing
 
 if TYPE_CHECKING:
-    from fitting.objective import Objective
+    from fitting.objectives.objective import Objective
 
 DTC = member("dtc")
 ENOUGH = 2**14
@@ -72,7 +69,7 @@ class ModelLaw(ABC):
 
 
 @dataclass(frozen=True)
-class CollapsedLaw(ModelLaw):
+class FamilyLaw(ModelLaw):
     """The posterior of a member of the family.
 
     Attributes
@@ -125,7 +122,7 @@ class CollapsedLaw(ModelLaw):
 
 
 @dataclass(frozen=True)
-class ExactLaw(CollapsedLaw):
+class ExactLaw(FamilyLaw):
     """The member of the family with Q + R = K: the exact GP, or Rényi at α = 0, which predicts with Q."""
 
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
@@ -159,7 +156,7 @@ class ExactLaw(CollapsedLaw):
 
 
 @dataclass(frozen=True)
-class LowRankLaw(CollapsedLaw):
+class LowRankLaw(FamilyLaw):
     """The posterior of the weights v of features Ξ, v ~ N(0, I): DTC with V = Ξ, as its Q is K = ΞΞᵀ.
 
     With S = (I + ΞᵀΞ/σ²)⁻¹, w = SΞᵀy/σ² and e = y − Ξw, for each of P outputs,
@@ -189,8 +186,8 @@ class FreeLaw(ModelLaw):
         """``point`` with the start of q if it has none.
 
         For a Gaussian likelihood it is the posterior of the goal's ``member``, which minimises the goal where it can.
-        For counts `fitting.settling.settled` moves the prior towards the minimum, on at most 16 384 rows; for other
-        likelihoods it is the prior.
+        For counts `settled` moves the prior towards the minimum, on at most 16 384 rows; for other likelihoods it is
+        the prior.
         """
         if point.q is not None:
             return point
@@ -204,7 +201,7 @@ class FreeLaw(ModelLaw):
             rows = np.linspace(0, data.N - 1, min(data.N, ENOUGH)).astype(np.int64)
             return settled(problem if data.N <= ENOUGH else problem.batch(xp.asarray(rows)), prior)
         noise = goal.start_noise(point.noise)
-        posterior = CollapsedLaw(goal.member).posterior(data, replace(point, likelihood=Gaussian(noise)))
+        posterior = FamilyLaw(goal.member).posterior(data, replace(point, likelihood=Gaussian(noise)))
         data.space.release()  # steps, above all those of mini-batches, need other memory
         assert isinstance(posterior, InducingPosterior | FeaturePosterior)
         mean, factor = posterior.q.mean, posterior.q.factor
@@ -234,9 +231,9 @@ class FreeLaw(ModelLaw):
         return data.only(rows)
 
 
-def law_of(chosen: Member) -> CollapsedLaw:
+def law_of(chosen: Member) -> FamilyLaw:
     """The posterior of this member of the family."""
-    return ExactLaw(chosen) if chosen.is_evidence else CollapsedLaw(chosen)
+    return ExactLaw(chosen) if chosen.is_evidence else FamilyLaw(chosen)
 
 
 def feature_kernel(point: Parameters) -> FeatureKernel:

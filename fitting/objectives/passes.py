@@ -15,11 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from fitting.basis import Basis
-from fitting.blocks import Blocks
-from fitting.diagonal import Diagonal, Fit, Middle, Moments
-from fitting.evaluation import Evaluation, Price
-from fitting.functional import (
+from fitting.objectives.blocks import Blocks
+from fitting.objectives.collapsed import Diagonal, Fit, Middle, Moments, Triangle
+from fitting.objectives.free import (
     Adjoints,
     Losses,
     LossSums,
@@ -32,8 +30,9 @@ from fitting.functional import (
     free_whole,
     losses_under,
 )
-from fitting.rows import Stream
-from fitting.stacked import Triangle
+from fitting.objectives.point import Evaluation, Price
+from fitting.rows.basis import Basis
+from fitting.rows.stream import Stream
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.mapreduce.statistics import Statistics
@@ -155,7 +154,7 @@ class PosteriorPass(EvidencePasses):
 
 
 class LossGoal(Protocol):
-    """What passes over losses know of a goal: `fitting.goals.ExpectedLosses` and `fitting.goals.Target`."""
+    """What passes over losses know of a goal, see `fitting.objectives.goals.Losses`."""
 
     def losses(self, likelihood: Likelihood) -> Losses:
         """The losses of rows."""

@@ -131,7 +131,7 @@ class Evaluation:
 
 
 class Minimised(Protocol):
-    """A function of a point that training minimises: `fitting.objective.Objective`, and those of `fitting.iterative`.
+    """A function of a point that training minimises: an `Objective`, or one of those of `fitting.iterative`.
 
     Implementations try larger jitters on Kuu themselves.  A point without a value raises `NotPositiveDefinite` or
     `NonFinite`.

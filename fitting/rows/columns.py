@@ -49,12 +49,12 @@ class Columns:
 
     @property
     def units(self) -> Float:
-        """As `fitting.starts.units`."""
+        """As `fitting.starts.starts.units`."""
         return self._own(self.source.moments.units)
 
     @property
     def mean_square(self) -> float:
-        """As `fitting.starts.mean_square`; about a prior mean that of at most 100 000 rows."""
+        """As `fitting.starts.starts.mean_square`; about a prior mean that of at most 100 000 rows."""
         moments = self.source.moments
         with np.errstate(over="ignore", under="ignore"):
             if self.prior_mean is not None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fitting.starts import distinct_rows
+from fitting.starts.starts import distinct_rows
 from gpbounds.arrays import Array, Float
 from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged

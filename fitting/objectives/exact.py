@@ -1,26 +1,7 @@
-"""Any function J of a sum of expected losses over the data and of KL(Q‖P), where Q is the exact GP posterior.
+"""The exact Gaussian process as an objective: F = Σ_p log N(y_p; 0, K + σ²I) and its derivatives.
 
-PAC-Bayes bounds of the exact GP are trained with it.  O(N³) time, O(N²) memory; small terms keep their digits.
-
-With Σ = K + σ²I, A = Σ⁻¹, P = σ²A, E = I − P and t = Ay, the posterior at the data has means m = Ey, latent variances
-s = σ²·diag E, and (P-22, P-23)
-
-    KL = ½[log|I + K/σ²| − tr E + tᵀm].
-
-From the Cholesky factors L of Σ and L⁻¹, with a_i = (K_ii − Σ_{j<i} L_ij²)/σ² and q_i = σ² Σ_{k>i} (L⁻¹)_ki²,
-
-    E_ii = a_i/(1 + a_i) − q_i,   log|I + K/σ²| − tr E = Σ_i [log(1 + a_i) − a_i/(1 + a_i)] + Σ_i q_i,
-
-so that σ² − σ²P_ii, in which log10(σ²/s_i) digits would cancel, is never formed.  Where all variances are equal, the
-remaining difference loses at most log10(N + 1) digits, since E_ii ≥ (K_ii/σ²)/(1 + tr K/σ²).  m is computed as KAy
-where σ² ≥ tr K, and as y − σ²t elsewhere.
-
-With m̄, s̄ and k the derivatives of J in m, s and KL, g = Pm̄ + (k/2)(2Pt − t), D = diag(s̄σ² − k/2), w = σ²Et:
-
-    K̄ = [PDP + (k/2)P]/σ² + ½(tgᵀ + gtᵀ),
-    ∂J/∂log σ² = Σ_i D_i (E²)_ii − (m̄ + kt)ᵀw,
-
-the second because ⟨K̄, K⟩ and the explicit dependence on σ² add up; (E²)_ii = E_ii² + Σ_{j≠i} P_ij².
+K̄ = ½[Σ_p t_pt_pᵀ − P(K + σ²I)⁻¹], t = (K + σ²I)⁻¹Y.  Only the lower triangles of the symmetric matrices are computed,
+by the chunks of rows of `gpbounds.exact.Triangle`: the matrix C with 2K̄ below the diagonal and K̄ on it replaces K̄.
 """
 
 from __future__ import annotations
@@ -29,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.evaluation import Evaluation, Gradient, Price
-from fitting.expected import ExpectedLoss
+from fitting.objectives.losses import ExpectedLoss
+from fitting.objectives.point import Evaluation, Gradient, Price
+from fitting.prior_means import PriorMean, derivatives
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import Exact, Triangle, exact
@@ -42,6 +24,77 @@ from gpbounds.linalg.parallel import ENTRY, one_blas_thread
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.numerics.scalars import log1p_residual
+
+
+def log_evidence(
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    *,
+    noise: float,
+    gradient: bool = True,
+    space: Workspace | None = None,
+    prior_mean: PriorMean | None = None,
+) -> Evaluation:
+    """F and its derivatives, from checked float64 arrays, Y (N, P); ``space`` is memory that later calls may reuse.
+
+    With a ``prior_mean`` Hβ, Y is what it leaves of the targets, and the derivatives in β are HᵀT, T = (t_p).
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
+    >>> round(evaluate(SquaredExponential(), X, Y, noise=0.1).value, 4)  # gpbounds.renyi.log_evidence
+    -3.2002
+    """
+    P, xp = Y.shape[1], namespace(Y)
+    gp = exact(kernel, X, Y, noise=noise, space=space)
+    value, triangle = gp.log_evidence, gp.triangle
+    if not gradient:
+        return Evaluation(value, None)
+    weights = gp.weights
+    inverse = inverse_by_rows(gp.chol.L)
+    turned, pulled = xp.ascontiguousarray(weights.T), [(0.0, np.zeros(0))] * len(triangle.parts)
+
+    def pull(number: int, rows: slice, worker: int) -> None:
+        steps = xp.arange(rows.stop - rows.start)
+        cotangent = inverse.rows(number, worker)
+        cotangent *= -P
+        add_product(weights[rows], turned[:, : rows.stop], cotangent)
+        corner = cotangent[:, rows]
+        corner[...] = xp.tril(corner)
+        corner[steps, steps] *= 0.5
+        trace = float(corner.trace())
+        pulled[number] = trace, pull_kernel(kernel, X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
+
+    N = Y.shape[0]
+    triangle.each(pull, N**3 / 3.0 + ENTRY * N**2 / 2.0)
+    trace, parameters = sum(t for t, _ in pulled), np.sum([p for _, p in pulled], axis=0)
+    in_mean = None if prior_mean is None else derivatives(prior_mean.pulled(X, weights))
+    return Evaluation(value, Gradient(parameters, np.array([noise * trace]), prior_mean=in_mean))
+
+
+# Any function J of a sum of expected losses over the data and of KL(Q‖P), where Q is the exact GP posterior.
+#
+# PAC-Bayes bounds of the exact GP are trained with it.  O(N³) time, O(N²) memory; small terms keep their digits.
+#
+# With Σ = K + σ²I, A = Σ⁻¹, P = σ²A, E = I − P and t = Ay, the posterior at the data has means m = Ey, latent variances
+# s = σ²·diag E, and (P-22, P-23)
+#
+#     KL = ½[log|I + K/σ²| − tr E + tᵀm].
+#
+# From the Cholesky factors L of Σ and L⁻¹, with a_i = (K_ii − Σ_{j<i} L_ij²)/σ² and q_i = σ² Σ_{k>i} (L⁻¹)_ki²,
+#
+#     E_ii = a_i/(1 + a_i) − q_i,   log|I + K/σ²| − tr E = Σ_i [log(1 + a_i) − a_i/(1 + a_i)] + Σ_i q_i,
+#
+# so that σ² − σ²P_ii, in which log10(σ²/s_i) digits would cancel, is never formed.  Where all variances are equal, the
+# remaining difference loses at most log10(N + 1) digits, since E_ii ≥ (K_ii/σ²)/(1 + tr K/σ²).  m is computed as KAy
+# where σ² ≥ tr K, and as y − σ²t elsewhere.
+#
+# With m̄, s̄ and k the derivatives of J in m, s and KL, g = Pm̄ + (k/2)(2Pt − t), D = diag(s̄σ² − k/2), w = σ²Et:
+#
+#     K̄ = [PDP + (k/2)P]/σ² + ½(tgᵀ + gtᵀ),
+#     ∂J/∂log σ² = Σ_i D_i (E²)_ii − (m̄ + kt)ᵀw,
+#
+# the second because ⟨K̄, K⟩ and the explicit dependence on σ² add up; (E²)_ii = E_ii² + Σ_{j≠i} P_ij².
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +165,7 @@ def of_losses(
         for covariances that are not finite.
 
     >>> from fitting.bounds import Target
-    >>> from fitting.expected import of_loss
+    >>> from fitting.objectives.losses import of_loss
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
     >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, delta=0.01)

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from fitting.basis import Basis, PullBack
 from fitting.prior_means import PriorMean
+from fitting.rows.basis import Basis, PullBack
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace

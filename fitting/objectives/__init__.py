@@ -1,0 +1,1 @@
+"""Objectives of training: rows × law × goal, as functions of a point."""

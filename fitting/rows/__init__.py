@@ -1,0 +1,1 @@
+"""Rows of data: what they are, their features, and passes over them."""

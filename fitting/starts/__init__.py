@@ -1,0 +1,1 @@
+"""First guesses of hyperparameters, and short runs on few rows that improve them."""
