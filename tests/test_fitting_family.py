@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitting.objectives.blocks import Blocks
-from fitting.objectives.collapsed import Diagonal
-from fitting.objectives.collapsed import METHODS, Member, member
+from fitting.objectives.collapsed import METHODS, Diagonal, Member, member
 from fitting.objectives.objective import objective
 from fitting.rows.data import Data
 from gpbounds.errors import NonFinite, NotPositiveDefinite
