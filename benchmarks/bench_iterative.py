@@ -19,7 +19,7 @@ import numpy as np
 from harness import Case, Timing, arguments, measure, opening, row, save
 
 from fitting.iterative import IterativeEvidence
-from fitting.iterative.derivatives import Cotangent, pulled
+from fitting.iterative.solution import Cotangent, pulled
 from fitting.objectives.objective import Objective, at_point, objective
 from fitting.objectives.point import Parameters
 from gpbounds import Matern, SquaredExponential

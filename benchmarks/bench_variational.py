@@ -203,7 +203,7 @@ def compared(task: str, options: Any, rate: float) -> list[dict[str, Any]]:
 def epoch(rows: int, M: int) -> dict[str, Any]:
     """One epoch of a classifier on 10⁶ rows that stay on the disk."""
     from fitting import VariationalGPClassifier
-    from fitting.training.steps import Steps
+    from fitting.training.adam import Steps
 
     millions, begun = 1_000_000, time.perf_counter()
     steps: list[float] = []

@@ -24,7 +24,7 @@ from gpbounds.small_variances import Given, difference_error, factor_error, uppe
 from gpbounds.whitening import CHUNK, Inducing, slices
 
 if TYPE_CHECKING:
-    from fitting.features.kernel import FeatureKernel
+    from fitting.features.base import FeatureKernel
 
 
 class Posterior(ABC):

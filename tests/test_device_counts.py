@@ -15,7 +15,7 @@ from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.bounds import free_bound, risk_bound
 from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
 from fitting.iterative.evidence import IterativeEvidence
-from fitting.iterative.solver import EVERY, blocks_of, solver
+from fitting.iterative.solution import EVERY, blocks_of, solver
 from fitting.objectives import blocks
 from fitting.objectives.collapsed import member
 from fitting.objectives.goals import Evidence, ExpectedLosses

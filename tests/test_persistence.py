@@ -10,7 +10,7 @@ import pytest
 import fitting
 from fitting import PACGP, ExactGP, LowRankGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.archive import read_archive, write_archive
-from fitting.estimators import history
+from fitting.estimators import saving
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.fingerprint import fingerprint
 from fitting.features import Mercer
@@ -141,7 +141,7 @@ def test_files_with_former_names_of_arguments_are_read(model, tmp_path):
     model.fit(X, Y[:, 0] - 3.0)
     model.save(tmp_path / "present")
     about, arrays = read_archive(tmp_path / "present", "model", 1)
-    about["arguments"] = {history.FORMER.get(name, name): value for name, value in about["arguments"].items()}
+    about["arguments"] = {saving.FORMER.get(name, name): value for name, value in about["arguments"].items()}
     assert "objective" in about["arguments"]
     write_archive(tmp_path / "former", about, arrays)
     again = fitting.load(tmp_path / "former")

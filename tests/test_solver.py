@@ -17,9 +17,9 @@ from thinning import one_in
 import fitting
 from fitting import ExactGP, RenyiGP
 from fitting.estimators import fingerprint, solving, trainer
-from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution, solver
-from fitting.iterative.layout import layout
+from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution
 from fitting.iterative.posterior import iterative_posterior
+from fitting.iterative.solution import layout
 from fitting.objectives.objective import at_point, member, objective
 from fitting.objectives.point import Gradient
 from fitting.training import Resolution, train_lbfgs
@@ -39,8 +39,8 @@ def small(monkeypatch):
         original = module.layout
         monkeypatch.setattr(module, "layout", lambda k, X, s, o=original: o(k, X, s, block=20, neighbours=30))
     monkeypatch.setattr(sys.modules["gpbounds.vecchia.factor"], "ROWS", 16)  # several chunks in each
-    monkeypatch.setattr(solver, "BLOCK", 20)
-    monkeypatch.setattr(solver, "NEIGHBOURS", 30)
+    monkeypatch.setattr(solution, "BLOCK", 20)
+    monkeypatch.setattr(solution, "NEIGHBOURS", 30)
 
 
 def data(N=240, D=2, P=1, seed=0):

@@ -19,8 +19,8 @@ import gpbounds
 from fitting.objectives.objective import variational_objective
 from fitting.objectives.packing import LawBlock
 from fitting.objectives.point import Gradient, Parameters
-from fitting.training import natural
-from fitting.training.natural import NaturalSteps
+from fitting.training import adam
+from fitting.training.adam import NaturalSteps
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
@@ -96,7 +96,7 @@ def entries(*arrays: Any) -> np.ndarray:
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs as large ones have them, at sizes that take milliseconds."""
     monkeypatch.setattr(fitting.objectives.free, "NARROW", 4)
-    monkeypatch.setattr(natural, "TILE", 4)
+    monkeypatch.setattr(adam, "TILE", 4)
     monkeypatch.setattr(triangular, "TILE", 4)
     monkeypatch.setattr(triangular, "WHOLE", 8)
     monkeypatch.setattr("fitting.rows.stream.groups", lambda chunks, N, M: min(chunks, 3))

@@ -13,7 +13,7 @@ from thinning import one_in
 
 from fitting import ExactGP, SparseGP, SparsePACGP
 from fitting.training import Ending, Session, tail_of, train_adam, train_lbfgs
-from fitting.training.tail import FASTEST, LEAST, RESUMED, SLOWEST
+from fitting.training.ending import FASTEST, LEAST, RESUMED, SLOWEST
 from fitting.training.watch import Watch
 
 

@@ -14,7 +14,7 @@ from thinning import one_in
 
 import fitting
 from fitting import SparseGP, VariationalGP, VariationalGPClassifier
-from fitting.estimators.betas import grid
+from fitting.estimators.variational import grid
 from fitting.objectives.objective import objective, variational_objective
 from fitting.objectives.point import Parameters
 from gpbounds import SquaredExponential

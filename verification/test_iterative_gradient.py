@@ -14,9 +14,7 @@ from mpmath import mp, mpf
 from observer import Observer
 
 from fitting.iterative import IterativeEvidence, evidence
-from fitting.iterative.derivatives import Cotangent, pulled
-from fitting.iterative.layout import Layout
-from fitting.iterative.solution import solution
+from fitting.iterative.solution import Cotangent, Layout, pulled, solution
 from fitting.objectives.objective import at_point, member, objective
 from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel, Matern, SquaredExponential

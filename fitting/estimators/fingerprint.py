@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.history import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
+from fitting.estimators.saving import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
 from fitting.rows.columns import Columns
 from fitting.starts.starts import PIECE
 from gpbounds.arrays import Float, host

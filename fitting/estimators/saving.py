@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -11,26 +12,155 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import one_line, read_archive, write_archive
-from fitting.estimators.history import PRESENT, without_ignored
 from fitting.estimators.remarks import Remark
 from fitting.features import FeatureKernel
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
-from fitting.persistence import posterior_from_arrays, posterior_to_arrays
-from fitting.posterior import Posterior
+from fitting.iterative.posterior import IterativePosterior
+from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.training import Run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
 from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
+from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods import from_dict as likelihood_from_dict
+from gpbounds.linalg import Cholesky
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
 from gpbounds.means import LinearMean
 from gpbounds.means import to_plain as to_plain_mean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
 from gpbounds.pacbayes.certificate.record import from_dict as certificate_fields
+from gpbounds.whitening import Inducing
+
+# Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable.
+
+FORMER = {"posterior": "form", "relaxation": "objective"}
+"""Former name of each renamed argument."""
+
+PRESENT = {name: {former: present for present, former in FORMER.items()} for name in ("PACGP", "SparsePACGP")}
+"""Present name of each former one, by class."""
+
+FREED = {"tol": 1e-9}
+"""Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
+
+ADDED_TO_ALL: dict[str, Any] = {"mean": "zero"}
+"""Arguments that were added to every class, with the values that leave training as it was before."""
+
+_DRAWS = {"draws": 10, "delta": 0.05}
+ADDED: dict[str, dict[str, Any]] = {
+    "LowRankGP": {"batch_size": None},
+    "RenyiGP": _DRAWS,
+    "SparseGP": {**_DRAWS, "beta": 1.0},
+    "SparsePACGP": {"fewer": False},
+}
+"""Arguments that were added, by class, with the values that leave training as it was before."""
+
+FILLED: dict[str, dict[str, Any]] = {"LowRankGP": {"rank": 100}}
+"""Arguments whose default is None now, by class, with the former default, which fingerprints hold."""
+
+
+def without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a file, less those that earlier versions took and ignored and that are an error now.
+
+    >>> without_ignored("LowRankGP", {"features": "fourier", "rank": 4, "order": "best"})
+    {'features': 'fourier', 'rank': 4, 'order': 'degree'}
+    """
+    if kind != "LowRankGP":
+        return settings
+    features = settings.get("features")
+    changed: dict[str, Any] = {}
+    if features != "mercer":
+        changed["order"] = "degree"
+    if not isinstance(features, str) and settings.get("rank") == 100:
+        changed["rank"] = None
+    return settings | changed
+
+
+# Posteriors as arrays, written and read without rounding.
+
+
+def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
+    """The arrays of a posterior: L or features, with G, the factor of I + G and w; for a free q, L with μ and C.
+
+    Of the exact posterior by iterations the weights; that by a Cholesky factor needs no arrays: reading computes it
+    again.
+    """
+    if isinstance(posterior, FeaturePosterior):
+        return features_to_arrays(posterior)
+    if isinstance(posterior, IterativePosterior):
+        values = {"weights": posterior.weights, "mean_error": np.float64(posterior.mean_error)}
+        return {f"posterior/{name}": host(value) for name, value in values.items()}
+    if not isinstance(posterior, InducingPosterior):
+        return {}
+    points, q = posterior.inducing, posterior.q
+    values = {"L": points.chol.L, "jitter": points.chol.jitter}
+    if isinstance(q, GramLaw):
+        values |= {"G": q.G, "A": q.chol.L, "w": q.mean}
+    else:
+        values |= {"mean": q.mean[:, 0], "C": q.factor}
+    return {f"posterior/{name}": host(value) for name, value in values.items()}
+
+
+def posterior_from_arrays(
+    arrays: dict[str, Any], problem: Any, kernel: Kernel | None, noise: float, Z: Any, own: Mapping[str, Any]
+) -> Posterior:
+    """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `posterior_to_arrays` if there are any.
+
+    ``own`` are the user's classes of features by name.
+    """
+    if "posterior/parameters" in arrays:
+        return features_from_arrays(arrays, problem.data, noise, own)
+    if "posterior/weights" in arrays:
+        assert kernel is not None
+        X, weights, error = problem.data.X, arrays["posterior/weights"], float(arrays["posterior/mean_error"])
+        return IterativePosterior(kernel, noise, problem.data.single, X, place(weights, namespace(X)), error)
+    if "posterior/L" not in arrays:
+        return problem.posterior(kernel, noise, Z)
+    data = problem.data
+    assert kernel is not None
+    part = {name.partition("/")[2]: value for name, value in arrays.items() if name.startswith("posterior/")}
+    jitter = float(part.pop("jitter"))
+    part = {name: place(value, namespace(data.X)) for name, value in part.items()}
+    points = Inducing(kernel, Z, Cholesky(part["L"], jitter))
+    if "C" in part:
+        return InducingPosterior(points, noise, FactorLaw(part["mean"][:, None], part["C"]), data.single)
+    q = GramLaw(part["w"], part["G"], Cholesky(part["A"], 0.0))
+    if problem.member.inside:
+        assert data.parts is not None
+        return BlockPosterior(points, noise, q, data.single, data.X, data.residuals, data.parts)
+    return InducingPosterior(points, noise, q, data.single)
+
+
+def features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
+    """The arrays of a posterior of features, and the JSON of their map as bytes.
+
+    Raises
+    ------
+    ValueError
+        for features that a user wrote, without methods that store them.
+    """
+    kernel, q = posterior.kernel, posterior.q
+    plain, arrays = parted(to_plain(kernel.features), "posterior/features")
+    arrays["posterior/features"] = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    assert isinstance(q, GramLaw)
+    values = {"G": q.G, "A": q.chol.L, "w": q.mean, "parameters": kernel.parameters}
+    return arrays | {f"posterior/{name}": host(value) for name, value in values.items()}
+
+
+def features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: Mapping[str, Any]) -> FeaturePosterior:
+    """The posterior, from the arrays of `features_to_arrays`; ``own`` are the user's classes by name."""
+    plain = json.loads(arrays["posterior/features"].tobytes())
+    features = from_plain(joined(plain, arrays), own)
+    xp = namespace(data.X)
+    G, A, w = (place(arrays[f"posterior/{name}"], xp) for name in ("G", "A", "w"))
+    kernel = FeatureKernel(features, arrays["posterior/parameters"])
+    return FeaturePosterior(kernel, noise, GramLaw(w, G, Cholesky(A, 0.0)), data.single, int(data.X.shape[1]))
+
+
+# A fitted estimator in one file: arguments, results of training, the data, the posterior.
 
 KIND, VERSION = "model", 1
 NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.estimators.betas import Betas, chosen_beta
 from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import JITTER
-from fitting.estimators.online import Online
 from fitting.estimators.remarks import Remark
-from fitting.estimators.stages import HYPERPARAMETERS, Stages, with_mean_held
-from fitting.estimators.trainer import Outcome, Trainer
-from fitting.objectives.goals import LOSSES, loss_of
+from fitting.estimators.trainer import Draw, Outcome, Trainer, with_inducing
+from fitting.objectives.goals import LOSSES, Evidence, loss_of
+from fitting.objectives.laws import law_of
 from fitting.objectives.losses import PowerEP, Sampling
 from fitting.objectives.objective import Member, Objective, member, variational_objective
+from fitting.objectives.packing import Packing
 from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean
+from fitting.rows.data import Data
 from fitting.starts.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
+from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Array, Float, exactly, host, namespace, place
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
@@ -33,6 +37,294 @@ from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 from gpbounds.whitening import slices
+
+# The state of an optimiser between calls of ``partial_fit``.
+
+
+@dataclass(eq=False)
+class Online:
+    """The vector of a model that batches train one after the other, and the state of its optimiser.
+
+    Attributes
+    ----------
+    packing : Packing
+        The point of the vector.
+    steps : Steps
+    rng : numpy.random.Generator
+        For sampled gradients.
+    N : int
+        The number of rows that each batch stands for.
+    jitter : float
+    values : list of float
+        The estimate of −J by each batch, before its step; −inf where J had no value.
+    """
+
+    packing: Packing
+    steps: Steps
+    rng: np.random.Generator
+    N: int
+    jitter: float
+    values: list[float] = field(default_factory=list)
+    _kept: Float | None = None
+
+    def step(self, batch: Objective, sampling: Sampling | None) -> None:
+        """One step by the losses of ``batch``, counted N/n times; back to the point before where J has no value."""
+        problem = batch.standing_for(self.N)
+        if sampling is not None:
+            problem = problem.sampled(sampling, int(self.rng.integers(2**63)))
+        with one_blas_thread():
+            f, g, fault = measured(self.packing.loss(problem), self.steps.x)
+        self.values.append(-f)
+        if fault is None:
+            self._kept = self.steps.x
+            self.steps.take(g)
+        elif self._kept is None:
+            raise no_start(fault) from fault
+        else:
+            self.steps.back(self._kept)
+
+    def settle(self, problem: Objective) -> Parameters:
+        """The point after the last step; the one before where its Kuu does not factorise."""
+        point = self.packing.unpack(self.steps.x)
+        try:
+            problem.posterior_at(point)
+        except FAULTS:
+            assert self._kept is not None
+            self.steps.back(self._kept)
+            point = self.packing.unpack(self._kept)
+        return point
+
+    def remarks(self) -> list[Remark]:
+        """A remark if the last step had no value."""
+        text = "The objective had no value for the last batch; the point before is kept, and the step length is halved."
+        return [Remark("stalled", text)] if self.steps.failed else []
+
+
+# The stages in which a variational objective J is trained.
+#
+# The ELBO with β = 1 comes first, except where J is a β-ELBO or power EP.  Then either q alone is trained by J, with
+# all hyperparameters and inducing inputs as the ELBO left them, or everything by J: from the ELBO's optimum and from
+# the first start, because a direct loss has several optima; the better end is kept.
+#
+# For a Gaussian likelihood and all rows, the ELBO is trained with its optimal q in closed form.
+
+HYPERPARAMETERS = ("joint", "fixed")
+
+
+@dataclass(frozen=True)
+class Stages:
+    """How J is trained.
+
+    Attributes
+    ----------
+    joint : bool
+        Whether J trains the hyperparameters, too.
+    restarts : int
+        Number of random starts of the first stage besides the first one.
+    """
+
+    joint: bool
+    restarts: int = 0
+
+    def run(self, trainer: Trainer, start: Parameters, draw: Draw) -> tuple[Outcome, list[Run]]:
+        """The best outcome, whose parameters hold q, and all runs."""
+        problem = trainer.objective
+        assert isinstance(problem, Objective)
+        goal = problem.expected_losses
+        if (goal.loss in ("elbo", "pep") and self.joint) or (goal.loss == "elbo" and goal.beta == 1.0):
+            return self.by_elbo(trainer, problem, start, draw)
+        elbo, runs = self.by_elbo(trainer, problem.with_goal(loss="elbo", beta=1.0), start, draw)
+        if elbo.run.status == "interrupted" or trainer.optimizer is None:
+            return replace(elbo, parameters=at_its_best(problem, elbo.parameters)), runs
+        outcomes = [self.onwards(trainer, problem, elbo.parameters, "after the ELBO")]
+        if self.joint and goal.loss != "square-loss" and outcomes[0].run.status != "interrupted":
+            with suppress(NotPositiveDefinite, NonFinite, ArithmeticError):  # the other start has a value
+                outcomes.append(self.onwards(trainer, problem, replace(start, q=None), "from the start"))
+        best = max(outcomes, key=lambda outcome: outcome.run.value)
+        return best, [*runs, *(outcome.run for outcome in outcomes)]
+
+    def by_elbo(self, trainer: Trainer, problem: Objective, start: Parameters, draw: Draw) -> tuple[Outcome, list[Run]]:
+        """The best run that trains everything by a β-ELBO or power EP, from ``start`` and its restarts."""
+        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None and has_closed_form(problem)
+        chosen = collapsed(problem) if collapses else problem
+        start = replace(start, q=None) if collapses else start
+        name = f"{problem.expected_losses.loss} {problem.expected_losses.beta:g}"
+        outcomes = replace(trainer, objective=chosen, sampling=None).best_of(
+            name, start, self.restarts, with_inducing(draw)
+        )
+        best = replace(outcomes[0], parameters=problem.complete(outcomes[0].parameters))
+        return best, [outcome.run for outcome in outcomes]
+
+    def onwards(self, trainer: Trainer, problem: Objective, point: Parameters, name: str) -> Outcome:
+        """One run by J from ``point``: of q alone, or of everything.
+
+        The square loss is never given the variance of f: it falls to 0 as this variance grows.
+        """
+        names = (*point.kernel.parameter_names, *point.likelihood.parameter_names)
+        if not self.joint:
+            trainer, point = replace(trainer, fixed=names, learn_Z=False), with_mean_held(point)
+        elif problem.expected_losses.loss == "square-loss":
+            variances = [each for each in point.kernel.parameter_names if "variance" in each]
+            trainer = replace(trainer, fixed=(*trainer.fixed, *variances))
+        return replace(trainer, objective=problem).run(name, at_its_best(problem, point))
+
+
+def with_mean_held(point: Parameters) -> Parameters:
+    """``point``, whose prior mean training leaves as it is."""
+    return point if point.prior_mean is None else replace(point, prior_mean=point.prior_mean.held)
+
+
+def at_its_best(problem: Objective, point: Parameters) -> Parameters:
+    """``point``, with the best q where it has a closed form for a Gaussian."""
+    closed = problem.expected_losses.loss == "square-loss" or has_closed_form(problem)
+    closed = closed and isinstance(point.likelihood, Gaussian)
+    return problem.complete(replace(point, q=None) if closed else point)
+
+
+def has_closed_form(problem: Objective) -> bool:
+    """Whether `collapsed` has the minimum over q, for a Gaussian likelihood."""
+    goal = problem.expected_losses
+    return goal.loss == "elbo" or (goal.loss == "pep" and goal.beta == 1.0)
+
+
+def collapsed(problem: Objective) -> Objective:
+    """The minimum over q of a β-ELBO, or of power EP with β = 1, with a Gaussian likelihood."""
+    return replace(problem, law=law_of(problem.member), goal=Evidence(problem.expected_losses.beta))
+
+
+# The choice of β, the factor of KL(q‖p), by validation.
+
+SHARE = 0.2
+"""Share of the rows on which each β is judged."""
+
+LEAST = 0.01
+"""The smallest β that is tried; the largest is the number of fitted rows, and each is half of the one before."""
+
+STREAM = 6
+"""Stream of random numbers that chooses the rows held out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Betas:
+    """The β that was chosen, each β with its loss on the rows held out, and all runs.
+
+    Attributes
+    ----------
+    best : float
+    path : array (k, 2)
+    runs : list of Run
+    point : Parameters
+        The model of the fitted rows with the chosen β.
+    """
+
+    best: float
+    path: Float
+    runs: list[Run]
+    point: Parameters
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.runs[-1].status == "interrupted"
+
+
+def grid(n: int) -> list[float]:
+    """n, n/2, n/4, … down to 0.01.
+
+    >>> len(grid(1000)), grid(4)[:4]
+    (17, [4.0, 2.0, 1.0, 0.5])
+    """
+    betas = [float(n)]
+    while 0.5 * betas[-1] >= LEAST:
+        betas.append(0.5 * betas[-1])
+    return betas
+
+
+def outwards(n: int) -> tuple[list[float], list[float]]:
+    """The grid in two parts, each from the β next to 1 outwards: those below 1, and the others.
+
+    >>> outwards(4)[0][:3], outwards(4)[1]
+    ([0.5, 0.25, 0.125], [1.0, 2.0, 4.0])
+    """
+    betas = grid(n)
+    return [beta for beta in betas if beta < 1.0], [beta for beta in betas[::-1] if beta >= 1.0]
+
+
+def chosen_beta(
+    stages: Stages,
+    trainer: Trainer,
+    problem: Objective,
+    start: Parameters,
+    draw: Callable[[Float, Float, Kernel], Any],
+) -> Betas:
+    """The β with the least loss on a fifth of the rows, for models of the other rows.
+
+    The ELBO (β = 1) comes first, and each β starts where its neighbour towards 1 ended.  A large β can make the kernel
+    forget the inputs; training with a smaller one does not find back from there.  The loss is the mean of
+    −log E p(y|f), or of (y − m)² for the square loss.
+
+    Parameters
+    ----------
+    draw : function
+        (X, Y, kernel) ↦ the first inducing points, of the rows that are fitted.
+    """
+    N, data = problem.N, problem.data
+    assert isinstance(data, Data)
+    held = round(SHARE * N)
+    if held < 1 or N - held < 1:
+        raise ValueError(f"beta: expected a number, or 'auto' with at least 3 rows, got 'auto' with {N}")
+    rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
+    order = rng.permutation(N)
+    fitted, out = (data.only(np.sort(rows)) for rows in (order[: N - held], order[N - held :]))
+    trainer = replace(trainer, N=fitted.N, prefix="validation ")
+    if trainer.batch_size is not None and trainer.batch_size >= fitted.N:
+        trainer = replace(trainer, batch_size=None)
+    base = replace(problem, data=fitted)
+    first = replace(start, Z=draw(host(fitted.X), host(fitted.Y), start.kernel))
+    elbo, runs = stages.by_elbo(trainer, base.with_goal(loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
+    tried: list[tuple[float, float, Parameters]] = []
+    for betas in outwards(fitted.N):
+        point = elbo.parameters
+        for beta in betas:
+            if runs[-1].status == "interrupted":
+                break
+            own = base.with_goal(beta=beta)
+            try:
+                outcome = _trained(stages, trainer, own, point)
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                continue  # such a β has no model
+            runs.append(outcome.run)
+            point = outcome.parameters
+            tried.append((beta, _loss(own, point, out), point))
+    if not tried:
+        tried.append((1.0, _loss(base, elbo.parameters, out), elbo.parameters))
+    best, _, point = min(tried, key=lambda each: each[1])
+    path = sorted(((beta, loss) for beta, loss, _ in tried), reverse=True)
+    return Betas(best, np.array(path), runs, point)
+
+
+def _trained(stages: Stages, trainer: Trainer, problem: Objective, point: Parameters) -> Outcome:
+    name = f"{problem.expected_losses.beta:g}"
+    if stages.joint and problem.expected_losses.loss in ("elbo", "pep"):
+        outcomes, _ = Stages(True).by_elbo(
+            replace(trainer, otherwise=(), raises_noise=False), problem, point, lambda kernel, i: point.Z
+        )
+        return outcomes
+    return stages.onwards(trainer, problem, at_its_best(problem, point), name)
+
+
+def _loss(problem: Objective, point: Parameters, out: Any) -> float:
+    mean, variance = problem.posterior_at(point).predict(out.X)
+    y, mean = out.Y[:, 0], mean.reshape(-1)
+    if point.prior_mean is not None:
+        mean = mean + point.prior_mean(out.X)[:, 0]
+    if problem.expected_losses.loss == "square-loss":
+        return float(((y - mean) ** 2).mean())
+    value = -float(point.likelihood.log_expected_density(y, mean, variance).mean())
+    return value if np.isfinite(value) else np.inf
+
+
+# The common part of the variational estimators: their stages of training, and their predictive laws.
 
 GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
 """Estimators of the derivatives of the losses."""

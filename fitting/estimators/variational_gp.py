@@ -64,7 +64,7 @@ class VariationalGP(Scored, Variational):
     inducing, learn_inducing : as in `SparseGP`, without "best"
         Beyond 20 000 rows, the choice is made among so many random ones.
     optimizer : "lbfgs", "adam", "natgrad" or None
-        "natgrad": natural-gradient steps for q (`fitting.training.natural`) and Adam for the rest.
+        "natgrad": natural-gradient steps for q (`fitting.training.adam`) and Adam for the rest.
     batch_size : int, optional
         Rows of a mini-batch, for "adam" and "natgrad".
     natural_rate : float in (0, 1], optional

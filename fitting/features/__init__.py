@@ -1,10 +1,9 @@
 """Feature maps with derivatives: the features of low-rank Gaussian processes that are trained."""
 
 from fitting.features.adapters import from_jax, from_sklearn, from_torch
-from fitting.features.base import FeatureMap, FeaturesAt
+from fitting.features.base import FeatureKernel, FeatureMap, FeaturesAt
 from fitting.features.choices import FeatureChoice, Fourier, Mercer
 from fitting.features.fourier import FourierMap
-from fitting.features.kernel import FeatureKernel
 from fitting.features.mercer import MercerMap
 from fitting.features.mixed import MixedMap
 from fitting.features.mlp import MLP

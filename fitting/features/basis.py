@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.features.base import FeaturesAt
-from fitting.features.kernel import FeatureKernel
+from fitting.features.base import FeatureKernel, FeaturesAt
 from fitting.rows.basis import Basis, PullBack, Pulled
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.readings import Unread

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from fitting.features.base import KernelMap, TrainedMap
+from fitting.features.base import FeatureKernel, KernelMap, TrainedMap
 from fitting.features.choices import fourier_map
 from fitting.features.fourier import FourierMap
-from fitting.features.kernel import FeatureKernel
 from fitting.features.mercer import MercerMap
 from fitting.features.objects import Scaled
 from fitting.features.transform import Composed, kernel_map

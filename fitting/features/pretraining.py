@@ -11,7 +11,7 @@ import numpy as np
 
 from fitting.features.network import Network
 from fitting.starts.starts import units
-from fitting.training.steps import Steps
+from fitting.training.adam import Steps
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.linalg.parallel import one_blas_thread
 

@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.iterative.derivatives import Cotangent, of_evidence, pulled
-from fitting.iterative.layout import PROBES, Layout, layout
 from fitting.iterative.posterior import iterative_posterior
-from fitting.iterative.solution import Solution, is_narrow, solution
+from fitting.iterative.solution import (
+    PROBES,
+    Cotangent,
+    Layout,
+    Solution,
+    is_narrow,
+    layout,
+    of_evidence,
+    pulled,
+    solution,
+)
 from fitting.objectives.collapsed import Member, one_number
 from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import law_of

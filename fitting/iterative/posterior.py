@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.iterative.solver import COLUMNS, Solver, blocks_of, solver
+from fitting.iterative.solution import COLUMNS, Solver, blocks_of, solver
 from fitting.posterior import Posterior
 from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fitting.features.base import FeatureKernel
 from fitting.features.basis import FeatureBasis
-from fitting.features.kernel import FeatureKernel
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Member, member
 from fitting.objectives.exact import log_evidence, of_losses

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.features.kernel import FeatureKernel
+from fitting.features.base import FeatureKernel
 from fitting.objectives.point import Gradient, Minimised, Parameters
 from fitting.objectives.triangle import joined, read_triangle, triangle_of
 from fitting.prior_means import PriorMean

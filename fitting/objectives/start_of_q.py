@@ -18,7 +18,7 @@ import numpy as np
 from fitting.objectives.losses import Expected, ExpectedLoss
 from fitting.objectives.packing import LawBlock
 from fitting.objectives.point import Parameters
-from fitting.training.natural import RAMP
+from fitting.training.adam import RAMP
 from fitting.training.watch import FAULTS
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import Gaussian, Likelihood, Poisson, StudentT

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.features.base import FeatureKernel
 from fitting.features.basis import FeatureBasis
-from fitting.features.kernel import FeatureKernel
 from fitting.objectives.passes import Passes, StrongData
 from fitting.prior_means import PriorMean, residuals
 from fitting.rows.basis import Basis, InducingBasis

@@ -1,13 +1,9 @@
 """Optimisers that keep the best point seen, report why they stopped, and continue from a file."""
 
-from fitting.training.adam import Batches, train_adam
+from fitting.training.adam import Batches, NaturalSteps, Steps, train_adam
+from fitting.training.ending import RESUMED, Ending, Resolution, Tail, tail_of
 from fitting.training.lbfgs import train_lbfgs
-from fitting.training.natural import NaturalSteps
-from fitting.training.resolution import Resolution
-from fitting.training.run import Loss, Run
-from fitting.training.session import Session
-from fitting.training.steps import Steps
-from fitting.training.tail import RESUMED, Ending, Tail, tail_of
+from fitting.training.run import Loss, Run, Session
 
 __all__ = [
     "RESUMED",

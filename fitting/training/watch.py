@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fitting.training.ending import Ending
 from fitting.training.run import Loss, Run, Status
-from fitting.training.tail import Ending
 from gpbounds.arrays import Float, exactly
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 
