@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+from fitting import SparseGP
 from gpbounds.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -150,3 +153,28 @@ def test_code_and_examples_of_a_docstring_stay_as_they_are(extension: Any) -> No
 def test_a_link_that_leads_nowhere_is_refused(extension: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a link to a file of the repository, got gone\.md"):
         extension("copies").adapted("[words](gone.md)", Path("README.md"), tmp_path)
+
+
+def test_the_eight_functions_of_a_fit_stand_where_it_is_said_and_are_entered_in_this_order() -> None:
+    text = Path(__file__).parent.parent.joinpath("ARCHITECTURE.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| `(\S+\.py):(\d+)` `([\w.]+)` \|", text, re.MULTILINE)
+    assert len(steps) == 8
+    for path, line, name in steps:
+        code = Path(__file__).parent.parent.joinpath(path).read_text(encoding="utf-8").split("\n")[int(line) - 1]
+        assert code.strip().startswith(f"def {name.rpartition('.')[2]}("), (path, line, name, code)
+    entered: list[str] = []
+
+    def watch(frame: Any, event: str, argument: object) -> None:
+        name = frame.f_code.co_qualname
+        if event == "call" and name in {each for _, _, each in steps} and name not in entered:
+            entered.append(name)
+
+    X = np.linspace(0.0, 6.0, 40)[:, None]
+    model = SparseGP(n_inducing=5, start="scale", max_iter=2)
+    sys.setprofile(watch)
+    try:
+        with pytest.warns(ConvergenceWarning):
+            model.fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))
+    finally:
+        sys.setprofile(None)
+    assert entered == [name for _, _, name in steps]

@@ -752,7 +752,8 @@ class _Reverse:
         if self.in_power:
             self.power += D_bar @ chunk.residual
         buffer = chunk.scratch("S")
-        bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
+        if not chunk.basis.exact:  # r_i contains −|v_i|²
+            bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
         add_product(xp.concatenate([m_bar * D[:, None], chunk.Y], axis=1), more.rank.T, bar)
         bar /= D[:, None]
         if a > 0.0:
@@ -804,7 +805,7 @@ class _Single(_Losses):
         bar *= (2.0 * expected.in_variance)[:, None]
         add_product(expected.in_mean, self.q.mean.T, bar)
         slopes = expected.in_variance
-        if expected.in_residual is not None:
+        if expected.in_residual is not None and not chunk.basis.exact:
             assert isinstance(self.by_residual, SignedGram)
             buffer = chunk.scratch("S")
             bar -= xp.multiply(V, (2.0 * expected.in_residual)[:, None], out=buffer)

@@ -12,7 +12,6 @@ import numpy as np
 
 import fitting
 from fitting import bounds, features, training
-from fitting.objectives import objective
 from gpbounds import SquaredExponential, audit, kernels, losses, pacbayes
 
 from .data import content, npy, rows
@@ -293,11 +292,9 @@ def _risk(B: Any, kernel: Any, Z: np.ndarray) -> Any:
 
 
 def _free(B: Any, kernel: Any, Z: np.ndarray) -> Any:
-    older = hasattr(B, "start")  # until November 2026 a bound of a free q took no noise
-    start = B.start(kernel, 0.1, Z) if older else B.complete(objective.at_point(kernel, 0.1, Z))
-    noise = () if older else (1.0,)
+    noise = () if hasattr(B, "start") else (1.0,)  # until November 2026 a bound of a free q took none
     return {
-        "start": B.terms_at(start),
+        "start": B.terms_at(B.complete(fitting.packing(kernel, 0.1, Z).start)),
         "at": _evaluated(B.evaluate(kernel, *noise, Z, np.sin(Z), 0.4 * np.eye(len(Z)))),
     }
 
