@@ -68,6 +68,7 @@ def risk_bound(
     ValueError, NonFinite
         for wrong arguments.
 
+    >>> import numpy as np
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
     >>> X = np.linspace(0.0, 6.0, 200)

@@ -132,13 +132,13 @@ def cholesky_factor() -> np.ndarray:
 
 
 CASES: dict[str, tuple[str, Callable[[], np.ndarray]]] = {
-    "step by stages": ("turned", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=False)),
-    "step by stages, small variances": ("turned", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=True)),
-    "step by stages, negative weights": ("turned", lambda: step(StudentT(4.0, 0.3), "log-loss", 20, narrow=False)),
-    "step by groups": ("turned", lambda: step(Bernoulli("probit"), "log-loss", 7, narrow=False)),
-    "step by groups, small variances": ("turned", lambda: step(Poisson("exp"), "log-loss", 7, narrow=True)),
-    "natural step, convex": ("natural", lambda: natural_step(True)),
-    "natural step": ("natural", lambda: natural_step(False)),
+    "step by stages": ("free", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=False)),
+    "step by stages, small variances": ("free", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=True)),
+    "step by stages, negative weights": ("free", lambda: step(StudentT(4.0, 0.3), "log-loss", 20, narrow=False)),
+    "step by groups": ("free", lambda: step(Bernoulli("probit"), "log-loss", 7, narrow=False)),
+    "step by groups, small variances": ("free", lambda: step(Poisson("exp"), "log-loss", 7, narrow=True)),
+    "natural step, convex": ("adam", lambda: natural_step(True)),
+    "natural step": ("adam", lambda: natural_step(False)),
     "Cholesky factor": ("triangular", cholesky_factor),
 }
 

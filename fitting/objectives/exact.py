@@ -42,7 +42,7 @@ def log_evidence(
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
-    >>> round(evaluate(SquaredExponential(), X, Y, noise=0.1).value, 4)  # gpbounds.renyi.log_evidence
+    >>> round(log_evidence(SquaredExponential(), X, Y, noise=0.1).value, 4)  # gpbounds.renyi.log_evidence
     -3.2002
     """
     P, xp = Y.shape[1], namespace(Y)
@@ -169,7 +169,7 @@ def of_losses(
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
     >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, delta=0.01)
-    >>> result = evaluate(SquaredExponential(), x, np.sin(x), of_loss(target.loss), target, noise=0.1)
+    >>> result = of_losses(SquaredExponential(), x, np.sin(x), of_loss(target.loss), target, noise=0.1)
     >>> round(result.kl, 4), round(result.value, 4), round(result.gradient.noise, 4)
     (12.8729, 0.1821, -0.0276)
     """
