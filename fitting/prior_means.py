@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, Indices, host, namespace
+from gpbounds.arrays import Array, Float, Indices, host, is_constant, namespace
 from gpbounds.mapreduce.program import Rows
 from gpbounds.means import LinearMean
 
@@ -28,7 +28,7 @@ DEPENDENT = 1e-10
 """Columns are refused whose share that the others leave over is below this."""
 
 NOTHING = 1e-13
-"""Targets are refused of which the mean leaves less than this share."""
+"""Targets are refused of which a linear mean leaves less than this share: the rounding of its coefficients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class PriorMean:
                     f"mean: expected 'zero' or 'constant' for n_samples={N} and {D} column(s), got 'linear', which "
                     f"needs more than {D + 1} rows"
                 )
-            if not (spread > DEPENDENT * np.maximum(np.abs(points).max(axis=0), 1e-300)).all():
+            if is_constant(spread, np.abs(points).max(axis=0)).any():
                 raise ValueError(
                     "mean: expected 'zero' or 'constant' for an X with a constant column, got 'linear': its slope "
                     "cannot be told from the intercept"
@@ -95,7 +95,8 @@ class PriorMean:
                 )
         first = np.linalg.lstsq(H, targets, rcond=None)[0]
         sizes = np.sqrt(np.mean((targets - H @ first) ** 2, axis=0))
-        if (sizes <= NOTHING * np.abs(targets).max(axis=0)).any():
+        largest = np.abs(targets).max(axis=0)
+        if (is_constant(sizes, largest) if kind == "constant" else sizes <= NOTHING * largest).any():
             raise ValueError(
                 f"mean: expected targets of which a {kind} mean leaves more than rounding errors, got targets that are "
                 f"a {kind} function of X: there is nothing left for a Gaussian process"

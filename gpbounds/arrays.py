@@ -271,6 +271,15 @@ TINIEST = 5e-324
 """The smallest double above 0: the rounding of numbers that underflow."""
 
 
+def is_constant(spread: Float | float, largest: Float | float) -> Any:
+    """Whether numbers up to ``largest`` with this standard deviation are one number and its rounding: 16 spacings.
+
+    >>> bool(is_constant(1e-17, 0.1)), bool(is_constant(7e-5, 1e9))
+    (True, False)
+    """
+    return spread <= 16.0 * EPS * largest
+
+
 def is_cupy(array: object) -> bool:
     """True for a CuPy array, without importing CuPy."""
     return type(array).__module__.partition(".")[0] == "cupy"

@@ -353,7 +353,7 @@ def test_one_row(model):
 
 @odd
 @unconverged
-@pytest.mark.parametrize("level", [0.0, 7.0])
+@pytest.mark.parametrize("level", [0.0, 7.0, 0.1, 1.0 / 3.0])
 def test_constant_targets(model, level):
     X = np.linspace(0.0, 1.0, 12)[:, None]
     model = clone(model).fit(X, np.full(12, level))
@@ -361,6 +361,8 @@ def test_constant_targets(model, level):
     assert math.isfinite(model.objective_)
     normalised = clone(model).set_params(normalize_y=True).fit(X, np.full(12, level))
     np.testing.assert_allclose(normalised.predict(X), level, atol=1e-12)
+    if hasattr(normalised, "noise_"):  # no rounding error of the mean is fitted
+        assert normalised.noise_ == clone(model).set_params(normalize_y=True).fit(X, np.full(12, 2.0)).noise_
 
 
 @odd

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import fitting
 from fitting import VariationalGP, VariationalGPClassifier
 from fitting.estimators import variational as estimator
-from fitting.objectives import passes
+from fitting.objectives import laws, passes
 from fitting.objectives.objective import objective
 from gpbounds import SquaredExponential
 from gpbounds.errors import NonFinite
@@ -34,8 +34,9 @@ def data():
 
 @pytest.mark.parametrize("optimizer", ["adam", "natgrad"])
 @pytest.mark.parametrize("kind", ["poisson", "probit"])
-def test_the_steps_are_those_of_fit(kind, optimizer, data):
-    """The batches of ``fit`` in their order lead to the same vector; the units of Z come from other rows."""
+def test_the_steps_are_those_of_fit(kind, optimizer, data, monkeypatch):
+    """From the prior, the batches of ``fit`` in their order lead to the same vector; units of Z are of other rows."""
+    monkeypatch.setattr(laws, "settled", lambda problem, prior: prior)
     X, _, counts, f = data
     options = {"optimizer": optimizer, "learn_inducing": False, "batch_size": 20, "max_iter": 12, **GIVEN}
     if kind == "poisson":
@@ -218,3 +219,21 @@ def test_rows_stay_on_the_disk(optimizer, tmp_path, monkeypatch):
     assert mapped.objective_ == loaded.objective_
     np.testing.assert_array_equal(mapped.inducing_, loaded.inducing_)
     np.testing.assert_array_equal(mapped.predict(X[:9]), loaded.predict(X[:9]))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_large_counts_are_learned_by_natural_steps_and_misses_are_said():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (400, 1))
+    rate = 1000.0 * np.exp(np.sin(3.0 * X[:, 0]))
+    y = rng.poisson(rate)
+    good, bad = (VariationalGP(10, "poisson", random_state=0, optimizer=name) for name in ("natgrad", "adam"))
+    for model in (good, bad):
+        for _ in range(10):
+            for start in range(0, 400, 20):
+                model.partial_fit(X[start : start + 20], y[start : start + 20])
+    off = [np.abs(np.log(model.predict(X) / rate)).max() for model in (good, bad)]
+    assert off[0] < np.log(2.0) < off[1]
+    assert good.remarks_ == ()
+    assert "misses" in bad.remarks_[0].text
+    assert "natgrad" in bad.remarks_[0].text

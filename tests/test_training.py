@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import rosen, rosen_der
 
-from fitting.training import Batches, Session, Steps, train_adam, train_lbfgs
+from fitting.estimators.remarks import of_run
+from fitting.training import Batches, NaturalSteps, Session, Steps, train_adam, train_lbfgs
 from gpbounds.errors import NotPositiveDefinite
 
 FREE = [(-np.inf, np.inf)] * 3
@@ -287,3 +288,83 @@ def test_adam_is_its_formula_for_many_entries_and_clips_to_the_bounds():
         x = np.clip(x - rate * (first / (1 - 0.9**t)) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8), -1.5, 1.5)
         np.testing.assert_allclose(steps.x, x, atol=1e-12)
     assert (np.abs(steps.x) == 1.5).any()
+
+
+TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 12)))[0]
+CURVATURE = TURN @ np.diag(np.geomspace(1.0, 1e8, 12)) @ TURN.T
+STEEP, WIDE = TURN[:, 0], [(-9.0, 9.0)] * 12
+
+
+def steep(x):
+    """A valley across all coordinates, whose walls rise by 1e8: steps of 0.05 lead far up."""
+    return 0.5 * float(x @ CURVATURE @ x), CURVATURE @ x
+
+
+def steep_batches():
+    def draw(rng, step):
+        shift = 1e-6 * rng.standard_normal(12)
+        return lambda x: steep(x - shift)
+
+    return Batches(draw, steep)
+
+
+def test_steps_that_lead_away_from_the_best_point_begin_again_there_and_shorter():
+    run = train_adam(steep, STEEP, WIDE, max_iter=3000)
+    assert min(run.values) < 100.0 * run.values[0]  # the first steps were too long
+    assert run.value > run.values[0]  # it found a better point than its start
+    assert run.state["rate"] < 0.05
+    assert run.status == "stalled"
+    assert "led away from the best point" in run.reason
+
+
+def test_mini_batches_that_fall_below_their_start_begin_again_at_the_best_point():
+    run = train_adam(steep_batches(), STEEP, WIDE, max_iter=1000, rng=np.random.default_rng(0))
+    assert run.state["rate"] < 0.05
+    assert run.status == "iterations"
+    assert "led away from the best point" in run.reason
+    assert [remark.text for remark in of_run(run, batches=True)] == [run.reason]
+    assert run.value > run.values[0]
+    quiet = train_adam(noisy_batches(), np.zeros(3), FREE, max_iter=40, rng=np.random.default_rng(0))
+    assert of_run(quiet, batches=True) == []
+
+
+def test_steps_that_never_help_are_cut_and_end_with_a_warning():
+    """A slope that points up: a faulty objective."""
+    run = train_adam(lambda x: (float(x @ x), -2.0 * x), np.ones(3), FREE, max_iter=5000)
+    assert run.status == "stalled"
+    assert run.value == run.values[0] == -3.0
+
+
+@pytest.mark.parametrize("loss", [steep, steep_batches()], ids=["all data", "batches"])
+@pytest.mark.parametrize("cut", [49, 101, 150, 260])
+def test_a_run_whose_steps_were_cut_goes_on_bit_for_bit(loss, cut, tmp_path):
+    def train(session, max_iter):
+        def train_once(earlier, save):
+            rng = np.random.default_rng(5)
+            return train_adam(loss, STEEP, WIDE, max_iter=max_iter, rng=rng, earlier=earlier, save=save)
+
+        return session.run("only", max_iter, train_once)
+
+    whole = train(Session(None, "", 0), 400)
+    assert whole.state["since"] > 0
+    train(Session(tmp_path / "half", "f", 0), cut)
+    rest = train(Session(tmp_path / "half", "f", 0), 400)
+    assert rest.values == whole.values
+    assert (rest.vector == whole.vector).all()
+    assert (rest.reason, rest.state["rate"]) == (whole.reason, whole.state["rate"])
+
+
+def test_a_natural_step_that_is_impossible_is_taken_back():
+    """Slopes of 1e20 leave nothing of the precision in doubles."""
+    law, M = NaturalSteps(2, 1.0, 1.0, True), 2
+    slopes = np.zeros(law.size)
+    slopes[M:] = [-1e20, 0.0, -1e20]
+    with pytest.raises(NotPositiveDefinite, match="precision of q"):
+        law.moved(np.zeros(law.size), slopes, 1)
+
+    def loss(x):
+        return float(x @ x), np.where(x == 0.0, slopes, 2.0 * x)
+
+    run = train_adam(loss, np.zeros(law.size), [(-30.0, 30.0)] * law.size, max_iter=30, natural=law)
+    assert run.failures > 0
+    assert np.isfinite(run.vector).all()

@@ -15,6 +15,7 @@ from thinning import one_in
 import fitting
 from fitting import SparseGP, VariationalGP, VariationalGPClassifier
 from fitting.estimators.variational import grid
+from fitting.objectives import laws
 from fitting.objectives.objective import objective, variational_objective
 from fitting.objectives.point import Parameters
 from gpbounds import SquaredExponential
@@ -120,7 +121,9 @@ def test_sampled_gradients_lower_the_exact_log_loss(gradient, batch_size, data, 
     assert start < model.objective_ <= exact.objective_ + 0.5
 
 
-def test_mini_batches_approach_the_optimum_of_all_rows(data):
+def test_mini_batches_approach_the_optimum_of_all_rows(data, monkeypatch):
+    """From the prior."""
+    monkeypatch.setattr(laws, "settled", lambda problem, prior: prior)
     X, _, counts, _ = data
     q_alone = {"fixed": tuple(KERNEL.parameter_names), "learn_inducing": False}
     whole = VariationalGP(likelihood="poisson", tol=0.0, **q_alone, **GIVEN).fit(X, counts)
@@ -444,3 +447,25 @@ def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     assert sum(run.failures for run in model.runs_) > 0
     assert np.isfinite(model.objective_)
     assert model.objective_ == pytest.approx(max(model.history_), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e3, 1e6])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"optimizer": "adam", "max_iter": 200},
+        {"optimizer": "adam", "max_iter": 200, "batch_size": 10},
+        {"optimizer": "natgrad"},
+        {"optimizer": "natgrad", "natural_rate": 0.1, "max_iter": 100},
+    ],
+    ids=["adam", "batches", "natgrad", "natgrad, slow"],
+)
+def test_counts_of_every_size_have_their_rates(scale, how):
+    """Fixed steps are far too long for large counts: they begin again at the best point, and the model says so."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (40, 1))
+    rate = scale * np.exp(np.sin(3.0 * X[:, 0]))
+    y = rng.poisson(rate)
+    model = VariationalGP(likelihood="poisson", random_state=0, **how).fit(X, y)
+    assert np.abs(np.log(model.predict(X) / rate)).max() < np.log(2.0)
+    assert model.objective_ >= model.history_[0] - 0.05 * abs(model.history_[0])

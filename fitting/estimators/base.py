@@ -41,7 +41,7 @@ from fitting.starts.starts import (
 )
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
-from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, place
+from gpbounds.arrays import Array, Float, as_points, exactly, host, is_constant, is_cupy, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
@@ -292,7 +292,10 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         self.y_mean_, self.y_scale_ = np.zeros(P), np.ones(P)
         if self.normalize_y:
             self.y_mean_, self.y_scale_ = Y.mean(axis=0), units(Y)
-        return (Y - self.y_mean_) / self.y_scale_
+        rest = Y - self.y_mean_
+        if self.normalize_y:  # what is left of a constant is the rounding of its mean
+            rest = np.where(is_constant(rest.std(axis=0), np.abs(Y).max(axis=0)), 0.0, rest)
+        return rest / self.y_scale_
 
     def _prepare(self, X: Float) -> None:
         """Compute what depends on X only, before training."""

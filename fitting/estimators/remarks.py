@@ -50,8 +50,8 @@ class Remark:
 
 
 def of_run(run: Run, batches: bool) -> list[Remark]:
-    """A remark on a run that stalled or used all iterations; mini-batches always use all."""
-    if run.status == "stalled" or (run.status == "iterations" and not batches):
+    """A remark on a run that stalled or used all iterations; mini-batches always use all, but may have cut steps."""
+    if run.status == "stalled" or (run.status == "iterations" and (not batches or run.state.get("since"))):
         return [Remark(run.status, run.reason)]
     return []
 

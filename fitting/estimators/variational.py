@@ -41,6 +41,10 @@ from gpbounds.whitening import slices
 # The state of an optimiser between calls of ``partial_fit``.
 
 
+LARGE, MISSED = 30, 0.1
+"""Counts of at least so many are compared with their rates, and the share of them that may be far off."""
+
+
 @dataclass(eq=False)
 class Online:
     """The vector of a model that batches train one after the other, and the state of its optimiser.
@@ -77,7 +81,10 @@ class Online:
         self.values.append(-f)
         if fault is None:
             self._kept = self.steps.x
-            self.steps.take(g)
+            try:
+                self.steps.take(g)
+            except FAULTS:  # a natural step that is impossible in doubles
+                self.steps.back(self._kept)
         elif self._kept is None:
             raise no_start(fault) from fault
         else:
@@ -452,8 +459,25 @@ class Variational(WithInducing):
         self.n_iter_ = len(online.values)
         self.stop_reason_ = f"Steps of partial_fit: {self.n_iter_}."
         self._release()
-        self._remark(online.remarks())
+        self._remark([*online.remarks(), *self._of_counts(points, columns)])
         return self
+
+    def _of_counts(self, X: Float, Y: Float) -> list[Remark]:
+        """A remark on large counts that the model misses by a factor of 2: Adam's steps may be too long for them."""
+        many = Y[:, 0] >= LARGE
+        if not isinstance(self.likelihood_, Poisson) or not many.any():
+            return []
+        mean, variance, _ = self._moments(X[many])
+        with np.errstate(over="ignore", divide="ignore"):
+            ratio = host(self.likelihood_.predictive_mean(mean, variance)) / Y[many, 0]
+            share = float((np.abs(np.log(ratio)) > np.log(2.0)).mean())
+        if share <= MISSED:
+            return []
+        text = (
+            f"The model misses {share:.0%} of the counts of at least {LARGE} in this batch by a factor of 2: it "
+            "needs more batches or shorter steps (learning_rate), or optimizer='natgrad', whose steps fit large counts."
+        )
+        return [Remark("stalled", text)]
 
     def _online(self, X: Float, Y: Float, fresh: bool, N: int) -> Online:
         """The state of the optimiser before its first step."""
@@ -630,7 +654,7 @@ class Variational(WithInducing):
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
-        return problem.with_goal(settles=self.batch_size is None)  # mini-batches begin at the prior
+        return problem
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)

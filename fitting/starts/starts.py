@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.rows.columns import Columns
-from gpbounds.arrays import Array, Float, host
+from gpbounds.arrays import Array, Float, host, is_constant
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.whitening import slices
@@ -38,7 +38,7 @@ def units(X: Float | Columns) -> Float:
     scale = np.where(largest > 0.0, largest, 1.0)  # squares neither over- nor underflow
     mean = sum((piece / scale).sum(axis=0) for piece in pieces) / X.shape[0]
     spread = np.sqrt(sum(((piece / scale - mean) ** 2).sum(axis=0) for piece in pieces) / X.shape[0])
-    return np.where(spread > 1e-12, spread * scale, 1.0)
+    return np.where(is_constant(spread, 1.0), 1.0, spread * scale)
 
 
 def strides(kernel: Kernel, X: Float) -> Float:

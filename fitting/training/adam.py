@@ -12,8 +12,8 @@ import numpy as np
 
 from fitting.objectives.triangle import diagonal_of, joined, read_triangle, size_of
 from fitting.training.ending import Ending, Resolution
-from fitting.training.run import Loss, Run
-from fitting.training.watch import Watch
+from fitting.training.run import Loss, Run, Status
+from fitting.training.watch import FAULTS, Watch
 from gpbounds.arrays import Float
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
@@ -75,15 +75,18 @@ class NaturalSteps:
             return self.rate
         return float(LEAST * (self.rate / LEAST) ** ((step - 1) / RAMP))
 
-    def moved(self, entries: Float, slopes: Float, step: int, space: Workspace | None = None) -> Float:
-        """The law after a step, from its entries (size,) and the derivatives of J in them.
+    def moved(
+        self, entries: Float, slopes: Float, step: int, space: Workspace | None = None, *, share: float = 1.0
+    ) -> Float:
+        """The law after a step, from its entries (size,) and the derivatives of J in them; ``share`` multiplies ρ.
 
         Raises
         ------
         NotPositiveDefinite
-            if the loss is not convex, although `convex` says so.
+            if the loss is not convex, although `convex` says so, or where its slopes are so steep that their rounding
+            exceeds the precision: a smaller step is needed then.
         """
-        return _Move(self, entries, slopes, self.rate_at(step) / self.beta, space or Workspace(0)).run()
+        return _Move(self, entries, slopes, share * self.rate_at(step) / self.beta, space or Workspace(0)).run()
 
 
 class _Move:
@@ -200,6 +203,7 @@ class Steps:
     ) -> None:
         self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
         self.x, self.rate, self.natural = np.clip(x, self.low, self.high), rate, natural
+        self._first_rate = rate
         self._bounded = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
         self.failed = 0
@@ -207,7 +211,7 @@ class Steps:
         self._space = Workspace(0)
 
     def take(self, g: Float) -> None:
-        """One step, for the gradient g at the current vector.
+        """One step, for the gradient g at the current vector, which stays where a natural step is impossible.
 
         It writes into the memory of the vector before the current one: a vector stays as it is for one more step.
         """
@@ -220,7 +224,7 @@ class Steps:
             piece = slice(start, min(start + PIECE, rest))
             self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start])
         if self.natural is not None:
-            x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space)
+            x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space, share=self.slowed)
             first[rest:], second[rest:] = 0.0, 0.0
         at = self._bounded
         x[at] = np.clip(x[at], self.low[at], self.high[at])
@@ -242,9 +246,14 @@ class Steps:
         x *= -self.rate / (1.0 - BETA1**self.t)
         x += self.x[piece]
 
-    def back(self, x: Float) -> None:
-        """Return to x from a point without a value: the moments begin anew, and the step length is halved."""
-        self.x, self.t, self.rate, self.failed = x.copy(), 0, 0.5 * self.rate, self.failed + 1
+    @property
+    def slowed(self) -> float:
+        """The step length as a share of the first one."""
+        return self.rate / self._first_rate
+
+    def back(self, x: Float, share: float = 0.5) -> None:
+        """Return to x from a point without a value, or a bad one: moments begin anew, with a ``share`` of the rates."""
+        self.x, self.t, self.rate, self.failed = x.copy(), 0, share * self.rate, self.failed + 1
         self.first, self.second, self._spare = np.zeros_like(self.x), np.zeros_like(self.x), None
 
     def state(self) -> dict[str, Any]:
@@ -267,6 +276,12 @@ REFERENCE = 10
 """Steps between two evaluations of the reference batch."""
 PATIENCE = 20
 """A run has stalled after this many failures in a row."""
+DRIFT = 1e-3
+"""Steps have drifted off if the objective is so much of itself below the best point, or of mini-batches their start."""
+SLOWER, SLOWEST = 0.125, 1e-4
+"""They begin again at the best point with this share of the step length, down to this share of the first one."""
+BAD = 5
+"""Evaluations of the reference batch in a row below that of the start, after which mini-batches have drifted off."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +322,8 @@ def train_adam(
     On all data, the run has settled when further steps are expected to gain less than ``ending.tol``, and has converged
     when 50 steps improve the loss by less than ``ftol`` times its size.  Mini-batches use all ``max_iter`` steps; the
     result is the best point on the reference batch, which is evaluated every 10 steps.
-    At a point without a value, Adam returns to the best point, resets its moments and halves its step length.
+    At a point without a value, Adam returns to the best point, resets its moments and halves its step length; the same
+    with an eighth of it where the run would end far below its best point, or mini-batches fall below their start.
 
     Parameters
     ----------
@@ -355,7 +371,9 @@ class _Walk:
         self, watch: Watch, loss: Loss | Batches, steps: Steps, rng: np.random.Generator, earlier: dict[str, Any]
     ) -> None:
         self.watch, self.loss, self.steps, self.rng = watch, loss, steps, rng
+        self.bad = 0
         if earlier:
+            self.bad, watch.since = earlier.get("bad", 0), earlier.get("since", 0)
             self.steps.restore(earlier)
             self.rng.bit_generator.state = earlier["rng"]
         self._done = self._snapshot()
@@ -372,16 +390,36 @@ class _Walk:
             watch.step(f)
             if self.steps.failed >= PATIENCE:
                 return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen is kept.")
-            if (settled := watch.settled()) is not None:
-                return watch.end("settled", settled)
-            if self.resolved is not None:
-                return watch.end("resolved", self.resolved)
-            if not batches and self.resolution is None and self._rests(ftol):
-                return watch.end("converged", f"Converged after {watch.iterations} steps.")
+            settled, rests = watch.settled(), not batches and self.resolution is None and self._rests(ftol)
+            if self._drifted(rests or settled is not None):
+                if self.steps.slowed <= SLOWEST:
+                    return watch.end("stalled", "Steps of all lengths lead away from the best point, which is kept.")
+                self.steps.back(watch.best, SLOWER)
+                self.bad, watch.since = 0, len(watch.values)
+                self._done = self._snapshot()
+            elif settled is not None:
+                return self._end("settled", settled)
+            elif self.resolved is not None:
+                return self._end("resolved", self.resolved)
+            elif rests:
+                return self._end("converged", f"Converged after {watch.iterations} steps.")
             watch.checkpoint()  # of a run that goes on: one that has ended would take a step more after a kill
         if batches:
-            return watch.end("iterations", f"All {max_iter} mini-batches were drawn.")
+            return watch.end("iterations", self._cut or f"All {max_iter} mini-batches were drawn.")
         return watch.end("iterations", f"All {max_iter} steps are used; raise max_iter to go on.")
+
+    @property
+    def _cut(self) -> str:
+        """A sentence if steps had to be cut, since longer ones led away from the best point."""
+        if self.watch.since == 0:
+            return ""
+        return (
+            f"Steps of the given length led away from the best point, and were cut to {self.steps.slowed:.1g} of it. "
+            "The best point is kept; it may be no optimum. Lower learning_rate or natural_rate, or take 'lbfgs'."
+        )
+
+    def _end(self, status: Status, reason: str) -> Run:
+        return self.watch.end("stalled", self._cut) if self._cut else self.watch.end(status, reason)
 
     def _advance(self) -> float:
         watch, loss, steps = self.watch, self.loss, self.steps
@@ -394,24 +432,43 @@ class _Walk:
             watch.keep(steps.x, f)
         if self.resolution is not None:
             self.resolved = self.resolution.reason(steps.x, g, watch.iterations)
-        steps.take(g)
+        try:
+            steps.take(g)
+        except FAULTS as fault:
+            watch.failures, watch.fault = watch.failures + 1, fault
+            steps.back(watch.best)
+            return f
         if isinstance(loss, Batches) and (watch.iterations + 1) % REFERENCE == 0:
-            watch.keep(steps.x, self._reference(steps.x)[0])
+            reference = self._reference(steps.x)[0]
+            watch.keep(steps.x, reference)
+            self.bad = self.bad + 1 if _below(-reference, watch.values[0]) else 0
         return f
+
+    def _drifted(self, ends: bool) -> bool:
+        """Whether mini-batches have drifted off their start, or a run that ``ends`` off its best point."""
+        if isinstance(self.loss, Batches):
+            return self.bad >= BAD
+        since = self.watch.values[self.watch.since :]
+        return ends and _below(max(since[len(since) // 2 :][-WINDOW:]), self.watch.value)
 
     def _reference(self, x: Float) -> tuple[float, Float]:
         return self.watch.measure(self.loss.reference if isinstance(self.loss, Batches) else self.loss, x)
 
     def _rests(self, ftol: float) -> bool:
         values = self.watch.values
-        if len(values) <= 2 * WINDOW:
+        if len(values) - self.watch.since <= 2 * WINDOW:
             return False
         recent, before = max(values[-WINDOW:]), max(values[:-WINDOW])
         return recent <= before + ftol * max(1.0, abs(before))
 
     def _snapshot(self) -> dict[str, Any]:
-        return {**self.steps.state(), "rng": self.rng.bit_generator.state}
+        own = {"rng": self.rng.bit_generator.state, "bad": self.bad, "since": self.watch.since}
+        return {**self.steps.state(), **own}
 
     def state(self) -> dict[str, Any]:
         """The state after the last complete step, which no later step changes."""
         return {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in self._done.items()}
+
+
+def _below(value: float, best: float) -> bool:
+    return value < best - DRIFT * max(1.0, abs(best))

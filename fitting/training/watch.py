@@ -76,7 +76,7 @@ class Watch:
         self.fault: BaseException | None = None
         self.state: Callable[[], dict[str, Any]] = dict
         self.ending = Ending(0.0) if ending is None else ending
-        self.quiet = False
+        self.quiet, self.since = False, 0
         self._saved_at, self._cost = time.perf_counter(), 0.0
         self._save, self._most, self._bar = save, max_iter, _bar(progress, label, max_iter, self.iterations)
 
@@ -125,8 +125,8 @@ class Watch:
         return self.iterations % EVERY == 0 or time.perf_counter() - self._saved_at >= SPACING * self._cost
 
     def settled(self) -> str | None:
-        """A sentence if further iterations are expected to gain less than matters."""
-        return self.ending.reason(self.values)
+        """A sentence if further iterations are expected to gain less than matters, by the values after ``since``."""
+        return self.ending.reason(self.values[self.since :])
 
     def _show(self, bar: Any) -> None:
         """The bar ends where the run is expected to settle, so that it shows the time left until then."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import Float, is_constant
 from gpbounds.cli import parquet
 
 
@@ -236,7 +236,7 @@ def standardised(column: Float) -> Float | None:
     centred = column / scale
     centred = centred - centred.mean()
     std = float(np.sqrt((centred**2).mean()))
-    return None if std <= 4.0 * EPS else centred / std
+    return None if is_constant(std, 1.0) else centred / std
 
 
 def standardise(name: str, X: ArrayLike, y: ArrayLike) -> Data:

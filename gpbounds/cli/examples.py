@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, is_constant
 from gpbounds.cli import rows
 from gpbounds.cli.data import first_cells, read_with_words
 from gpbounds.cli.options import UsageError
@@ -67,10 +67,12 @@ def read(path: Path, target: str | None = None, *, labels: bool = False) -> Exam
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.cli.rows.read`; ``labels`` may be words.
+        as `gpbounds.cli.rows.read`, and for a constant target; ``labels`` may be words.
     """
     if not labels:
         table = rows.read(path, target)
+        if is_constant(table.y.std(), np.abs(table.y).max()):
+            raise ValueError(f"{table.name}: expected a target ({table.target}) that varies, got a constant one")
         return Examples(table.name, table.X, table.y, table.target, table.notes)
     first = first_cells(path)
     if len(first) < 2:

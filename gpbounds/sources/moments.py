@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, is_constant
 from gpbounds.mapreduce.statistics import Statistics
 
 
@@ -84,4 +84,4 @@ class Moments(Statistics):
     def units(self) -> Float:
         """Standard deviation of each column, 1 for a constant one: as `fitting.starts.starts.units`."""
         spread = np.sqrt(self.spread / self.n)
-        return np.where(spread > 1e-12, spread * np.where(self.unit > 0.0, self.unit, 1.0), 1.0)
+        return np.where(is_constant(spread, 1.0), 1.0, spread * np.where(self.unit > 0.0, self.unit, 1.0))
