@@ -1,4 +1,4 @@
-"""The common part of the variational estimators: their stages of training, and their predictive laws."""
+"""The common part of the variational estimators: stages of training, β by validation, batches, predictive laws."""
 
 from __future__ import annotations
 

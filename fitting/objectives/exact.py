@@ -1,4 +1,4 @@
-"""The exact Gaussian process as an objective: F = Σ_p log N(y_p; 0, K + σ²I) and its derivatives.
+"""The exact Gaussian process: F = Σ_p log N(y_p; 0, K + σ²I) and, below, functions of expected losses.
 
 K̄ = ½[Σ_p t_pt_pᵀ − P(K + σ²I)⁻¹], t = (K + σ²I)⁻¹Y.  Only the lower triangles of the symmetric matrices are computed,
 by the chunks of rows of `gpbounds.exact.Triangle`: the matrix C with 2K̄ below the diagonal and K̄ on it replaces K̄.

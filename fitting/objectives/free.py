@@ -103,7 +103,7 @@ class SignedGram:
         return mirrored(self.plus if self.minus is None else self.plus - self.minus)
 
 
-# J at a free q(v) = N(w, CCᵀ) with inducing points, in one pass of 4 NM² flops; see `fitting.objectives.free`.
+# J at a free q(v) = N(w, CCᵀ) with inducing points, in one pass of 4 NM² flops, as long as L⁻¹ is accurate.
 #
 # With R = (S − I)L⁻¹ the rows y_i of Y = VR give the variances and the cotangent of Kuf:
 #

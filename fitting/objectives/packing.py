@@ -29,8 +29,6 @@ from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.validation import finite, positive
 
-# A point, block by block, as one vector with bounds, for an optimiser.
-
 LIMITS = (1e-6, 1e6)
 """Default limits of every hyperparameter, in its own units."""
 

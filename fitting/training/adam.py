@@ -1,4 +1,4 @@
-"""Adam on all data or on mini-batches, with a record of its course."""
+"""Adam with natural-gradient steps for a free law, on all data or on mini-batches, with a record of its course."""
 
 from __future__ import annotations
 
