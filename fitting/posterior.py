@@ -39,6 +39,11 @@ class Posterior(ABC):
     def dim(self) -> int:
         """Number of input dimensions."""
 
+    @property
+    @abstractmethod
+    def module(self) -> Any:
+        """The array module of the device on which the posterior lives."""
+
     def predict(
         self,
         X: ArrayLike | Array,
@@ -130,6 +135,10 @@ class InducingPosterior(Posterior):
     @property
     def dim(self) -> int:
         return int(self.inducing.Z.shape[1])
+
+    @property
+    def module(self) -> Any:
+        return namespace(self.inducing.Z)
 
     @property
     def jitter(self) -> float:
@@ -260,6 +269,10 @@ class ExactPosterior(Posterior):
     def dim(self) -> int:
         return int(self.X.shape[1])
 
+    @property
+    def module(self) -> Any:
+        return namespace(self.X)
+
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         return self.exact.predict(X, full_cov=full)
 
@@ -290,6 +303,10 @@ class FeaturePosterior(Posterior):
     @property
     def dim(self) -> int:
         return self.columns
+
+    @property
+    def module(self) -> Any:
+        return namespace(self.q.mean)
 
     def _law(self, X: Array, labels: object, full: bool) -> tuple[Array, Array]:
         xp = namespace(X)

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,11 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
-from fitting.estimators.arrays import for_sklearn, in_memory, own_points
-from fitting.estimators.brackets import WithBrackets
 from fitting.estimators.fingerprint import fingerprint, seed_of
-from fitting.estimators.means import WithMean
-from fitting.estimators.placed import RowsOnDevice
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.features.stored import by_name
@@ -28,6 +24,8 @@ from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, Objective, at_point, objective
 from fitting.objectives.point import Minimised, Parameters
+from fitting.prior_means import KINDS, PriorMean, residuals
+from fitting.rows.columns import Columns
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,
@@ -41,12 +39,85 @@ from fitting.starts.starts import (
 )
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
-from gpbounds.arrays import Array, Float, as_points, exactly, host, is_constant, is_cupy, namespace, place
+from gpbounds.arrays import Array, Float, as_points, exactly, host, is_constant, is_cupy, is_frame, namespace, place
+from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.means import LinearMean
+from gpbounds.sources import is_elsewhere
 from gpbounds.validation import array_module, choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
+
+# Rows as arrays: which an estimator takes, which it copies, and which it holds after training.
+
+
+def for_sklearn(X: Any) -> Any:
+    """X through `gpbounds.arrays.exactly`, before scikit-learn converts it; a table keeps the names of its columns."""
+    given = exactly("X", X)
+    return X if is_frame(X) else given
+
+
+def own_points(X: Any, points: Any) -> Float:
+    """A copy of the checked ``points`` of X; a memory map of doubles in C order stays on its disk."""
+    if isinstance(X, np.memmap) and np.shares_memory(X, points) and points.flags.c_contiguous:
+        return np.asarray(points)
+    return np.array(points, order="C")
+
+
+def in_memory(estimator: str, X: Any) -> None:
+    """Refuse rows that are read by partitions, for an estimator of this name that needs all of them at once."""
+    if is_elsewhere(X):
+        raise ValueError(
+            f"X: expected an array for {estimator}, which needs all rows in memory, got {type(X).__name__}: SparseGP, "
+            "LowRankGP, SparsePACGP and VariationalGP read files and Dask collections"
+        )
+
+
+def held_rows(X: Float) -> Float:
+    """The training rows ``X``, of which a model holds none if it read them by partitions: that is an error."""
+    if len(X) == 0:
+        raise ValueError(
+            "model: expected one that was fitted to arrays, got one of rows that were read by partitions and are not "
+            "held: pass them, log_evidence_bounds(X, y), or fit again to rows that fit into memory"
+        )
+    return X
+
+
+# The base class of all estimators: scikit-learn's protocol around an objective, its training and its posterior.
+
+
+@dataclass(eq=False)
+class Placed:
+    """X (N, D) and y (N,) or (N, P) in host memory and on the device of ``xp``.
+
+    Attributes
+    ----------
+    X, y : arrays
+        In host memory.
+    xp : module
+    there : array (N, D) or None
+        X on the device, if it is there already.
+    """
+
+    X: Any
+    y: Any
+    xp: Any
+    there: Array | None = None
+
+    @cached_property
+    def arrays(self) -> tuple[Array, Array]:
+        """X and y on the device."""
+        return place(self.X, self.xp) if self.there is None else self.there, place(self.y, self.xp)
+
+
+GIVEN = "y stands for the targets minus the mean function of the prior."
+
+
+FITTED = (
+    "y stands for the targets minus the mean function of the prior, whose coefficients were trained on them; the bound "
+    "holds for given targets, at these coefficients."
+)
 
 
 class _Arguments(BaseEstimator):
@@ -55,10 +126,16 @@ class _Arguments(BaseEstimator):
     kernel: Kernel | None
     noise: float | None
     n_features_in_: int
+    kernel_: Kernel
+    noise_: float
+    inducing_: Float
+    mean_: LinearMean | tuple[LinearMean, ...] | None
+    X_train_: Any
+    y_train_: Any
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
+class GaussianProcess(_Arguments):
     """A Gaussian process; use `ExactGP`, `RenyiGP` or `SparseGP`, and `VariationalGP` for other likelihoods.
 
     The prior mean is ``mean``, by default 0: pass targets near 0 then, or ``normalize_y=True``.  Outputs share the
@@ -107,6 +184,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
     device: str = "cpu"
     progress: bool = False
     checkpoint: str | os.PathLike[str] | None = None
+    _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
     _many_optima: ClassVar[bool] = False  # so that the start decides where training ends
 
     @abstractmethod
@@ -310,8 +388,7 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
 
     def _module(self) -> Any:
         """The array module of the device on which the posterior lives."""
-        posterior: Any = self.posterior_
-        return namespace(posterior.inducing.Z)
+        return self.posterior_.module
 
     # ------------------------------------------------------------------ training
 
@@ -319,17 +396,14 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         self._member()
         self._check_mean()
         if self.optimizer is not None:
-            choice("optimizer", self.optimizer, self._optimizers())
+            choice("optimizer", self.optimizer, self._optimizers)
         count("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
-    def _optimizers(self) -> tuple[str, ...]:
-        return ("lbfgs", "adam")
-
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""
-        usual = objective(*self._placed(), self._member(), blocks=self._partition())
+        usual = objective(*self._placed(), self._member(), blocks=self._labels(self.X_train_))
         law, goal = self._law_and_goal()
         return replace(usual, law=law, goal=goal)
 
@@ -341,11 +415,8 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         """``problem`` with what training keeps, chosen at its start."""
         return problem
 
-    def _partition(self) -> Any:
-        """The labels of the blocks, for PIC."""
-        return None
-
     def _labels(self, X: Array) -> Any:
+        """The labels of the blocks of rows, for PIC."""
         return None
 
     def _limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
@@ -510,6 +581,125 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "posterior_")
+
+    # ------------------------------------------------------------------ the rows on the device of training
+
+    def _placed(self) -> tuple[Array, Array]:
+        """The training data on the device of training."""
+        rows: Placed | None = vars(self).get("_placed_rows")
+        if rows is None or rows.X is not self.X_train_ or rows.y is not self.y_train_:
+            xp = array_module(self.device)  # type: ignore[arg-type]
+            rows = self._placed_rows = Placed(self.X_train_, self.y_train_, xp)
+        return rows.arrays
+
+    def _came_from(self, X: Any, points: Float, columns: Float) -> tuple[Float, Float]:
+        """The training data ``points`` and ``columns``; the checked array X is kept if training runs where it is."""
+        xp = array_module(self.device)  # type: ignore[arg-type]
+        if is_cupy(X) and xp is not np:
+            there = self._inputs(as_points(X, finite=False).astype(np.float64))  # a copy: the user's may change
+            self._placed_rows = Placed(self.X_train_, self.y_train_, xp, there)
+        return points, columns
+
+    def _some_placed(self, X: Float, Y: Float, numbers: Array) -> tuple[Array, Array]:
+        """Some rows of X and Y (N, P), which may be the training data, on the device of training."""
+        xp = array_module(self.device)  # type: ignore[arg-type]
+        if xp is np or X is not self.X_train_ or not np.may_share_memory(Y, self.y_train_):
+            return place(X[numbers], xp), place(Y[numbers], xp)
+        (points, targets), chosen = self._placed(), xp.asarray(numbers)
+        return points[chosen], targets[chosen].reshape(len(numbers), -1)
+
+    def _release(self) -> None:
+        """Free the memory of the device at the end of a fit."""
+        self.__dict__.pop("_placed_rows", None)
+
+    # ------------------------------------------------------------------ the prior mean
+
+    def _check_mean(self) -> None:
+        if not (isinstance(self.mean, LinearMean) or (isinstance(self.mean, str) and self.mean in KINDS)):
+            words = ", ".join(map(repr, KINDS))
+            raise ValueError(f"mean: expected {words} or a gpbounds.means.LinearMean, got {self.mean!r}")
+
+    def _first_mean(self, X: Any, Y: Any) -> PriorMean | None:
+        """The prior mean at the start of training: given, or by least squares; None for 0."""
+        if isinstance(self.mean, LinearMean):
+            return PriorMean.of((self.mean,) * Y.shape[1], X.shape[1])
+        return None if self.mean == "zero" else PriorMean.least_squares(self.mean, X, Y)
+
+    def _about(self, mean: PriorMean | None, X: Any, Y: Any) -> Any:
+        """The targets Y minus a prior mean, as real numbers whose prior mean is 0."""
+        if isinstance(Y, Columns):
+            return Y.about(mean)
+        return residuals(mean, X, Y)
+
+    def _set_mean(self, point: Parameters, single: bool) -> PriorMean | None:
+        """Set ``mean_`` to the prior mean of ``point``, and return it as a given function of the inputs."""
+        functions = None if point.prior_mean is None else point.prior_mean.functions()
+        self.mean_ = functions[0] if functions is not None and single else functions
+        return self._fitted_mean()
+
+    def _fitted_mean(self) -> PriorMean | None:
+        """``mean_`` as a function of the inputs, in the units of the model."""
+        if getattr(self, "mean_", None) is None:
+            return None
+        functions = self.mean_ if isinstance(self.mean_, tuple) else (self.mean_,)
+        return PriorMean.of(functions, self.n_features_in_)  # type: ignore[arg-type]
+
+    def _mean_of_targets(self) -> PriorMean | None:
+        """What ``posterior_`` leaves out of ``y_train_``."""
+        return self._fitted_mean()
+
+    def _mean_at(self, X: Array) -> Array | float:
+        """The prior mean at inputs in the units of the model: shape (n, P), or (n,) where y was (N,)."""
+        mean = self._fitted_mean()
+        if mean is None:
+            return 0.0
+        return mean(X) if isinstance(self.mean_, tuple) else mean(X)[:, 0]
+
+    # ------------------------------------------------------------------ bounds on the evidence
+
+    def log_evidence_bounds(self, **options: Any) -> Any:
+        """Lower and upper bound on log p(y) at the trained kernel, noise and mean, by `gpbounds.renyi.evidence`.
+
+        They hold for the targets as they were fitted, of which they see y − ``mean_``, and sum over P outputs: for
+        given y they hold for every mean, also for one that was fitted to these rows.  ``options`` are passed on:
+        members, alphas, block, and Z for other inducing points.  The computation runs on the device of the model.
+        """
+        from gpbounds.renyi import evidence
+
+        self._fitted()
+        xp = self._module()
+        settings: dict[str, Any] = {
+            "Z": self._bracket_inducing(),
+            "jitter": "auto",
+            **self._bracket_options(),
+            **options,
+        }
+        settings["Z"] = place(settings["Z"], xp)
+        X, y = place(self._bracket_points(), xp), place(self._bracket_targets(), xp)
+        return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **settings))
+
+    def _of_residuals(self, bounds: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+        """Bounds for y minus the prior mean, which say so."""
+        if self._mean_of_targets() is None:
+            return bounds
+        about = GIVEN if isinstance(self.mean, LinearMean) else FITTED
+        lower, upper = (replace(bound, assumptions=(*bound.assumptions, about)) for bound in bounds)
+        return lower, upper
+
+    def _bracket_points(self) -> Float:
+        """The data as inputs of ``kernel_``."""
+        return held_rows(self.X_train_)
+
+    def _bracket_inducing(self) -> Float:
+        """Inducing points of `log_evidence_bounds`."""
+        return self.inducing_
+
+    def _bracket_options(self) -> dict[str, Any]:
+        return {}
+
+    def _bracket_targets(self) -> Float:
+        """The targets as they were fitted, minus the prior mean."""
+        return residuals(self._mean_of_targets(), held_rows(self.X_train_), self.y_train_)
 
 
 def _descendants(cls: type) -> list[type]:

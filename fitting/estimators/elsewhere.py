@@ -214,7 +214,7 @@ class FromElsewhere(Base):
             self.feature_names_in_ = np.array(rows.names, dtype=object)
         self._held, points, targets = self._in_units(rows)
         self._prepare(points)  # type: ignore[arg-type]
-        self.X_train_, self.y_train_ = points, targets  # type: ignore[assignment]  # for the time of training
+        self.X_train_, self.y_train_ = points, targets  # for the time of training
         return points, targets
 
     def _in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:

@@ -13,7 +13,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
 from fitting.training import Run
-from gpbounds.arrays import Float, namespace
+from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 
 
@@ -106,10 +106,6 @@ class ExactGP(Regression, Solving):
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return self._again(trainer, outcomes[0], [outcome.run for outcome in outcomes])
-
-    def _module(self) -> Any:
-        posterior: Any = self.posterior_
-        return namespace(posterior.X)
 
     def log_evidence_bounds(self, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel and noise.

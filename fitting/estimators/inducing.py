@@ -52,10 +52,7 @@ class WithInducing(GaussianProcess):
     n_inducing: Any = 100
     inducing: Any = "auto"
     learn_inducing: bool = True
-
-    def _ways(self) -> tuple[str, ...]:
-        """The methods that ``inducing`` may name."""
-        return WAYS
+    _ways: ClassVar[tuple[str, ...]] = WAYS  # that ``inducing`` may name
 
     @property
     def _way(self) -> str:
@@ -65,7 +62,7 @@ class WithInducing(GaussianProcess):
     def _check_arguments(self) -> None:
         super()._check_arguments()
         if isinstance(self.inducing, str):
-            choice("inducing", self.inducing, self._ways())
+            choice("inducing", self.inducing, self._ways)
         if not isinstance(self.n_inducing, str):
             count("n_inducing", self.n_inducing)
 
@@ -114,13 +111,11 @@ class InducingGP(Regression, WithInducing):
     draws: Any = 10
     delta: float = 0.05
     _many_optima: ClassVar[bool] = True
+    _ways: ClassVar[tuple[str, ...]] = (*WAYS, "best")
 
     def _order(self) -> float:
         """Order α in (0, 1] of the gap that "auto" and "best" bound."""
         return 1.0
-
-    def _ways(self) -> tuple[str, ...]:
-        return (*WAYS, "best")
 
     @property
     def _best(self) -> bool:

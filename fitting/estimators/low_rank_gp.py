@@ -29,7 +29,7 @@ from fitting.prior_means import PriorMean, residuals
 from fitting.rows.columns import Columns
 from fitting.starts.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
-from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.arrays import Array, Float, host, place
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.sources import Source, is_elsewhere, source
@@ -381,10 +381,6 @@ device, progress, checkpoint : as in `ExactGP`
     def _largest_variance(self, X: Any) -> float:
         xp = self._module()
         return float(self.feature_kernel_.diag(place(host(self._new_points(X)), xp)).max())
-
-    def _module(self) -> Any:
-        posterior: Any = self.posterior_
-        return namespace(posterior.q.mean)
 
     def _bracket_points(self) -> Array:
         features = self.feature_kernel_.features

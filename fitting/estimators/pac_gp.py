@@ -13,7 +13,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
 from fitting.training import Run
-from gpbounds.arrays import Float, namespace
+from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import HyperGrid
 
@@ -98,10 +98,6 @@ class PACGP(PacGaussianProcess):
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return outcomes[0], [outcome.run for outcome in outcomes]
-
-    def _module(self) -> Any:
-        posterior: Any = self.posterior_
-        return namespace(posterior.X)
 
     def _bracket_inducing(self) -> Float:
         return np.unique(self.X_train_, axis=0)

@@ -104,9 +104,6 @@ device, progress, checkpoint : as in `ExactGP`
 
         self.block_centres_ = KMeans(blocks, n_init=1, random_state=0).fit(scaled).cluster_centers_
 
-    def _partition(self) -> Any:
-        return self._labels(self.X_train_)
-
     def _labels(self, X: Array) -> Any:
         """The number of the nearest centre for each row, for PIC; computed on the host, to which X is copied."""
         if self.method != "pic":

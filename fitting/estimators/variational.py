@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -368,6 +368,7 @@ class Variational(WithInducing):
     kernel: Kernel | None = None
     batch_size: int | None = None
     natural_rate: float | None = None
+    _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam", "natgrad")
 
     likelihood: Any
     objective: str
@@ -550,9 +551,6 @@ class Variational(WithInducing):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         return tags
-
-    def _optimizers(self) -> tuple[str, ...]:
-        return ("lbfgs", "adam", "natgrad")
 
     def _member(self) -> Member:
         return member("vfe")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
-from fitting.estimators.arrays import for_sklearn, own_points
+from fitting.estimators.base import for_sklearn, own_points
 from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, unmasked

@@ -54,6 +54,10 @@ class IterativePosterior(Posterior):
     def dim(self) -> int:
         return int(self.X.shape[1])
 
+    @property
+    def module(self) -> Any:
+        return namespace(self.X)
+
     @cached_property
     def _solver(self) -> tuple[Solver, Array]:
         """The solver, and the numbers of the rows in its order."""
