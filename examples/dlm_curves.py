@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Adam:
 
 def first_point(part: Task, M: int, kernel: Any) -> Parameters:
     """The start: M random rows as inducing inputs, and the prior as q."""
-    problem = replace(objective_of(part, "log-loss", 1.0), settles=False)
+    problem = objective_of(part, "log-loss", 1.0).with_goal(settles=False)
     rows = np.random.default_rng([part.split, M]).choice(len(part.y), M, replace=False)
     return problem.complete(Parameters(kernel, problem.likelihood, part.X[np.sort(rows)]))
 

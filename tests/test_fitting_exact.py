@@ -36,7 +36,7 @@ def dense(kernel, X, Y, noise):
 @pytest.mark.parametrize("N", [1, ROWS, ROWS + 1, 5 * ROWS + 7])
 def test_chunks_add_up_to_the_dense_formulas(kernel, N):
     X, Y = problem(N)
-    evaluation = exact.evaluate(kernel, X, Y, noise=0.3)
+    evaluation = exact.log_evidence(kernel, X, Y, noise=0.3)
     value, parameters, slope = dense(kernel, X, Y, noise=0.3)
     assert evaluation.value == pytest.approx(value, rel=1e-11)
     np.testing.assert_allclose(evaluation.gradient.kernel, parameters, rtol=1e-8, atol=1e-8 * abs(value))
@@ -47,12 +47,12 @@ def test_lanes_and_kept_memory_change_no_bit():
     """One, two and three lanes, and a workspace used by a larger problem before, give the same."""
     X, Y = problem(5 * ROWS + 7)
     space = Workspace()
-    exact.evaluate(KERNELS[0], *problem(6 * ROWS), noise=0.3, space=space)
+    exact.log_evidence(KERNELS[0], *problem(6 * ROWS), noise=0.3, space=space)
     evaluations = []
     for threads in (1, 2, 3):
         with blas_threads(threads):
             for memory in (None, space, space):
-                evaluation = exact.evaluate(KERNELS[0], X, Y, noise=0.3, space=memory)
+                evaluation = exact.log_evidence(KERNELS[0], X, Y, noise=0.3, space=memory)
                 evaluations.append([evaluation.value, evaluation.gradient.noise, *evaluation.gradient.kernel])
     for evaluation in evaluations:
         assert evaluation == evaluations[0]
@@ -65,4 +65,4 @@ def test_covariances_that_overflow_are_refused_by_every_thread():
     X[-1] = 1e200
     kernel = SquaredExponential(1.0, 1.0) * SquaredExponential(1e300, 1e-3) * SquaredExponential(1e300, 1.0)
     with pytest.raises(NonFinite, match="NaN or infinity in K"), np.errstate(all="ignore"):
-        exact.evaluate(kernel, X, Y, noise=0.3)
+        exact.log_evidence(kernel, X, Y, noise=0.3)
