@@ -103,7 +103,7 @@ def test_risk_pass(cupy, counts, Z, loss, method) -> None:
 def test_free_bound(cupy, counts, Z, loss) -> None:
     def make(X, y):
         B = free_bound(X, y, loss, delta=0.05, chunk=ROWS)
-        return lambda: B.evaluate(SE, Z, cupy.zeros((7, 1)), 0.5 * cupy.eye(7))
+        return lambda: B.evaluate(SE, 1.0, Z, cupy.zeros((7, 1)), 0.5 * cupy.eye(7))
 
     each = per_chunk(cupy, counts, make)
     assert each["launch"] <= 25
