@@ -41,7 +41,7 @@ def cases(N: int, M: int) -> Iterator[tuple[str, float, Callable[[float], object
     start = free.complete(at_point(kernel, NOISE, Z))
     assert start.q is not None
     mean, factor = start.q.mean, start.q.factor
-    yield "bound of a free posterior", 5.0, lambda noise: free.evaluate(kernel, Z, mean, factor)
+    yield "bound of a free posterior", 5.0, lambda noise: free.evaluate(kernel, noise, Z, mean, factor)
 
 
 def product_rate() -> float:
