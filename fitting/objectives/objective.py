@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.objectives.collapsed import Member, member, row_by_row
-from fitting.objectives.goals import Evidence, ExpectedLosses, Goal, Losses, Target, Terms, loss_of
+from fitting.objectives.goals import Evidence, ExpectedLosses, Goal, LossGoal, Target, Terms, loss_of
 from fitting.objectives.laws import FamilyLaw, FreeLaw, ModelLaw, law_of
 from fitting.objectives.losses import Sampling
 from fitting.objectives.packing import Packing, law, packing_of
@@ -91,9 +91,9 @@ class Objective:
         return self.expected_losses.likelihood
 
     @property
-    def loss_goal(self) -> Losses:
+    def loss_goal(self) -> LossGoal:
         """The goal, which must be a function of expected losses and KL(q‖p)."""
-        if not isinstance(self.goal, Losses):
+        if not isinstance(self.goal, LossGoal):
             raise ValueError(f"goal: expected one of expected losses and KL(q‖p), got {self.goal!r}")
         return self.goal
 
@@ -131,7 +131,7 @@ class Objective:
         objective, with all derivatives.  `Target` at random rows is no bound: since B is concave in R_S (P-04), it is
         smaller than B on average (P-46).
         """
-        part = self.law.some(self.data, rows, sums=isinstance(self.goal, Losses))
+        part = self.law.some(self.data, rows, sums=isinstance(self.goal, LossGoal))
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
     def standing_for(self, N: int) -> Objective:
