@@ -13,6 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gpbounds.arrays import Float, as_number
 from gpbounds.inputs import InputLaw
+from gpbounds.records import TUPLE, VALUE, Fields, Format
 
 
 def outward(value: float, side: str, digits: int = 6) -> str:
@@ -105,20 +106,7 @@ class Bound(NDArrayOperatorsMixin):
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain lists, numbers and strings, ready for JSON."""
-
-        def plain(value: Any) -> Any:
-            return np.asarray(value).tolist() if isinstance(value, np.ndarray | np.generic | float | int) else value
-
-        return {
-            "quantity": self.quantity,
-            "side": self.side,
-            "value": plain(self.value),
-            "confidence": plain(self.confidence),
-            "claim": self.claim,
-            "terms": {name: plain(term) for name, term in self.terms.items()},
-            "assumptions": list(self.assumptions),
-            "certified": self.certified,
-        }
+        return BOUND.write(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Bound:
@@ -128,20 +116,29 @@ class Bound(NDArrayOperatorsMixin):
         >>> Bound.from_dict(b.to_dict()).to_dict() == b.to_dict()
         True
         """
+        return BOUND.read(Fields(dict(record)))
 
-        def arrays(value: Any) -> Any:
-            return np.array(value) if isinstance(value, list) else value
 
-        return cls(
-            value=arrays(record["value"]),
-            side=record["side"],
-            confidence=arrays(record["confidence"]),
-            claim=record["claim"],
-            terms={name: arrays(term) for name, term in record["terms"].items()},
-            assumptions=tuple(record["assumptions"]),
-            certified=record["certified"],
-            quantity=record["quantity"],
-        )
+def _array(value: Any) -> Any:
+    return np.array(value) if isinstance(value, list) else value
+
+
+_ARRAY = VALUE._replace(read=lambda fields, name: _array(fields.take(name)))
+BOUND = Format(
+    Bound,
+    {
+        "quantity": VALUE,
+        "side": VALUE,
+        "value": _ARRAY,
+        "confidence": _ARRAY,
+        "claim": VALUE,
+        "terms": VALUE._replace(
+            read=lambda fields, name: {key: _array(term) for key, term in fields.part(name).record.items()}
+        ),
+        "assumptions": TUPLE,
+        "certified": VALUE,
+    },
+)
 
 
 # Shared parts of bounds that are stated before the data are seen: hypotheses, rounding, and their record.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, as_points, exactly
-from gpbounds.files import read_json, replacing
+from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
-from gpbounds.means import LinearMean, to_plain
+from gpbounds.kernels.plain import KERNEL
+from gpbounds.means import LinearMean
+from gpbounds.records import VALUE, Fields, Format, listed, read_json, to_json
 from gpbounds.validation import noise_variance
 
 
@@ -60,16 +61,9 @@ class Model:
         ValueError
             for a kernel that is not one of gpbounds.
         """
-        record = {
-            "kind": KIND,
-            "version": VERSION,
-            "kernel": kernel_to_plain(self.kernel),
-            "noise": self.noise,
-            "Z": None if self.Z is None else self.Z.tolist(),
-            "mean": None if self.mean is None else to_plain(self.mean),
-        }
+        text = to_json({"kind": KIND, "version": VERSION, **MODEL.write(self)}, indent=1)
         with replacing(path) as file:
-            json.dump(record, file, indent=1, allow_nan=False)
+            file.write(text)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
@@ -89,17 +83,41 @@ class Model:
         if marks != (KIND, VERSION) or isinstance(marks[1], bool):
             raise ValueError(f"{wrong}, got another JSON file, or one of another version")
         try:
-            if unknown := set(record) - {"kind", "version", "kernel", "noise", "Z", "mean"}:
-                raise ValueError(f"unknown field(s) {', '.join(map(repr, sorted(unknown)))}")
-            Z = None if record["Z"] is None else np.asarray(as_points(record["Z"], "Z"), dtype=np.float64)
-            mean = None if record["mean"] is None else LinearMean(**record["mean"])
-            noise = record["noise"]
-            if isinstance(noise, bool) or not isinstance(noise, int | float):
-                raise TypeError(f"noise: expected a number, got {noise!r}")
-            return cls(kernel_from_plain(record["kernel"]), noise_variance(float(noise)), Z, mean)
+            fields = Fields({name: value for name, value in record.items() if name not in ("kind", "version")})
+            if unknown := set(fields.record) - set(MODEL.entries):
+                raise ValueError(f"unknown field(s) {listed(sorted(unknown))}")
+            return MODEL.read(fields)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
 
 
 KIND, VERSION = "imported model", 1
 """Marks of a file."""
+
+
+def _points(fields: Fields, name: str) -> Any:
+    Z = fields.take(name)
+    return None if Z is None else np.asarray(as_points(Z, "Z"), dtype=np.float64)
+
+
+def _noise(fields: Fields, name: str) -> float:
+    noise = fields.take(name)
+    if isinstance(noise, bool) or not isinstance(noise, int | float):
+        raise TypeError(f"noise: expected a number, got {noise!r}")
+    return noise_variance(float(noise))
+
+
+def _mean(fields: Fields, name: str) -> LinearMean | None:
+    mean = fields.take(name)
+    return None if mean is None else LinearMean.from_dict(mean)
+
+
+MODEL = Format(
+    Model,
+    {
+        "kernel": KERNEL,
+        "noise": VALUE._replace(read=_noise),
+        "Z": VALUE._replace(read=_points),
+        "mean": VALUE._replace(read=_mean, write=lambda mean: None if mean is None else mean.to_dict()),
+    },
+)

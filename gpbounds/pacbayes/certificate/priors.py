@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, cast
 
 from gpbounds.kernels import Kernel, Matern, OnColumns, Product, SquaredExponential, Sum, plain
-from gpbounds.pacbayes.certificate.fields import Fields, shown
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
+from gpbounds.records import Entry, Fields, shown, to_json
 
-ALLOWED = tuple(kind for kind, _ in plain.FIELDS.values())
+ALLOWED = tuple(format.kind for format in plain.FIELDS.values())
 """Kernels whose values have a bound on their rounding, `values.value_error`, besides those made of them."""
-
-
-def _text(structure: Any) -> str:
-    """As JSON, in which true is not 1."""
-    return json.dumps(structure, sort_keys=True)
 
 
 def hyperparameters(kernel: Kernel) -> dict[str, float]:
@@ -102,10 +96,16 @@ def _from_structure(family: str, fields: Fields) -> Kernel:
         raise ValueError(
             f"{fields.where}.structure: expected what kernel_to_plain writes, got {shown(structure)} ({why})"
         ) from error
-    if type(kernel).__name__ != family or _text(plain.kernel_to_plain(kernel)) != _text(structure):
+    if type(kernel).__name__ != family or to_json(plain.kernel_to_plain(kernel), sort=True) != to_json(
+        structure, sort=True
+    ):
         raise ValueError(
             f"{fields.where}.structure: expected a kernel of the family {family!r}, got {shown(structure)}"
         )
     if (own := hyperparameters(kernel)) != named:
         raise ValueError(f"{fields.where}.hyperparameters: expected those of the structure, {own}, got {shown(named)}")
     return kernel
+
+
+ENTRY = Entry(lambda fields, name: from_fields(fields.part(name)), to_dict)
+"""The field of a certificate that holds the kernel."""
