@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, namespace
-from gpbounds.records import VALUE, Record, Table
+from gpbounds.records import ANY, Record, Slots
 from gpbounds.validation import finite
 
 
@@ -35,7 +35,7 @@ class LinearMean(Record):
 
     intercept: float = 0.0
     slopes: ArrayLike | None = None
-    stored: ClassVar[Table] = {"intercept": VALUE, "slopes": VALUE}
+    stored: ClassVar[Slots] = {"intercept": ANY, "slopes": ANY}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "intercept", float(finite("intercept", self.intercept)))

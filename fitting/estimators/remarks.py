@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fitting.training import Run
-from gpbounds.records import TEXT, TEXTS, Record, Table
+from gpbounds.records import TEXT, TEXTS, Record, Slots
 
 Kind = Literal[
     "iterations",
@@ -48,7 +48,7 @@ class Remark(Record):
     kind: Kind
     text: str
     names: tuple[str, ...] = ()
-    stored: ClassVar[Table] = {"kind": TEXT, "text": TEXT, "names": TEXTS}
+    stored: ClassVar[Slots] = {"kind": TEXT, "text": TEXT, "names": TEXTS}
 
 
 def of_run(run: Run, batches: bool) -> list[Remark]:

@@ -27,7 +27,7 @@ from gpbounds.linalg import Cholesky
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
-from gpbounds.records import Entry, Fields, Format, Tagged, plain
+from gpbounds.records import Fields, Format, Slot, many, plain
 from gpbounds.whitening import Inducing
 
 # Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable.
@@ -171,54 +171,44 @@ ARRAYS = (
 )
 
 
-def _scalings(values: tuple[Any, ...]) -> list[Any]:
-    return [value.to_dict() if isinstance(value, Scaling) else value for value in values]
-
-
-def _from_scalings(values: list[Any]) -> tuple[Any, ...]:
-    return tuple(Scaling.from_dict(value) if isinstance(value, dict) else value for value in values)
+def _scaling(value: Any) -> Any:
+    return Scaling.from_dict(value) if isinstance(value, dict) else value
 
 
 _OWN: dict[str, Any] = {"DeclaredMean": DeclaredMean, "MeanGrid": MeanGrid, "mean": LinearMean, "grid": HyperGrid}
-ARGUMENTS = Tagged(
-    {
-        "kernel": (Kernel, kernel_to_plain, kernel_from_plain),
-        **{word: (kind, kind.to_dict, kind.from_dict) for word, kind in (*_OWN.items(), ("scaling", Scaling))},
-        "loss": (Loss, Loss.to_dict, LOSSES.read),
-        "likelihood": (Likelihood, Likelihood.to_dict, LIKELIHOODS.read),
-        "tuple": (tuple, _scalings, _from_scalings),
-    }
-)
-"""Arguments of estimators that are objects."""
+ARGUMENTS: dict[str, tuple[Any, Any, Any]] = {
+    "kernel": (Kernel, kernel_from_plain, kernel_to_plain),
+    **{word: (kind, kind.from_dict, plain) for word, kind in _OWN.items()},
+    "scaling": (Scaling, Scaling.from_dict, plain),
+    "loss": (Loss, LOSSES.read, plain),
+    "likelihood": (Likelihood, LIKELIHOODS.read, plain),
+    "tuple": (tuple, lambda values: tuple(map(_scaling, values)), plain),
+}
+"""The class of an argument that is an object, how it is read and how it is written, by the word in the file."""
 
 
-def _mean_record(found: Any) -> dict[str, Any]:
+def _mean_to_plain(found: Any) -> dict[str, Any]:
     single = isinstance(found, LinearMean)
-    return {"single": single, "functions": [each.to_dict() for each in ((found,) if single else found)]}
+    return {"single": single, "functions": plain([found] if single else found)}
 
 
-def _mean_found(fields: Fields, name: str) -> Any:
-    record = fields.take(name)
+def _mean_from_plain(record: Any, where: str) -> Any:
     functions = tuple(map(LinearMean.from_dict, record["functions"]))
     return functions[0] if record["single"] else functions
-
-
-def _bounds(fields: Fields, name: str) -> tuple[Bound, ...]:
-    return tuple(map(Bound.from_dict, fields.take(name)))
 
 
 RESULTS = Format(
     object,
     {
-        name: entry._replace(attribute=f"{name}_", optional=True)
-        for name, entry in {
-            "mean": Entry(_mean_found, _mean_record),
-            "likelihood": LIKELIHOODS.entry(),
-            "classes": Entry(lambda fields, name: np.array(fields.take(name))),
+        name: slot._replace(attribute=f"{name}_", optional=True)
+        for name, slot in {
+            "mean": Slot(_mean_from_plain, _mean_to_plain),
+            "likelihood": Slot(LIKELIHOODS.read),
+            "classes": Slot(lambda classes, where: np.array(classes)),
             "unrounded_kernel": KERNEL,
-            "evidence_bounds": Entry(_bounds, lambda bounds: [bound.to_dict() for bound in bounds]),
-            "probes": Probes.entry(),
-            "remarks": Remark.entries(),
+            "evidence_bounds": many(Bound.from_dict),
+            "probes": Slot(Probes.from_dict),
+            "remarks": many(Remark.from_dict),
         }.items()
     },
 )
@@ -235,8 +225,10 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
             arguments[name] = None
         elif isinstance(value, os.PathLike):
             arguments[name] = os.fspath(value)
-        elif ARGUMENTS.holds(value):
-            arguments[name] = ARGUMENTS.write(value)
+        elif value is None or isinstance(value, str | bool | int | float | np.generic):
+            arguments[name] = plain(value)
+        elif word := next((word for word, (kind, *_) in ARGUMENTS.items() if isinstance(value, kind)), None):
+            arguments[name] = {word: ARGUMENTS[word][2](value)}
         elif name == "limits":
             arguments[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
         elif name == "features":
@@ -252,7 +244,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "kernel": None if isinstance(model.kernel_, FeatureKernel) else kernel_to_plain(model.kernel_),
         "found": {name: plain(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
         "runs": [write_run(run, f"run/{i}/", arrays) for i, run in enumerate(model.runs_)],
-        "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
+        "certificates": plain(getattr(model, "certificates_", ())),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         **RESULTS.write(model),
     }
@@ -334,14 +326,18 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
     settings: dict[str, Any] = {}
     for stored, value in about["arguments"].items():
         name = PRESENT.get(about["class"], {}).get(stored, stored)
-        if isinstance(value, dict) and "array" in value:
-            settings[name] = arrays[f"argument/{value['array']}"]
-        elif isinstance(value, dict) and "features" in value:
-            settings[name] = from_plain(joined(value["features"], arrays), own)
-        elif isinstance(value, dict) and "limits" in value:
-            settings[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
+        if not isinstance(value, dict):
+            settings[name] = value
+            continue
+        ((word, record),) = value.items()
+        if word == "array":
+            settings[name] = arrays[f"argument/{record}"]
+        elif word == "features":
+            settings[name] = from_plain(joined(record, arrays), own)
+        elif word == "limits":
+            settings[name] = {key: (low, high) for key, (low, high) in record.items()}
         else:
-            settings[name] = ARGUMENTS.read(value)
+            settings[name] = ARGUMENTS[word][1](record)
     return without_ignored(about["class"], settings)
 
 

@@ -24,12 +24,12 @@ from fitting.features.transform import Composed
 from gpbounds.arrays import host
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
-from gpbounds.records import OBJECT, Family, Format, Tagged, table_of
+from gpbounds.records import OBJECT, Format, Variants, plain, slots_of
 
-KINDS: Family[Any] = Family(
+KINDS: Variants[Any] = Variants(
     "kind",
     {
-        kind.__name__: Format(kind, table_of(kind, OBJECT))
+        kind.__name__: Format(kind, slots_of(kind, OBJECT))
         for kind in (
             *(Composed, Fourier, FourierMap, MLP, Mercer, MercerMap, MixedMap, Network, Projection, Scaled),
             *(spectrum.Mixture, spectrum.Multiples, spectrum.Normal, spectrum.Zero, Term),
@@ -37,7 +37,6 @@ KINDS: Family[Any] = Family(
     },
 )
 """The classes of this package, whose fields are what they consist of."""
-VALUES = Tagged({"kernel": (Kernel, kernel_to_plain, kernel_from_plain)})
 
 
 class UnknownClass(ValueError):
@@ -52,8 +51,10 @@ def to_plain(value: Any) -> Any:
     ValueError
         for an object without ``to_dict`` and ``from_dict``.
     """
-    if VALUES.holds(value):
-        return VALUES.write(value)
+    if isinstance(value, Kernel):
+        return {"kernel": kernel_to_plain(value)}
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        return plain(value)
     if KINDS.word(value):
         return {name: to_plain(part) for name, part in KINDS.write(value).items()}
     if isinstance(value, tuple | list):
@@ -77,8 +78,10 @@ def from_plain(value: Any, own: Mapping[str, Any]) -> Any:
     UnknownClass
         for a user's class that is not among ``own``.
     """
-    if not isinstance(value, dict) or set(value) == {"kernel"}:
-        return VALUES.read(value)
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"kernel"}:
+        return kernel_from_plain(value["kernel"])
     if "tuple" in value:
         return tuple(from_plain(each, own) for each in value["tuple"])
     if "kind" in value:

@@ -14,7 +14,7 @@ import numpy as np
 from fitting.archive import one_line, read_archive, write_archive
 from fitting.training.ending import Ending
 from gpbounds.arrays import Float
-from gpbounds.records import VALUE, Fields, Format
+from gpbounds.records import ANY, Fields, Format
 
 Loss = Callable[[Float], tuple[float, Float]]
 """vector ↦ (−F, −∂F)."""
@@ -170,7 +170,7 @@ class Session:
         self.seed, self.runs = seed, dict(runs)
 
 
-NUMBERS = Format(Run, dict.fromkeys(("value", "status", "reason", "evaluations", "failures"), VALUE))
+NUMBERS = Format(Run, dict.fromkeys(("value", "status", "reason", "evaluations", "failures"), ANY))
 """What a file holds of a run besides its arrays."""
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpbounds.records import WHOLE, WHOLES, Record, Table
+from gpbounds.records import WHOLE, WHOLES, Record, Slots
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Probes(Record):
 
     entropy: tuple[int, ...]
     count: int
-    stored: ClassVar[Table] = {"entropy": WHOLES, "count": WHOLE}
+    stored: ClassVar[Slots] = {"entropy": WHOLES, "count": WHOLE}
 
     def generator(self) -> np.random.Generator:
         """A new generator, which repeats the probes."""

@@ -22,7 +22,7 @@ from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.records import VALUE, Entry, Family, Format
+from gpbounds.records import ANY, Format, Slot, Variants
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
 LARGEST_NU = 1e4
@@ -44,17 +44,17 @@ def _readable(nu: Any) -> Any:
     return nu
 
 
-NU = VALUE._replace(read=lambda fields, name: _readable(fields.take(name)))
+NU = ANY._replace(read=lambda nu, where: _readable(nu))
 FIELDS: dict[str, Format[Any]] = {
-    kind.__name__: Format(kind, entries)
-    for kind, entries in (
-        (SquaredExponential, {"variance": VALUE, "lengthscale": VALUE}),
-        (Matern, {"variance": VALUE, "lengthscale": VALUE, "nu": NU}),
-        (RationalQuadratic, {"variance": VALUE, "lengthscale": VALUE, "shape": VALUE}),
-        (Periodic, {"variance": VALUE, "lengthscale": VALUE, "period": VALUE}),
-        (Constant, {"variance": VALUE}),
-        (Linear, {"variance": VALUE}),
-        (Polynomial, {"variance": VALUE, "offset": VALUE, "degree": VALUE}),
+    kind.__name__: Format(kind, slots)
+    for kind, slots in (
+        (SquaredExponential, {"variance": ANY, "lengthscale": ANY}),
+        (Matern, {"variance": ANY, "lengthscale": ANY, "nu": NU}),
+        (RationalQuadratic, {"variance": ANY, "lengthscale": ANY, "shape": ANY}),
+        (Periodic, {"variance": ANY, "lengthscale": ANY, "period": ANY}),
+        (Constant, {"variance": ANY}),
+        (Linear, {"variance": ANY}),
+        (Polynomial, {"variance": ANY, "offset": ANY, "degree": ANY}),
     )
 }
 """The table of each kernel that is not made of others."""
@@ -70,12 +70,7 @@ def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
 
 
 def kernel_from_plain(plain: Any) -> Kernel:
-    """The kernel that `kernel_to_plain` wrote.
-
-    Raises
-    ------
-    ValueError
-        for another kernel, and for fields that are missing, unknown or wrong.
+    """The kernel that `kernel_to_plain` wrote; another record is a ValueError.
 
     >>> kernel_from_plain(kernel_to_plain(Matern(1.5) + SquaredExponential(2.0))).k2.variance
     2.0
@@ -83,13 +78,13 @@ def kernel_from_plain(plain: Any) -> Kernel:
     return KERNELS.read(plain)
 
 
-KERNEL = Entry(lambda fields, name: KERNELS.read(fields.take(name)), kernel_to_plain)
+KERNEL = Slot(lambda record, where: KERNELS.read(record), kernel_to_plain)
 """A field that holds a kernel."""
 _PAIR = {"k1": KERNEL, "k2": KERNEL}
 _MADE: dict[str, Format[Any]] = {
     "Sum": Format(Sum, _PAIR),
     "Product": Format(Product, _PAIR),
-    "OnColumns": Format(OnColumns, {"kernel": KERNEL, "columns": VALUE}),
+    "OnColumns": Format(OnColumns, {"kernel": KERNEL, "columns": ANY}),
 }
 KINDS = (*FIELDS, *_MADE)
 
@@ -99,7 +94,7 @@ def _wrong(name: str, expected: Iterable[str], given: Iterable[str]) -> str:
     return f"kernel: expected the fields type, {', '.join(expected)} of {name}, got {got}"
 
 
-KERNELS: Family[Kernel] = Family(
+KERNELS: Variants[Kernel] = Variants(
     "type", {**FIELDS, **_MADE}, choices=f"kernel: expected one of {', '.join(KINDS)}", wrong=_wrong
 )
 

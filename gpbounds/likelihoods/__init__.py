@@ -10,11 +10,11 @@ from gpbounds.likelihoods.bernoulli import Bernoulli
 from gpbounds.likelihoods.gaussian import Gaussian
 from gpbounds.likelihoods.poisson import Poisson
 from gpbounds.likelihoods.student_t import StudentT
-from gpbounds.records import Family
+from gpbounds.records import Variants
 
 __all__ = ["Bernoulli", "DerivativeRange", "Gaussian", "Likelihood", "Poisson", "StudentT", "from_dict"]
 
-LIKELIHOODS: Family[Likelihood] = Family.named(Gaussian, Bernoulli, Poisson, StudentT)
+LIKELIHOODS: Variants[Likelihood] = Variants.named(Gaussian, Bernoulli, Poisson, StudentT)
 
 
 def from_dict(record: Mapping[str, Any]) -> Likelihood:

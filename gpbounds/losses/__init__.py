@@ -8,7 +8,7 @@ from typing import Any
 from gpbounds.losses.base import Loss
 from gpbounds.losses.intervals import Band, Interval, Relative, outside_probability
 from gpbounds.losses.smooth import Exponential, Squared
-from gpbounds.records import Family
+from gpbounds.records import Variants
 
 __all__ = [
     "Band",
@@ -21,7 +21,7 @@ __all__ = [
     "outside_probability",
 ]
 
-LOSSES: Family[Loss] = Family.named(Band, Squared, Exponential, Relative, Interval)
+LOSSES: Variants[Loss] = Variants.named(Band, Squared, Exponential, Relative, Interval)
 
 
 def from_dict(record: Mapping[str, Any]) -> Loss:

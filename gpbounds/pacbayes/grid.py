@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.kernels.plain import hyperparameter_names
-from gpbounds.records import NUMBERS, TEXTS, WHOLES, Record, Table
+from gpbounds.records import NUMBERS, TEXTS, WHOLES, Record, Slots
 from gpbounds.validation import finite, positive, whole
 
 FARTHEST = 700.0
@@ -80,7 +80,7 @@ class HyperGrid(Record):
     high: Any = 6.0
     steps: Any = 1200
     names: Any = ("variance", "lengthscale")
-    stored: ClassVar[Table] = {"names": TEXTS, "low": NUMBERS, "high": NUMBERS, "steps": WHOLES}
+    stored: ClassVar[Slots] = {"names": TEXTS, "low": NUMBERS, "high": NUMBERS, "steps": WHOLES}
 
     def __post_init__(self) -> None:
         names = (self.names,) if isinstance(self.names, str) else tuple(self.names)

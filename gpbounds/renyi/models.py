@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,22 @@ from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import KERNEL
 from gpbounds.means import LinearMean
-from gpbounds.records import VALUE, Fields, Format, listed, read_json, to_json
+from gpbounds.records import Record, Slot, Slots, listed, or_none, read_json, to_json
 from gpbounds.validation import noise_variance
 
 
+def _points(Z: Any, where: str) -> Any:
+    return np.asarray(as_points(Z, where), dtype=np.float64)
+
+
+def _noise(noise: Any, where: str) -> float:
+    if isinstance(noise, bool) or not isinstance(noise, int | float):
+        raise ValueError(f"noise: expected a number, got {noise!r}")
+    return noise_variance(float(noise))
+
+
 @dataclass(frozen=True)
-class Model:
+class Model(Record):
     """Kernel, mean, noise and inducing points of a trained model.
 
     Attributes
@@ -37,6 +47,12 @@ class Model:
     noise: float
     Z: Float | None
     mean: LinearMean | None = None
+    stored: ClassVar[Slots] = {
+        "kernel": KERNEL,
+        "noise": Slot(_noise),
+        "Z": or_none(_points),
+        "mean": or_none(LinearMean.from_dict),
+    }
 
     def residuals(self, X: ArrayLike, y: ArrayLike) -> Float:
         """y − mean(x) for the rows of X (N, D) and y (N,) or (N, P), in host memory.
@@ -61,7 +77,7 @@ class Model:
         ValueError
             for a kernel that is not one of gpbounds.
         """
-        text = to_json({"kind": KIND, "version": VERSION, **MODEL.write(self)}, indent=1)
+        text = to_json({"kind": KIND, "version": VERSION, **self.to_dict()}, indent=1)
         with replacing(path) as file:
             file.write(text)
 
@@ -83,41 +99,13 @@ class Model:
         if marks != (KIND, VERSION) or isinstance(marks[1], bool):
             raise ValueError(f"{wrong}, got another JSON file, or one of another version")
         try:
-            fields = Fields({name: value for name, value in record.items() if name not in ("kind", "version")})
-            if unknown := set(fields.record) - set(MODEL.entries):
+            own = {name: value for name, value in record.items() if name not in ("kind", "version")}
+            if unknown := set(own) - set(cls.stored):
                 raise ValueError(f"unknown field(s) {listed(sorted(unknown))}")
-            return MODEL.read(fields)
+            return cls.from_dict(own)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
 
 
 KIND, VERSION = "imported model", 1
 """Marks of a file."""
-
-
-def _points(fields: Fields, name: str) -> Any:
-    Z = fields.take(name)
-    return None if Z is None else np.asarray(as_points(Z, "Z"), dtype=np.float64)
-
-
-def _noise(fields: Fields, name: str) -> float:
-    noise = fields.take(name)
-    if isinstance(noise, bool) or not isinstance(noise, int | float):
-        raise TypeError(f"noise: expected a number, got {noise!r}")
-    return noise_variance(float(noise))
-
-
-def _mean(fields: Fields, name: str) -> LinearMean | None:
-    mean = fields.take(name)
-    return None if mean is None else LinearMean.from_dict(mean)
-
-
-MODEL = Format(
-    Model,
-    {
-        "kernel": KERNEL,
-        "noise": VALUE._replace(read=_noise),
-        "Z": VALUE._replace(read=_points),
-        "mean": VALUE._replace(read=_mean, write=lambda mean: None if mean is None else mean.to_dict()),
-    },
-)

@@ -10,7 +10,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.losses import Interval, Loss, Relative
 from gpbounds.means import LinearMean
-from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Table
+from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
 from gpbounds.validation import choice, count, finite, positive, scalar
 
 ORIGINS = {
@@ -52,7 +52,7 @@ class Scaling(Record):
     shift: Any = 0.0
     scale: Any = 1.0
     count: int = 1
-    stored: ClassVar[Table] = {"origin": TEXT, "shift": NUMBERS, "scale": NUMBERS, "count": WHOLE}
+    stored: ClassVar[Slots] = {"origin": TEXT, "shift": NUMBERS, "scale": NUMBERS, "count": WHOLE}
 
     def __post_init__(self) -> None:
         choice("origin", self.origin, tuple(ORIGINS))
@@ -133,7 +133,7 @@ class Charge(Record):
 
     choice: str
     count: int
-    stored: ClassVar[Table] = {"what": TEXT.of("choice"), "count": WHOLE}
+    stored: ClassVar[Slots] = {"what": TEXT.of("choice"), "count": WHOLE}
 
     def __post_init__(self) -> None:
         if not isinstance(self.choice, str) or not self.choice.strip():
@@ -201,13 +201,7 @@ class DeclaredMean(Record):
     slopes: Any = ()
     edge: float = 0.0
     steps: int = 0
-    stored: ClassVar[Table] = {
-        "origin": TEXT,
-        "intercept": NUMBER,
-        "slopes": VECTOR,
-        "edge": NUMBER,
-        "steps": WHOLE,
-    }
+    stored: ClassVar[Slots] = {"origin": TEXT, "intercept": NUMBER, "slopes": VECTOR, "edge": NUMBER, "steps": WHOLE}
 
     def __post_init__(self) -> None:
         choice("origin", self.origin, tuple(ORIGINS_OF_MEANS))
@@ -301,7 +295,7 @@ class MeanGrid(Record):
     kind: str
     edge: float
     steps: int
-    stored: ClassVar[Table] = {"kind": TEXT, "edge": NUMBER, "steps": WHOLE}
+    stored: ClassVar[Slots] = {"kind": TEXT, "edge": NUMBER, "steps": WHOLE}
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, ("constant", "linear"))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
-from gpbounds.records import MATRIX, NUMBER, SYMMETRIC, TRIANGLE, VECTOR, Entry, Family, Fields, Format, Record, Table
+from gpbounds.records import MATRIX, NUMBER, SYMMETRIC, TRIANGLE, VECTOR, Format, Record, Slots, Variants
 from gpbounds.validation import finite, non_negative, positive, scalar
 
 
@@ -45,7 +45,7 @@ class Exact(Posterior):
 
     noise: float
     kind: ClassVar[str] = "exact"
-    stored: ClassVar[Table] = {"noise": NUMBER}
+    stored: ClassVar[Slots] = {"noise": NUMBER}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
@@ -63,7 +63,7 @@ def _recorded(jitter: float | str) -> float:
     return jitter
 
 
-JITTER = Entry(Fields.number, _recorded)
+JITTER = NUMBER._replace(write=_recorded)
 
 
 class Inducing(Posterior):
@@ -101,12 +101,7 @@ class Sparse(Inducing):
     power: float = 0.0
     jitter: float | Literal["auto"] = "auto"
     kind: ClassVar[str] = "sparse"
-    stored: ClassVar[Table] = {
-        "noise": NUMBER,
-        "alpha": NUMBER.of("power"),
-        "jitter": JITTER,
-        "Z": MATRIX,
-    }
+    stored: ClassVar[Slots] = {"noise": NUMBER, "alpha": NUMBER.of("power"), "jitter": JITTER, "Z": MATRIX}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
@@ -140,7 +135,7 @@ class Free(Inducing):
     cov: Any
     jitter: float | Literal["auto"] = "auto"
     kind: ClassVar[str] = "free"
-    stored: ClassVar[Table] = {"jitter": JITTER, "Z": MATRIX, "mean": VECTOR, "cov": SYMMETRIC}
+    stored: ClassVar[Slots] = {"jitter": JITTER, "Z": MATRIX, "mean": VECTOR, "cov": SYMMETRIC}
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
@@ -177,7 +172,7 @@ class Whitened(Inducing):
     factor: Any
     jitter: float | Literal["auto"] = "auto"
     kind: ClassVar[str] = "whitened"
-    stored: ClassVar[Table] = {"jitter": JITTER, "Z": MATRIX, "mean": VECTOR, "factor": TRIANGLE}
+    stored: ClassVar[Slots] = {"jitter": JITTER, "Z": MATRIX, "mean": VECTOR, "factor": TRIANGLE}
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
@@ -197,7 +192,7 @@ class Whitened(Inducing):
         )
 
 
-POSTERIORS: Family[Posterior] = Family(
+POSTERIORS: Variants[Posterior] = Variants(
     "form",
     {kind.kind: Format(kind, kind.stored) for kind in (Exact, Sparse, Free, Whitened)},
     choices="form: expected 'exact', 'sparse', 'free' or 'whitened'",

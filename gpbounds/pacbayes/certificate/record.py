@@ -19,7 +19,7 @@ from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.rows import raw
 from gpbounds.pacbayes.certificate.statement import FORMAT, SCHEMA, Report, RiskStatement
 from gpbounds.pacbayes.grid import HyperGrid
-from gpbounds.records import Fields, Format, read_json, to_json
+from gpbounds.records import TRUTH, Fields, Format, read_json, to_json
 from gpbounds.validation import positive_unit
 
 SLACK = 8.0
@@ -219,17 +219,11 @@ class Certificate(RiskStatement):
 
     @classmethod
     def from_dict(cls, record: Any, where: str = "certificate") -> Certificate:
-        """The certificate whose `to_dict` is ``record``, schema 1.
-
-        Raises
-        ------
-        ValueError
-            for a field that is missing, unknown, of another kind or out of range; the message names it.
-        """
+        """The certificate whose `to_dict` is ``record``; a ValueError names the field that is wrong."""
         fields = Fields(record, where)
         for name in ("format", "schema"):
             fields.take(name)
-        rigorous = fields.truth("rigorous")
+        rigorous = fields.take("rigorous", TRUTH.read)
         arguments = Format(cls, cls.stored).arguments(fields)
         fields.done()
         if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):

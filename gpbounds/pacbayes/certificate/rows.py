@@ -26,7 +26,7 @@ from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.pacbayes.certificate.declarations import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.values import value_error
-from gpbounds.records import DIGEST, NATURAL, Record, Table
+from gpbounds.records import DIGEST, NATURAL, Record, Slots
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import Changed
 from gpbounds.sources.source import Holder
@@ -257,7 +257,7 @@ class Fingerprint(Record):
     sha256: str
     rows: int
     columns: int
-    stored: ClassVar[Table] = {"sha256": DIGEST, "rows": NATURAL, "columns": NATURAL}
+    stored: ClassVar[Slots] = {"sha256": DIGEST, "rows": NATURAL, "columns": NATURAL}
 
 
 def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:

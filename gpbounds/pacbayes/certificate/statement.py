@@ -20,7 +20,7 @@ from gpbounds.pacbayes.certificate.rows import Fingerprint
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.pacbayes.inverse import kl_inverse
 from gpbounds.pacbayes.penalty import xi_ball
-from gpbounds.records import DIGEST, NAMED_TEXTS, NUMBER, WHOLES, Record, Table, to_json
+from gpbounds.records import DIGEST, NUMBER, TEXT, WHOLES, Record, Slot, Slots, many, named, to_json
 from gpbounds.rigor import exact, settled
 from gpbounds.validation import finite
 
@@ -220,19 +220,19 @@ class RiskStatement(Record):
     versions: dict[str, str]
     seal: str = ""
     mean: DeclaredMean | None = None
-    stored: ClassVar[Table] = {
-        "inputs": Scaling.entry(),
-        "outputs": Scaling.entry(),
-        "charges": Charge.entries(),
-        "loss": LOSSES.entry(),
-        "grid": HyperGrid.entry(),
+    stored: ClassVar[Slots] = {
+        "inputs": Slot(Scaling.from_dict),
+        "outputs": Slot(Scaling.from_dict),
+        "charges": many(Charge.from_dict),
+        "loss": Slot(LOSSES.read),
+        "grid": Slot(HyperGrid.from_dict),
         "indices": WHOLES,
-        "kernel": priors.ENTRY,
-        "posterior": POSTERIORS.entry(),
-        "data": Fingerprint.entry(),
+        "kernel": Slot(priors.from_dict, priors.to_dict),
+        "posterior": Slot(POSTERIORS.read),
+        "data": Slot(Fingerprint.from_dict),
         **dict.fromkeys(NUMBERS, NUMBER),
-        "versions": NAMED_TEXTS,
-        "mean": DeclaredMean.entry()._replace(optional=True),
+        "versions": named(TEXT.read),
+        "mean": Slot(DeclaredMean.from_dict, optional=True),
         "seal": DIGEST,
     }
 
