@@ -372,6 +372,8 @@ class Format(Generic[T]):
         try:
             made = self.kind(**arguments)
         except (TypeError, ValueError) as error:
+            if not where and isinstance(error, ValueError):
+                raise
             raise ValueError(fields.at(str(error))) from None
         fields.done()
         return made
@@ -447,10 +449,11 @@ class Variants(Generic[T]):
 
     def read(self, record: Any, where: str = "") -> T:
         """The object that `write` wrote; an unknown word, and what `Format.read` refuses, is a ValueError."""
-        if not isinstance(record, Mapping):
+        if not where and not isinstance(record, Mapping):
             raise ValueError(f"expected a record with a {self.tag} and parameters, got {shown(record)}")
-        rest = dict(record)
-        word, at = rest.pop(self.tag, None), Fields({}, where).at
+        fields = Fields(record, where)
+        rest, at = fields.record, fields.at
+        word = rest.pop(self.tag, None)
         format = self.members.get(word) if isinstance(word, str) else None
         if format is None:
             raise ValueError(f"{at(self.choices)}, got {shown(word)}")

@@ -7,7 +7,7 @@ The lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.pa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.records import ANY, Format, Slot, Variants
+from gpbounds.records import ANY, OBJECT, Format, Slot, Variants
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
 LARGEST_NU = 1e4
@@ -66,7 +66,7 @@ def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
     >>> kernel_to_plain(SquaredExponential(2.0, [0.1, 0.3]))
     {'type': 'SquaredExponential', 'variance': 2.0, 'lengthscale': [0.1, 0.3]}
     """
-    return KERNELS.write(kernel)
+    return _from_leaves(kernel, lambda node, parts: KERNELS.write(node) | parts)
 
 
 def kernel_from_plain(plain: Any) -> Kernel:
@@ -75,16 +75,33 @@ def kernel_from_plain(plain: Any) -> Kernel:
     >>> kernel_from_plain(kernel_to_plain(Matern(1.5) + SquaredExponential(2.0))).k2.variance
     2.0
     """
-    return KERNELS.read(plain)
+    return _from_leaves(plain, lambda node, parts: KERNELS.read(node | parts if parts else node))
 
 
-KERNEL = Slot(lambda record, where: KERNELS.read(record), kernel_to_plain)
+def _parts(node: Any) -> dict[str, Any]:
+    """The kernels of which a kernel, or a record, is made."""
+    held = node if isinstance(node, dict) else vars(node) if type(node) in (Sum, Product, OnColumns) else {}
+    return {name: held[name] for name in ("k1", "k2", "kernel") if name in held}
+
+
+def _from_leaves(whole: Any, made: Callable[[Any, dict[str, Any]], Any]) -> Any:
+    """``made`` of each node with its parts, from the leaves on: recursion would limit the terms of a sum."""
+    nodes: list[Any] = [whole]
+    done: dict[int, Any] = {}
+    for node in nodes:
+        nodes.extend(_parts(node).values())
+    for node in reversed(nodes):
+        done[id(node)] = made(node, {name: done[id(part)] for name, part in _parts(node).items()})
+    return done[id(whole)]
+
+
+_PAIR = {"k1": OBJECT, "k2": OBJECT}
+KERNEL = Slot(lambda record, where: kernel_from_plain(record), kernel_to_plain)
 """A field that holds a kernel."""
-_PAIR = {"k1": KERNEL, "k2": KERNEL}
 _MADE: dict[str, Format[Any]] = {
     "Sum": Format(Sum, _PAIR),
     "Product": Format(Product, _PAIR),
-    "OnColumns": Format(OnColumns, {"kernel": KERNEL, "columns": ANY}),
+    "OnColumns": Format(OnColumns, {"kernel": OBJECT, "columns": ANY}),
 }
 KINDS = (*FIELDS, *_MADE)
 
