@@ -170,20 +170,20 @@ class Session:
         self.seed, self.runs = seed, dict(runs)
 
 
-NUMBERS = Format(Run, dict.fromkeys(("value", "status", "reason", "evaluations", "failures"), ANY))
+RUN = Format(Run, dict.fromkeys(("value", "status", "reason", "evaluations", "failures"), ANY))
 """What a file holds of a run besides its arrays."""
 
 
 def write_run(run: Run, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """The plain values of ``run`` without its state; its vector and curve go to ``arrays``."""
     arrays[f"{prefix}vector"], arrays[f"{prefix}values"] = run.vector, np.array(run.values)
-    return NUMBERS.write(run)
+    return RUN.write(run)
 
 
 def read_run(record: Any, prefix: str, arrays: Mapping[str, Any], state: dict[str, Any] | None = None) -> Run:
     """The run that `write_run` wrote, with ``state``."""
     fields = Fields(record)
-    numbers = NUMBERS.arguments(fields)
+    numbers = RUN.arguments(fields)
     fields.done()
     vector, values = arrays[f"{prefix}vector"], tuple(arrays[f"{prefix}values"].tolist())
     return Run(vector=vector, values=values, state=state or {}, **numbers)
