@@ -8,7 +8,6 @@ read, no objects, so that no code in the file runs.
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import zipfile
@@ -17,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.files import header, replacing, unique
+from gpbounds.files import header, replacing
+from gpbounds.records import from_json, to_json
 
 ABOUT = "about"
 """Name of the member of the file that holds the JSON, as bytes."""
@@ -37,9 +37,19 @@ DAMAGED = (
 """What the readers of ZIP files, arrays and JSON raise at bytes that are none."""
 
 
+def packed(value: Any, *, sort: bool = False) -> Any:
+    """Plain values as JSON in an array of bytes; infinite numbers are allowed, as training has them."""
+    return np.frombuffer(to_json(value, sort=sort, finite=False).encode(), dtype=np.uint8)
+
+
+def unpacked(data: Any) -> Any:
+    """The plain values that `packed` took."""
+    return from_json(data.tobytes(), finite=False)
+
+
 def write_archive(path: str | os.PathLike[str], about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Replace the file in one step: a reader sees either the old file or the complete new one."""
-    members: dict[str, Any] = {ABOUT: np.frombuffer(json.dumps(about, sort_keys=True).encode(), dtype=np.uint8)}
+    members: dict[str, Any] = {ABOUT: packed(about, sort=True)}
     with replacing(path, "wb") as file:
         np.savez(file, **(members | dict(arrays)))
 
@@ -57,7 +67,7 @@ def read_archive(path: str | os.PathLike[str], kind: str, version: int) -> tuple
     with open(path, "rb") as file:
         try:
             arrays = _members(file)
-            about = json.loads(arrays.pop(ABOUT).tobytes(), object_pairs_hook=unique)
+            about = unpacked(arrays.pop(ABOUT))
             stored_kind, stored_version = about["kind"], about["version"]
         except DAMAGED as error:
             raise ValueError(

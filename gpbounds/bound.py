@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gpbounds.arrays import Float, as_number
 from gpbounds.inputs import InputLaw
+from gpbounds.records import ANY, Record, Slot, Slots, many, named
 
 
 def outward(value: float, side: str, digits: int = 6) -> str:
@@ -37,8 +38,12 @@ def _brief(values: Any, side: str) -> str:
     return f"[{low} .. {high}] of shape {values.shape}"
 
 
+def _array(value: Any, where: str) -> Any:
+    return np.array(value) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, eq=False)
-class Bound(NDArrayOperatorsMixin):
+class Bound(Record, NDArrayOperatorsMixin):
     """A number (or an array of numbers) with its theorem, hypotheses and confidence.
 
     ``float(bound)`` and every NumPy function or operator use ``value``; ``print(bound)`` gives a sentence.
@@ -78,6 +83,16 @@ class Bound(NDArrayOperatorsMixin):
     assumptions: tuple[str, ...] = ()
     certified: bool = False
     quantity: str = "value"
+    stored: ClassVar[Slots] = {
+        "quantity": ANY,
+        "side": ANY,
+        "value": Slot(_array),
+        "confidence": Slot(_array),
+        "claim": ANY,
+        "terms": named(_array),
+        "assumptions": many(ANY.read),
+        "certified": ANY,
+    }
 
     def __float__(self) -> float:
         return float(self.value)
@@ -102,46 +117,6 @@ class Bound(NDArrayOperatorsMixin):
         lines = [f"{self.quantity} {relation} {_brief(self.value, self.side)} {certainty} ({self.claim}{rounding})."]
         lines += [f"  Assumes: {sentence}" for sentence in self.assumptions]
         return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record as plain lists, numbers and strings, ready for JSON."""
-
-        def plain(value: Any) -> Any:
-            return np.asarray(value).tolist() if isinstance(value, np.ndarray | np.generic | float | int) else value
-
-        return {
-            "quantity": self.quantity,
-            "side": self.side,
-            "value": plain(self.value),
-            "confidence": plain(self.confidence),
-            "claim": self.claim,
-            "terms": {name: plain(term) for name, term in self.terms.items()},
-            "assumptions": list(self.assumptions),
-            "certified": self.certified,
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Bound:
-        """The bound whose `to_dict` is ``record``; lists become arrays.
-
-        >>> b = Bound(0.5, "upper", 0.95, "R-thm1", {"t": 0.1}, ("y is drawn from the prior.",), quantity="D_1[q*||p]")
-        >>> Bound.from_dict(b.to_dict()).to_dict() == b.to_dict()
-        True
-        """
-
-        def arrays(value: Any) -> Any:
-            return np.array(value) if isinstance(value, list) else value
-
-        return cls(
-            value=arrays(record["value"]),
-            side=record["side"],
-            confidence=arrays(record["confidence"]),
-            claim=record["claim"],
-            terms={name: arrays(term) for name, term in record["terms"].items()},
-            assumptions=tuple(record["assumptions"]),
-            certified=record["certified"],
-            quantity=record["quantity"],
-        )
 
 
 # Shared parts of bounds that are stated before the data are seen: hypotheses, rounding, and their record.

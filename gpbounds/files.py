@@ -1,23 +1,19 @@
-"""Files that are replaced in one step: a killed process leaves the old one or the new one; .npy, JSON, records."""
+"""Files that are replaced in one step: a killed process leaves the old one or the new one; headers of .npy files."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import secrets
 import shutil
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
-
-from gpbounds.validation import positive, scalar
 
 SUFFIX = ".part"
 """End of the name of a temporary file, which lies beside its target."""
@@ -234,118 +230,3 @@ def mapped(path: str | os.PathLike[str]) -> np.memmap[Any, Any]:
         raise ValueError(f"{name}: expected at least one number, got shape {stated.shape}")
     order: Any = "F" if stated.fortran else "C"
     return np.memmap(path, dtype=stated.dtype, mode="r", shape=stated.shape, order=order, offset=stated.offset)
-
-
-# JSON as it is written by this package: each field once, finite numbers, no more than a double holds.
-
-DIGITS = 1000
-"""Largest number of digits of a whole number, more than any double has."""
-
-
-def read_json(path: str | os.PathLike[str], what: str) -> Any:
-    """The values in a JSON file that holds ``what``, the words for messages.
-
-    Raises
-    ------
-    ValueError
-        for another encoding than UTF-8, what is not JSON, brackets nested too deep, a field twice, NaN, infinity, a
-        number beyond the doubles, and whole numbers of more than 1000 digits.
-    OSError
-        for a file that cannot be read.
-    """
-    name = os.fspath(path)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name}: expected {what}, JSON in UTF-8, got other bytes") from None
-    try:
-        return json.loads(
-            text, object_pairs_hook=unique, parse_constant=_refused, parse_float=_double, parse_int=_whole
-        )
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{name}: expected {what} in JSON, but line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
-    except RecursionError:
-        raise ValueError(f"{name}: expected {what} in JSON, got brackets nested too deep") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of an object; a field twice is an error.
-
-    >>> unique([("a", 1), ("b", 2)])
-    {'a': 1, 'b': 2}
-    """
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in fields:
-            raise ValueError(f"expected each field once, got {name[:60]!r} twice")
-        fields[name] = value
-    return fields
-
-
-def _refused(word: str) -> Any:
-    raise ValueError(f"expected finite numbers, got {word}")
-
-
-def _double(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"expected numbers that a double holds, got {text[:60]}")
-    return number
-
-
-def _whole(text: str) -> int:
-    if len(text) > DIGITS:
-        raise ValueError(f"expected numbers of at most {DIGITS} digits, got {text[:20]}…")
-    return int(text)
-
-
-# Members of a family, such as the losses, written as records {"name": ..., parameters} and read back.
-
-
-class Named:
-    """A dataclass that can be written as JSON.
-
-    Attributes
-    ----------
-    name : str
-        Its name in records.
-    """
-
-    name: ClassVar[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Name and parameters, ready for JSON; the ``from_dict`` of its package reads them back."""
-        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
-
-    def _one_positive(self, *parameters: str) -> None:
-        """Check that each of these fields is one positive number, and store it as a float."""
-        for parameter in parameters:
-            object.__setattr__(self, parameter, scalar(positive, parameter, getattr(self, parameter)))
-
-
-Member = TypeVar("Member", bound=Named)
-
-
-def member(kinds: Iterable[type[Member]], record: Mapping[str, Any]) -> Member:
-    """The member of a family that its ``to_dict`` described.
-
-    Raises
-    ------
-    ValueError
-        for an unknown name, or parameters that are missing, unknown or wrong.
-    """
-    if not isinstance(record, Mapping):
-        raise ValueError(f"expected a record with a name and parameters, got {record!r}")
-    parameters, by_name = dict(record), {kind.name: kind for kind in kinds}
-    name = parameters.pop("name", None)
-    if not isinstance(name, str) or name not in by_name:
-        raise ValueError(f"name: expected one of {', '.join(map(repr, by_name))}, got {name!r}")
-    try:
-        return by_name[name](**parameters)
-    except TypeError:
-        expected = ", ".join(field.name for field in fields(by_name[name]))  # type: ignore[arg-type]
-        raise ValueError(f"{name}: expected its parameters {expected}, got {sorted(map(str, parameters))}") from None

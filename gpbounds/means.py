@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, namespace
+from gpbounds.records import ANY, Record, Slots
 from gpbounds.validation import finite
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMean:
+class LinearMean(Record):
     """m(x) = intercept + Σ_d slopes_d x_d; without slopes a constant.
 
     Parameters
@@ -34,6 +35,7 @@ class LinearMean:
 
     intercept: float = 0.0
     slopes: ArrayLike | None = None
+    stored: ClassVar[Slots] = {"intercept": ANY, "slopes": ANY}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "intercept", float(finite("intercept", self.intercept)))
@@ -63,12 +65,3 @@ class LinearMean:
 
     def __hash__(self) -> int:
         return hash(self._key())
-
-
-def to_plain(mean: LinearMean) -> dict[str, Any]:
-    """The arguments of ``mean`` as numbers and lists, for a JSON file; ``LinearMean(**record)`` reads them.
-
-    >>> to_plain(LinearMean(1.0, [2.0]))
-    {'intercept': 1.0, 'slopes': [2.0]}
-    """
-    return {"intercept": mean.intercept, "slopes": None if mean.slopes is None else np.asarray(mean.slopes).tolist()}

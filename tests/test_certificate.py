@@ -32,9 +32,10 @@ from gpbounds.pacbayes import (
     bound,
     issue_certificate,
 )
-from gpbounds.pacbayes.certificate import fields, rows
-from gpbounds.pacbayes.certificate.record import from_dict
+from gpbounds.pacbayes.certificate import rows
+from gpbounds.pacbayes.certificate.statement import seal
 from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.records import read_json, to_json
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 ARD = HyperGrid.ard(2, -3.0, 3.0, 60)
@@ -335,7 +336,7 @@ def test_the_least_change_of_any_field_is_noticed(tmp_path, posterior):
     tried = leaves(record)
     assert {path[0] for path, _ in tried} == set(record)
     for path, value in tried:
-        fields.write(altered(record, path, nearby(value)), tmp_path / "c.json")
+        write_text(tmp_path / "c.json", to_json(altered(record, path, nearby(value))))
         outcome = attempt(tmp_path / "c.json")
         if isinstance(outcome, str):
             assert any(str(key) in outcome for key in path), (path, outcome)  # the message names the field
@@ -381,7 +382,7 @@ def test_a_forger_who_seals_again_is_caught_by_the_mathematics(honest, path, cha
     value = record
     for key in path:
         value = value[key]
-    forged = Certificate(**from_dict(altered(record, path, change(value)))).sealed()
+    forged = Certificate.from_dict(altered(record, path, change(value))).sealed()
     report = forged.check(X, Y)
     assert not report.confirmed
     assert line in report.failed, str(report)
@@ -465,7 +466,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
     with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):
-        from_dict(record)
+        Certificate.from_dict(record)
 
 
 def test_constants_that_are_those_of_the_data_raise_a_doubt():
@@ -643,15 +644,15 @@ def test_free_covariances_are_written_as_triangles(tmp_path):
 def test_files_hold_every_double_and_every_text(tmp_path_factory, numbers, text):
     path = tmp_path_factory.mktemp("files") / "c.json"
     record = {
-        "format": fields.FORMAT,
+        "format": "gpbounds certificate",
         "schema": 1,
         "numbers": numbers,
         "rows": [numbers, []],
         "texts": [text, f"[\n{text} ]"],
     }
-    fields.write(record, path)
-    assert fields.read(path) == record
-    assert fields.seal(record) == fields.seal(json.loads(path.read_text(encoding="utf-8")))
+    write_text(path, to_json(record, indent=1, ascii=False, flat=True))
+    assert read_json(path, "a record") == record
+    assert seal(record) == seal(json.loads(path.read_text(encoding="utf-8")))
 
 
 def test_a_file_of_whole_numbers_means_the_same_doubles(tmp_path):

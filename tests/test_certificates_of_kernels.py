@@ -27,7 +27,6 @@ from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, Sparse
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.record import from_dict
 from gpbounds.pacbayes.certificate.rows import enclose, raw
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.reference import divergences as posteriors
@@ -60,7 +59,7 @@ def test_a_certificate_is_issued_kept_and_confirmed(kernel: Kernel, posterior) -
     rounded = priors.with_hyperparameters(kernel, grid.round(priors.hyperparameters(kernel)))
     certificate = Certificate.issue(X, Y, posterior, rounded, grid=grid, loss=Band(0.6), delta=0.05)
     assert certificate.check(X, Y).confirmed
-    again = Certificate(**from_dict(json.loads(json.dumps(certificate.to_dict()))))
+    again = Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
     assert again == certificate
     assert again.check(X, Y).confirmed
     assert certificate.bound < 1.0
@@ -68,11 +67,11 @@ def test_a_certificate_is_issued_kept_and_confirmed(kernel: Kernel, posterior) -
     name = next(iter(worse["kernel"]["hyperparameters"]))
     worse["kernel"]["hyperparameters"][name] *= 1.01
     with pytest.raises(ValueError, match="hyperparameters: expected those of the structure"):
-        from_dict(worse)
+        Certificate.from_dict(worse)
     worse = json.loads(json.dumps(certificate.to_dict()))
     worse["kernel"]["structure"]["other"] = 1.0
     with pytest.raises(ValueError, match="structure: expected"):
-        from_dict(worse)
+        Certificate.from_dict(worse)
 
 
 def of_units(which: str, rng: np.random.Generator) -> Kernel:
@@ -227,7 +226,7 @@ def test_more_inducing_points_than_the_rank_need_jitter_and_a_small_one_is_refus
 
 def _checked(record: dict) -> None:
     """Read and check a record that was sealed again; a Q that cannot be evaluated is an error."""
-    report = Certificate(**from_dict(record)).sealed().check(X, Y)
+    report = Certificate.from_dict(record).sealed().check(X, Y)
     assert not report.confirmed
     if report.line("posterior").state == "failed":
         raise ValueError(report.line("posterior").text)

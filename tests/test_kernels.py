@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 
 import mpmath as mp
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.errors import NonFinite
-from gpbounds.kernels import Kernel, Matern, Product, RationalQuadratic, SquaredExponential, Sum
+from gpbounds.kernels import Constant, Kernel, Matern, Product, RationalQuadratic, SquaredExponential, Sum
 from gpbounds.kernels.plain import (
     hyperparameters,
     kernel_from_plain,
@@ -397,6 +398,17 @@ def test_hyperparameters_by_name_are_those_of_training_in_their_order(kernel, fa
         steps = np.zeros(len(named))
         steps[place] = np.log(factor)
         np.testing.assert_allclose(moved.log_parameters - kernel.log_parameters, steps, atol=1e-14)
+
+
+def test_a_sum_of_many_terms_is_written_and_read():
+    terms = [Constant(float(i + 1)) for i in range(600)]
+    plain = kernel_to_plain(functools.reduce(Sum, terms))
+    again, variances = kernel_from_plain(plain), []
+    assert kernel_to_plain(again) == plain
+    while isinstance(again, Sum):
+        variances.append(again.k2.variance)
+        again = again.k1
+    assert [again.variance, *reversed(variances)] == [term.variance for term in terms]
 
 
 def test_a_kernel_that_is_not_ours_is_not_written():

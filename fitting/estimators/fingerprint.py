@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
-from gpbounds.means import LinearMean, to_plain
+from gpbounds.means import LinearMean
 from gpbounds.pacbayes import DeclaredMean, HyperGrid, MeanGrid, Scaling
+from gpbounds.records import to_json
 from gpbounds.whitening import slices
 
 FREE = ("max_iter", "tol", "progress", "checkpoint", "device")
@@ -52,11 +52,11 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
 def _words(name: str, value: Any) -> str:
     if isinstance(value, Kernel):
         shape = [type(value).__name__, list(value.parameter_names), value.log_parameters.tolist(), _orders(value)]
-        return json.dumps(shape)
+        return to_json(shape, finite=False)
     if name == "random_state" and not isinstance(value, int | np.integer):
         return "drawn"
     if isinstance(value, LinearMean):
-        return json.dumps(to_plain(value))
+        return to_json(value.to_dict())
     if isinstance(value, DeclaredMean | HyperGrid | Likelihood | Loss | MeanGrid | Scaling):
         return repr(value)
     if value is None or isinstance(value, str | bool | int | float | np.generic):

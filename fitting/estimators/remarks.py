@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fitting.training import Run
+from gpbounds.records import TEXT, TEXTS, Record, Slots
 
 Kind = Literal[
     "iterations",
@@ -28,7 +29,7 @@ HINTS = {
 
 
 @dataclass(frozen=True)
-class Remark:
+class Remark(Record):
     """One remark.
 
     Attributes
@@ -47,6 +48,7 @@ class Remark:
     kind: Kind
     text: str
     names: tuple[str, ...] = ()
+    stored: ClassVar[Slots] = {"kind": TEXT, "text": TEXT, "names": TEXTS}
 
 
 def of_run(run: Run, batches: bool) -> list[Remark]:

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from fitting.archive import one_line, read_archive, write_archive
+from fitting.archive import one_line, packed, read_archive, unpacked, write_archive
 from fitting.estimators.remarks import Remark
 from fitting.features import FeatureKernel
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
 from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
-from fitting.training import Run
+from fitting.training.run import read_run, write_run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
 from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
+from gpbounds.kernels.plain import KERNEL, kernel_from_plain, kernel_to_plain
 from gpbounds.law import FactorLaw, GramLaw
-from gpbounds.likelihoods import Likelihood
-from gpbounds.likelihoods import from_dict as likelihood_from_dict
+from gpbounds.likelihoods import LIKELIHOODS, Likelihood
 from gpbounds.linalg import Cholesky
-from gpbounds.losses import Loss
-from gpbounds.losses import from_dict as loss_from_dict
+from gpbounds.losses import LOSSES, Loss
 from gpbounds.means import LinearMean
-from gpbounds.means import to_plain as to_plain_mean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
-from gpbounds.pacbayes.certificate.record import from_dict as certificate_fields
+from gpbounds.records import Fields, Format, Slot, many, plain
 from gpbounds.whitening import Inducing
 
 # Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable.
@@ -143,8 +138,8 @@ def features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
         for features that a user wrote, without methods that store them.
     """
     kernel, q = posterior.kernel, posterior.q
-    plain, arrays = parted(to_plain(kernel.features), "posterior/features")
-    arrays["posterior/features"] = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    tree, arrays = parted(to_plain(kernel.features), "posterior/features")
+    arrays["posterior/features"] = packed(tree)
     assert isinstance(q, GramLaw)
     values = {"G": q.G, "A": q.chol.L, "w": q.mean, "parameters": kernel.parameters}
     return arrays | {f"posterior/{name}": host(value) for name, value in values.items()}
@@ -152,8 +147,7 @@ def features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
 
 def features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: Mapping[str, Any]) -> FeaturePosterior:
     """The posterior, from the arrays of `features_to_arrays`; ``own`` are the user's classes by name."""
-    plain = json.loads(arrays["posterior/features"].tobytes())
-    features = from_plain(joined(plain, arrays), own)
+    features = from_plain(joined(unpacked(arrays["posterior/features"]), arrays), own)
     xp = namespace(data.X)
     G, A, w = (place(arrays[f"posterior/{name}"], xp) for name in ("G", "A", "w"))
     kernel = FeatureKernel(features, arrays["posterior/parameters"])
@@ -177,37 +171,64 @@ ARRAYS = (
 )
 
 
+def _scaling(value: Any) -> Any:
+    return Scaling.from_dict(value) if isinstance(value, dict) else value
+
+
+_OWN: dict[str, Any] = {"DeclaredMean": DeclaredMean, "MeanGrid": MeanGrid, "mean": LinearMean, "grid": HyperGrid}
+ARGUMENTS: dict[str, tuple[Any, Any, Any]] = {
+    "kernel": (Kernel, kernel_from_plain, kernel_to_plain),
+    **{word: (kind, kind.from_dict, plain) for word, kind in _OWN.items()},
+    "scaling": (Scaling, Scaling.from_dict, plain),
+    "loss": (Loss, LOSSES.read, plain),
+    "likelihood": (Likelihood, LIKELIHOODS.read, plain),
+    "tuple": (tuple, lambda values: tuple(map(_scaling, values)), plain),
+}
+"""The class of an argument that is an object, how it is read and how it is written, by the word in the file."""
+
+
+def _mean_to_plain(found: Any) -> dict[str, Any]:
+    single = isinstance(found, LinearMean)
+    return {"single": single, "functions": plain([found] if single else found)}
+
+
+def _mean_from_plain(record: Any, where: str) -> Any:
+    functions = tuple(map(LinearMean.from_dict, record["functions"]))
+    return functions[0] if record["single"] else functions
+
+
+RESULTS = Format(
+    object,
+    {
+        name: slot._replace(attribute=f"{name}_", optional=True)
+        for name, slot in {
+            "mean": Slot(_mean_from_plain, _mean_to_plain),
+            "likelihood": Slot(LIKELIHOODS.read),
+            "classes": Slot(lambda classes, where: np.array(classes)),
+            "unrounded_kernel": KERNEL,
+            "evidence_bounds": many(Bound.from_dict),
+            "probes": Slot(Probes.from_dict),
+            "remarks": many(Remark.from_dict),
+        }.items()
+    },
+)
+"""Results of training that are objects; which of them there are depends on the model, and on the version of a file."""
+
+
 def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
     arrays = posterior_to_arrays(model.posterior_)
     arrays |= {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
-    numbers = {name: getattr(model, name) for name in NUMBERS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
-        if isinstance(value, Kernel):
-            arguments[name] = {"kernel": kernel_to_plain(value)}
-        elif name == "random_state" and not isinstance(value, int | np.integer):
+        if name == "random_state" and not isinstance(value, int | np.integer):
             arguments[name] = None
-        elif isinstance(value, DeclaredMean | MeanGrid):
-            arguments[name] = {type(value).__name__: value.to_dict()}
-        elif isinstance(value, LinearMean):
-            arguments[name] = {"mean": to_plain_mean(value)}
         elif isinstance(value, os.PathLike):
             arguments[name] = os.fspath(value)
-        elif value is None or isinstance(value, str | bool | int | float):
-            arguments[name] = value
-        elif isinstance(value, np.generic):
-            arguments[name] = value.item()
-        elif isinstance(value, tuple):
-            arguments[name] = {"tuple": [v.to_dict() if isinstance(v, Scaling) else v for v in value]}
-        elif isinstance(value, HyperGrid):
-            arguments[name] = {"grid": value.to_dict()}
-        elif isinstance(value, Loss):
-            arguments[name] = {"loss": value.to_dict()}
-        elif isinstance(value, Likelihood):
-            arguments[name] = {"likelihood": value.to_dict()}
-        elif isinstance(value, Scaling):
-            arguments[name] = {"scaling": value.to_dict()}
+        elif value is None or isinstance(value, str | bool | int | float | np.generic):
+            arguments[name] = plain(value)
+        elif word := next((word for word, (kind, *_) in ARGUMENTS.items() if isinstance(value, kind)), None):
+            arguments[name] = {word: ARGUMENTS[word][2](value)}
         elif name == "limits":
             arguments[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
         elif name == "features":
@@ -215,39 +236,20 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
             arrays |= more
         else:
             arguments[name], arrays[f"argument/{name}"] = {"array": name}, host(value)
-    runs = []
-    for i, run in enumerate(model.runs_):
-        plain = asdict(run)
-        del plain["state"]
-        arrays[f"run/{i}/vector"], arrays[f"run/{i}/values"] = plain.pop("vector"), np.array(plain.pop("values"))
-        runs.append(plain)
     about = {
         "kind": KIND,
         "version": VERSION,
         "class": type(model).__name__,
         "arguments": arguments,
         "kernel": None if isinstance(model.kernel_, FeatureKernel) else kernel_to_plain(model.kernel_),
-        "found": numbers,
-        "runs": runs,
-        "remarks": [asdict(remark) for remark in model.remarks_],
-        "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
+        "found": {name: plain(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
+        "runs": [write_run(run, f"run/{i}/", arrays) for i, run in enumerate(model.runs_)],
+        "certificates": plain(getattr(model, "certificates_", ())),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        **RESULTS.write(model),
     }
-    if (functions := getattr(model, "mean_", None)) is not None:
-        single = isinstance(functions, LinearMean)
-        about["mean"] = {"single": single, "functions": list(map(to_plain_mean, (functions,) if single else functions))}
     if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
         about["bound"] = bound.to_dict()
-    if hasattr(model, "evidence_bounds_"):
-        about["evidence_bounds"] = [bound.to_dict() for bound in model.evidence_bounds_]
-    if hasattr(model, "probes_"):
-        about["probes"] = asdict(model.probes_)
-    if hasattr(model, "likelihood_"):
-        about["likelihood"] = model.likelihood_.to_dict()
-    if hasattr(model, "classes_"):
-        about["classes"] = model.classes_.tolist()
-    if hasattr(model, "unrounded_kernel_"):
-        about["unrounded_kernel"] = kernel_to_plain(model.unrounded_kernel_)
     write_archive(path, about, arrays)
 
 
@@ -326,30 +328,16 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
         name = PRESENT.get(about["class"], {}).get(stored, stored)
         if not isinstance(value, dict):
             settings[name] = value
-        elif "kernel" in value:
-            settings[name] = kernel_from_plain(value["kernel"])
-        elif "DeclaredMean" in value:
-            settings[name] = DeclaredMean(**value["DeclaredMean"])
-        elif "MeanGrid" in value:
-            settings[name] = MeanGrid(**value["MeanGrid"])
-        elif "mean" in value:
-            settings[name] = LinearMean(**value["mean"])
-        elif "tuple" in value:
-            settings[name] = tuple(Scaling(**v) if isinstance(v, dict) else v for v in value["tuple"])
-        elif "grid" in value:
-            settings[name] = HyperGrid(**value["grid"])
-        elif "loss" in value:
-            settings[name] = loss_from_dict(value["loss"])
-        elif "likelihood" in value:
-            settings[name] = likelihood_from_dict(value["likelihood"])
-        elif "scaling" in value:
-            settings[name] = Scaling(**value["scaling"])
-        elif "features" in value:
-            settings[name] = from_plain(joined(value["features"], arrays), own)
-        elif "limits" in value:
-            settings[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
+            continue
+        ((word, record),) = value.items()
+        if word == "array":
+            settings[name] = arrays[f"argument/{record}"]
+        elif word == "features":
+            settings[name] = from_plain(joined(record, arrays), own)
+        elif word == "limits":
+            settings[name] = {key: (low, high) for key, (low, high) in record.items()}
         else:
-            settings[name] = arrays[f"argument/{value['array']}"]
+            settings[name] = ARGUMENTS[word][1](record)
     return without_ignored(about["class"], settings)
 
 
@@ -362,34 +350,19 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     for name in ARRAYS:
         if name in arrays:
             setattr(model, name, arrays[name])
-    model.mean_ = None  # files of earlier versions have none
-    if "mean" in about:
-        functions = tuple(LinearMean(**each) for each in about["mean"]["functions"])
-        model.mean_ = functions[0] if about["mean"]["single"] else functions
+    model.mean_, model.remarks_ = None, ()  # files of earlier versions have none
+    for name, value in RESULTS.arguments(Fields(about)).items():
+        setattr(model, name, value)
     if about["kernel"] is not None:  # features without a kernel are in the posterior
         model.kernel_ = kernel_from_plain(about["kernel"])
     if about.get("certificates"):
-        model._certified([Certificate(**certificate_fields(record)) for record in about["certificates"]])
-        model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
-    if "likelihood" in about:
-        model.likelihood_ = likelihood_from_dict(about["likelihood"])
-    if "classes" in about:
-        model.classes_ = np.array(about["classes"])
+        model._certified(list(map(Certificate.from_dict, about["certificates"])))
     if "bound" in about:
         model.bound_ = Bound.from_dict(about["bound"])
-    if "evidence_bounds" in about:
-        model.evidence_bounds_ = tuple(Bound.from_dict(each) for each in about["evidence_bounds"])
-    if "probes" in about:
-        model.probes_ = Probes(tuple(about["probes"]["entropy"]), about["probes"]["count"])
-    remarks = about.get("remarks", ())  # files of earlier versions have none
-    model.remarks_ = tuple(Remark(each["kind"], each["text"], tuple(each["names"])) for each in remarks)
     names = about["feature_names"]
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
-    model.runs_ = tuple(
-        Run(vector=arrays[f"run/{i}/vector"], values=tuple(arrays[f"run/{i}/values"].tolist()), **plain)
-        for i, plain in enumerate(about["runs"])
-    )
+    model.runs_ = tuple(read_run(record, f"run/{i}/", arrays) for i, record in enumerate(about["runs"]))
 
 
 def posterior(model: Any, arrays: dict[str, Any], own: Mapping[str, Any]) -> Posterior:

@@ -7,7 +7,6 @@ static method.  A file never says which code to run: whoever loads it passes the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,14 +24,18 @@ from fitting.features.transform import Composed
 from gpbounds.arrays import host
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
+from gpbounds.records import OBJECT, Format, Variants, plain, slots_of
 
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        *(Composed, Fourier, FourierMap, MLP, Mercer, MercerMap, MixedMap, Network, Projection, Scaled),
-        *(spectrum.Mixture, spectrum.Multiples, spectrum.Normal, spectrum.Zero, Term),
-    )
-}
+KINDS: Variants[Any] = Variants(
+    "kind",
+    {
+        kind.__name__: Format(kind, slots_of(kind, OBJECT))
+        for kind in (
+            *(Composed, Fourier, FourierMap, MLP, Mercer, MercerMap, MixedMap, Network, Projection, Scaled),
+            *(spectrum.Mixture, spectrum.Multiples, spectrum.Normal, spectrum.Zero, Term),
+        )
+    },
+)
 """The classes of this package, whose fields are what they consist of."""
 
 
@@ -50,14 +53,12 @@ def to_plain(value: Any) -> Any:
     """
     if isinstance(value, Kernel):
         return {"kernel": kernel_to_plain(value)}
-    if type(value).__name__ in KINDS and isinstance(value, KINDS[type(value).__name__]):
-        return {"kind": type(value).__name__, **{f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        return plain(value)
+    if KINDS.word(value):
+        return {name: to_plain(part) for name, part in KINDS.write(value).items()}
     if isinstance(value, tuple | list):
         return {"tuple": [to_plain(each) for each in value]}
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return host(value)
     missing = [name for name in ("to_dict", "from_dict") if not hasattr(value, name)]
@@ -79,13 +80,12 @@ def from_plain(value: Any, own: Mapping[str, Any]) -> Any:
     """
     if not isinstance(value, dict):
         return value
-    if "kernel" in value and len(value) == 1:
+    if set(value) == {"kernel"}:
         return kernel_from_plain(value["kernel"])
     if "tuple" in value:
         return tuple(from_plain(each, own) for each in value["tuple"])
     if "kind" in value:
-        parts = {name: from_plain(part, own) for name, part in value.items() if name != "kind"}
-        return KINDS[value["kind"]](**parts)
+        return KINDS.read({name: from_plain(part, own) for name, part in value.items()})
     if value["own"] not in own:
         given = ", ".join(own) or "none"
         raise UnknownClass(

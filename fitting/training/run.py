@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,6 +14,7 @@ import numpy as np
 from fitting.archive import one_line, read_archive, write_archive
 from fitting.training.ending import Ending
 from gpbounds.arrays import Float
+from gpbounds.records import ANY, Fields, Format
 
 Loss = Callable[[Float], tuple[float, Float]]
 """vector ↦ (−F, −∂F)."""
@@ -143,12 +144,10 @@ class Session:
         arrays: dict[str, Any] = {}
         runs = []
         for i, (name, run) in enumerate(self.runs.items()):
-            plain = asdict(run)
-            state = plain.pop("state")
-            arrays[f"{i}/vector"], arrays[f"{i}/values"] = plain.pop("vector"), np.array(plain.pop("values"))
-            arrays |= {f"{i}/state/{key}": v for key, v in state.items() if isinstance(v, np.ndarray)}
-            numbers = {key: v for key, v in state.items() if not isinstance(v, np.ndarray)}
-            runs.append({"name": name, "state": numbers, **plain})
+            record = write_run(run, f"{i}/", arrays)
+            arrays |= {f"{i}/state/{key}": v for key, v in run.state.items() if isinstance(v, np.ndarray)}
+            numbers = {key: v for key, v in run.state.items() if not isinstance(v, np.ndarray)}
+            runs.append({"name": name, "state": numbers, **record})
         about = {"kind": KIND, "version": VERSION, "fingerprint": self.fingerprint, "seed": self.seed, "runs": runs}
         write_archive(self.path, about, arrays)
 
@@ -160,7 +159,7 @@ class Session:
                 "pass another path, or delete this file"
             )
         try:
-            seed, runs = about["seed"], [_run(i, plain, arrays) for i, plain in enumerate(about["runs"])]
+            seed, runs = about["seed"], [_run(i, record, arrays) for i, record in enumerate(about["runs"])]
             if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
                 raise ValueError(f"seed: expected a whole number >= 0, got {seed!r}")
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError, ValueError) as error:
@@ -171,12 +170,31 @@ class Session:
         self.seed, self.runs = seed, dict(runs)
 
 
-def _run(i: int, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Run]:
+RUN = Format(Run, dict.fromkeys(("value", "status", "reason", "evaluations", "failures"), ANY))
+"""What a file holds of a run besides its arrays."""
+
+
+def write_run(run: Run, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The plain values of ``run`` without its state; its vector and curve go to ``arrays``."""
+    arrays[f"{prefix}vector"], arrays[f"{prefix}values"] = run.vector, np.array(run.values)
+    return RUN.write(run)
+
+
+def read_run(record: Any, prefix: str, arrays: Mapping[str, Any], state: dict[str, Any] | None = None) -> Run:
+    """The run that `write_run` wrote, with ``state``."""
+    fields = Fields(record)
+    numbers = RUN.arguments(fields)
+    fields.done()
+    vector, values = arrays[f"{prefix}vector"], tuple(arrays[f"{prefix}values"].tolist())
+    return Run(vector=vector, values=values, state=state or {}, **numbers)
+
+
+def _run(i: int, record: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Run]:
     """The name and the record of run ``i``, whose parts must be of the right kinds and shapes."""
     values, prefix = arrays[f"{i}/values"], f"{i}/state/"
-    rest = {name: part for name, part in plain.items() if name not in ("name", "state")}
-    state = plain["state"] | {key.removeprefix(prefix): v for key, v in arrays.items() if key.startswith(prefix)}
-    run = Run(vector=arrays[f"{i}/vector"], values=tuple(values.tolist()), state=state, **rest)
+    rest = {name: part for name, part in record.items() if name not in ("name", "state")}
+    state = record["state"] | {key.removeprefix(prefix): v for key, v in arrays.items() if key.startswith(prefix)}
+    run = read_run(rest, f"{i}/", arrays, state)
     numbers = {"vector": run.vector, "values": values, **{k: v for k, v in state.items() if isinstance(v, np.ndarray)}}
     for name, array in numbers.items():
         if array.dtype != (np.uint64 if name == "digests" else np.float64):
@@ -189,10 +207,10 @@ def _run(i: int, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Ru
     known = isinstance(run.value, float) and (math.isfinite(run.value) or (run.value == -math.inf and not values.size))
     if not isinstance(run.status, str) or run.status not in get_args(Status) or not known:
         raise ValueError(f"status, value: expected a status and a number, got {run.status!r} and {run.value!r}")
-    if not isinstance(run.reason, str) or not isinstance(plain["name"], str):
+    if not isinstance(run.reason, str) or not isinstance(record["name"], str):
         raise ValueError("name, reason: expected texts")
     _check_state(state, run.vector.size)
-    return plain["name"], run
+    return record["name"], run
 
 
 def _check_state(state: dict[str, Any], p: int) -> None:

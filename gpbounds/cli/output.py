@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import codecs
-import json
-import math
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from gpbounds.cli.problem import Problem, describe_kernel, kernel_record
-
-
-def plain(value: Any) -> Any:
-    """``value`` in types of JSON; numbers that are not finite become strings ("inf"), which ``float`` reads."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+from gpbounds.records import plain, to_json
 
 
 def print_json(record: Mapping[str, Any]) -> None:
     """Print ``record`` to stdout, in ASCII where stdout is not UTF-8: JSON escapes any character."""
     others = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name != "utf-8"
-    print(json.dumps(plain(record), indent=2, ensure_ascii=others, allow_nan=False))
+    print(to_json(plain(record, spelled=True), indent=2, ascii=others))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

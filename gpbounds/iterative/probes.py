@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from gpbounds.records import WHOLE, WHOLES, Record, Slots
+
 
 @dataclass(frozen=True)
-class Probes:
+class Probes(Record):
     """The source of ``count`` probes that training has used.
 
     Hyperparameters that were trained with these probes depend on them.  An interval from the same probes would fail
@@ -26,6 +29,7 @@ class Probes:
 
     entropy: tuple[int, ...]
     count: int
+    stored: ClassVar[Slots] = {"entropy": WHOLES, "count": WHOLE}
 
     def generator(self) -> np.random.Generator:
         """A new generator, which repeats the probes."""

@@ -7,11 +7,10 @@ The lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.pa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
@@ -23,23 +22,11 @@ from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
 from gpbounds.kernels.stationary import Stationary
+from gpbounds.records import ANY, OBJECT, Format, Slot, Variants
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
-FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "SquaredExponential": (SquaredExponential, ("variance", "lengthscale")),
-    "Matern": (Matern, ("variance", "lengthscale", "nu")),
-    "RationalQuadratic": (RationalQuadratic, ("variance", "lengthscale", "shape")),
-    "Periodic": (Periodic, ("variance", "lengthscale", "period")),
-    "Constant": (Constant, ("variance",)),
-    "Linear": (Linear, ("variance",)),
-    "Polynomial": (Polynomial, ("variance", "offset", "degree")),
-}
-"""The class and the arguments of each kernel that is not made of others."""
 LARGEST_NU = 1e4
 """Largest ν of a Matérn kernel in a file: its values take ν steps, so that a file could take any time."""
-
-PAIRS: dict[str, Any] = {"Sum": Sum, "Product": Product}
-KINDS = (*FIELDS, *PAIRS, "OnColumns")
 
 
 def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> Stationary:
@@ -57,47 +44,76 @@ def _readable(nu: Any) -> Any:
     return nu
 
 
+NU = ANY._replace(read=lambda nu, where: _readable(nu))
+FIELDS: dict[str, Format[Any]] = {
+    kind.__name__: Format(kind, slots)
+    for kind, slots in (
+        (SquaredExponential, {"variance": ANY, "lengthscale": ANY}),
+        (Matern, {"variance": ANY, "lengthscale": ANY, "nu": NU}),
+        (RationalQuadratic, {"variance": ANY, "lengthscale": ANY, "shape": ANY}),
+        (Periodic, {"variance": ANY, "lengthscale": ANY, "period": ANY}),
+        (Constant, {"variance": ANY}),
+        (Linear, {"variance": ANY}),
+        (Polynomial, {"variance": ANY, "offset": ANY, "degree": ANY}),
+    )
+}
+"""The table of each kernel that is not made of others."""
+
+
 def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
     """A kernel as a JSON value; Python's JSON restores floats exactly.
 
     >>> kernel_to_plain(SquaredExponential(2.0, [0.1, 0.3]))
     {'type': 'SquaredExponential', 'variance': 2.0, 'lengthscale': [0.1, 0.3]}
     """
-    name, held = type(kernel).__name__, cast(Any, kernel)
-    if type(kernel) is PAIRS.get(name):
-        return {"type": name, "k1": kernel_to_plain(held.k1), "k2": kernel_to_plain(held.k2)}
-    if type(kernel) is OnColumns:
-        return {"type": name, "kernel": kernel_to_plain(held.kernel), "columns": list(held.columns)}
-    kind, fields = FIELDS.get(name, (None, ()))
-    if type(kernel) is kind:
-        return {"type": name, **{field: _value(getattr(held, field)) for field in fields}}
-    raise ValueError(f"kernel: expected one of {', '.join(KINDS)} to save, got {name}")
+    return _from_leaves(kernel, lambda node, parts: KERNELS.write(node) | parts)
 
 
-def _value(number: Any) -> Any:
-    return number.tolist() if isinstance(number, np.ndarray) else number
-
-
-def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
-    """The kernel that `kernel_to_plain` wrote.
+def kernel_from_plain(plain: Any) -> Kernel:
+    """The kernel that `kernel_to_plain` wrote; another record is a ValueError.
 
     >>> kernel_from_plain(kernel_to_plain(Matern(1.5) + SquaredExponential(2.0))).k2.variance
     2.0
     """
-    name = plain["type"]
-    if name not in KINDS:
-        raise ValueError(f"kernel: expected one of {', '.join(KINDS)}, got {str(name)[:60]!r}")
-    parts = ("k1", "k2") if name in PAIRS else ("kernel", "columns") if name == "OnColumns" else FIELDS[name][1]
-    if set(plain) != {"type", *parts}:  # a field that is missing must not become a default
-        given = ", ".join(str(key)[:60] for key in plain)
-        raise ValueError(f"kernel: expected the fields type, {', '.join(parts)} of {name}, got {given}")
-    if name == "Matern":
-        _readable(plain["nu"])
-    if name in PAIRS:
-        return PAIRS[name](kernel_from_plain(plain["k1"]), kernel_from_plain(plain["k2"]))
-    if name == "OnColumns":
-        return OnColumns(kernel_from_plain(plain["kernel"]), plain["columns"])
-    return FIELDS[name][0](**{key: value for key, value in plain.items() if key != "type"})
+    return _from_leaves(plain, lambda node, parts: KERNELS.read(node | parts if parts else node))
+
+
+def _parts(node: Any) -> dict[str, Any]:
+    """The kernels of which a kernel, or a record, is made."""
+    held = node if isinstance(node, dict) else vars(node) if type(node) in (Sum, Product, OnColumns) else {}
+    return {name: held[name] for name in ("k1", "k2", "kernel") if name in held}
+
+
+def _from_leaves(whole: Any, made: Callable[[Any, dict[str, Any]], Any]) -> Any:
+    """``made`` of each node with its parts, from the leaves on: recursion would limit the terms of a sum."""
+    nodes: list[Any] = [whole]
+    done: dict[int, Any] = {}
+    for node in nodes:
+        nodes.extend(_parts(node).values())
+    for node in reversed(nodes):
+        done[id(node)] = made(node, {name: done[id(part)] for name, part in _parts(node).items()})
+    return done[id(whole)]
+
+
+_PAIR = {"k1": OBJECT, "k2": OBJECT}
+KERNEL = Slot(lambda record, where: kernel_from_plain(record), kernel_to_plain)
+"""A field that holds a kernel."""
+_MADE: dict[str, Format[Any]] = {
+    "Sum": Format(Sum, _PAIR),
+    "Product": Format(Product, _PAIR),
+    "OnColumns": Format(OnColumns, {"kernel": OBJECT, "columns": ANY}),
+}
+KINDS = (*FIELDS, *_MADE)
+
+
+def _wrong(name: str, expected: Iterable[str], given: Iterable[str]) -> str:
+    got = ", ".join(str(key)[:60] for key in ("type", *given))
+    return f"kernel: expected the fields type, {', '.join(expected)} of {name}, got {got}"
+
+
+KERNELS: Variants[Kernel] = Variants(
+    "type", {**FIELDS, **_MADE}, choices=f"kernel: expected one of {', '.join(KINDS)}", wrong=_wrong
+)
 
 
 def hyperparameter_names(dim: int | None) -> tuple[str, ...]:

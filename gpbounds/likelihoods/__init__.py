@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpbounds.files import member
 from gpbounds.likelihoods.base import DerivativeRange, Likelihood
 from gpbounds.likelihoods.bernoulli import Bernoulli
 from gpbounds.likelihoods.gaussian import Gaussian
 from gpbounds.likelihoods.poisson import Poisson
 from gpbounds.likelihoods.student_t import StudentT
+from gpbounds.records import Variants
 
 __all__ = ["Bernoulli", "DerivativeRange", "Gaussian", "Likelihood", "Poisson", "StudentT", "from_dict"]
+
+LIKELIHOODS: Variants[Likelihood] = Variants.named(Gaussian, Bernoulli, Poisson, StudentT)
 
 
 def from_dict(record: Mapping[str, Any]) -> Likelihood:
@@ -26,4 +28,4 @@ def from_dict(record: Mapping[str, Any]) -> Likelihood:
     >>> from_dict({"name": "poisson", "link": "exp"})
     Poisson(link='exp')
     """
-    return member((Gaussian, Bernoulli, Poisson, StudentT), record)
+    return LIKELIHOODS.read(record)

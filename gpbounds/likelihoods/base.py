@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
 from gpbounds.bound import outward
 from gpbounds.errors import NotConverged
-from gpbounds.files import Named
+from gpbounds.records import Named
 from gpbounds.validation import as_log_parameters, choice, exponentials, positive, scalar
 
 # The record of proved ranges: for every real f they contain p(y|f) and its first two derivatives in f.

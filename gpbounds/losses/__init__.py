@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpbounds.files import member
 from gpbounds.losses.base import Loss
 from gpbounds.losses.intervals import Band, Interval, Relative, outside_probability
 from gpbounds.losses.smooth import Exponential, Squared
+from gpbounds.records import Variants
 
 __all__ = [
     "Band",
@@ -20,6 +20,8 @@ __all__ = [
     "from_dict",
     "outside_probability",
 ]
+
+LOSSES: Variants[Loss] = Variants.named(Band, Squared, Exponential, Relative, Interval)
 
 
 def from_dict(record: Mapping[str, Any]) -> Loss:
@@ -33,4 +35,4 @@ def from_dict(record: Mapping[str, Any]) -> Loss:
     >>> from_dict({"name": "band", "epsilon": 0.6})
     Band(epsilon=0.6)
     """
-    return member((Band, Squared, Exponential, Relative, Interval), record)
+    return LOSSES.read(record)

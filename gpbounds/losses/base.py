@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, as_reals, broadcastable, namespace, over_blocks
-from gpbounds.files import Named
 from gpbounds.losses import cuda
 from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
+from gpbounds.records import Named
 
 ROUNDING = 16.0 * EPS
 """Bound on the rounding error of an expectation; the largest error measured against 90 digits is 2.1 eps."""

@@ -6,12 +6,13 @@ import decimal
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.kernels.plain import hyperparameter_names
+from gpbounds.records import NUMBERS, TEXTS, WHOLES, Record, Slots
 from gpbounds.validation import finite, positive, whole
 
 FARTHEST = 700.0
@@ -42,7 +43,7 @@ class GridPoint:
 
 
 @dataclass(frozen=True)
-class HyperGrid:
+class HyperGrid(Record):
     """The set Θ = {exp(low + (high − low)·i/G) : i = 0 ... G}, one axis for each name; the prior over Θ is uniform.
 
     A bound that holds for every θ in Θ pays ln(1/p_θ) = ln|Θ| = Σ ln(G_t + 1), T ln(G + 1) for T equal axes; T
@@ -79,6 +80,7 @@ class HyperGrid:
     high: Any = 6.0
     steps: Any = 1200
     names: Any = ("variance", "lengthscale")
+    stored: ClassVar[Slots] = {"names": TEXTS, "low": NUMBERS, "high": NUMBERS, "steps": WHOLES}
 
     def __post_init__(self) -> None:
         names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
@@ -187,10 +189,6 @@ class HyperGrid:
                     "Round with HyperGrid.round, then rebuild Q at the rounded hyperparameters: the old Q has no bound"
                 )
         return GridPoint(point.indices, point.theta)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Edges, steps and names, ready for JSON."""
-        return {key: list(getattr(self, key)) for key in ("names", "low", "high", "steps")}
 
     def _ordered(self, theta: Mapping[str, float] | Sequence[float]) -> list[float]:
         if isinstance(theta, Mapping):

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, as_points, exactly
-from gpbounds.files import read_json, replacing
+from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
-from gpbounds.means import LinearMean, to_plain
+from gpbounds.kernels.plain import KERNEL
+from gpbounds.means import LinearMean
+from gpbounds.records import Record, Slot, Slots, listed, or_none, read_json, to_json
 from gpbounds.validation import noise_variance
 
 
+def _points(Z: Any, where: str) -> Any:
+    return np.asarray(as_points(Z, where), dtype=np.float64)
+
+
+def _noise(noise: Any, where: str) -> float:
+    if isinstance(noise, bool) or not isinstance(noise, int | float):
+        raise ValueError(f"noise: expected a number, got {noise!r}")
+    return noise_variance(float(noise))
+
+
 @dataclass(frozen=True)
-class Model:
+class Model(Record):
     """Kernel, mean, noise and inducing points of a trained model.
 
     Attributes
@@ -36,6 +47,12 @@ class Model:
     noise: float
     Z: Float | None
     mean: LinearMean | None = None
+    stored: ClassVar[Slots] = {
+        "kernel": KERNEL,
+        "noise": Slot(_noise),
+        "Z": or_none(_points),
+        "mean": or_none(LinearMean.from_dict),
+    }
 
     def residuals(self, X: ArrayLike, y: ArrayLike) -> Float:
         """y − mean(x) for the rows of X (N, D) and y (N,) or (N, P), in host memory.
@@ -60,16 +77,9 @@ class Model:
         ValueError
             for a kernel that is not one of gpbounds.
         """
-        record = {
-            "kind": KIND,
-            "version": VERSION,
-            "kernel": kernel_to_plain(self.kernel),
-            "noise": self.noise,
-            "Z": None if self.Z is None else self.Z.tolist(),
-            "mean": None if self.mean is None else to_plain(self.mean),
-        }
+        text = to_json({"kind": KIND, "version": VERSION, **self.to_dict()}, indent=1)
         with replacing(path) as file:
-            json.dump(record, file, indent=1, allow_nan=False)
+            file.write(text)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
@@ -89,14 +99,10 @@ class Model:
         if marks != (KIND, VERSION) or isinstance(marks[1], bool):
             raise ValueError(f"{wrong}, got another JSON file, or one of another version")
         try:
-            if unknown := set(record) - {"kind", "version", "kernel", "noise", "Z", "mean"}:
-                raise ValueError(f"unknown field(s) {', '.join(map(repr, sorted(unknown)))}")
-            Z = None if record["Z"] is None else np.asarray(as_points(record["Z"], "Z"), dtype=np.float64)
-            mean = None if record["mean"] is None else LinearMean(**record["mean"])
-            noise = record["noise"]
-            if isinstance(noise, bool) or not isinstance(noise, int | float):
-                raise TypeError(f"noise: expected a number, got {noise!r}")
-            return cls(kernel_from_plain(record["kernel"]), noise_variance(float(noise)), Z, mean)
+            own = {name: value for name, value in record.items() if name not in ("kind", "version")}
+            if unknown := set(own) - set(cls.stored):
+                raise ValueError(f"unknown field(s) {listed(sorted(unknown))}")
+            return cls.from_dict(own)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
 

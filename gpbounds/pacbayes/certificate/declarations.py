@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.losses import Interval, Loss, Relative
 from gpbounds.means import LinearMean
+from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
 from gpbounds.validation import choice, count, finite, positive, scalar
 
 ORIGINS = {
@@ -22,7 +23,7 @@ ORIGINS = {
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Scaling(Record):
     """How raw inputs or outputs were scaled, (raw − shift)/scale, and the origin of the constants.
 
     Constants that depend on the data make the prior and the loss depend on the data, and then the bound does not follow
@@ -51,6 +52,7 @@ class Scaling:
     shift: Any = 0.0
     scale: Any = 1.0
     count: int = 1
+    stored: ClassVar[Slots] = {"origin": TEXT, "shift": NUMBERS, "scale": NUMBERS, "count": WHOLE}
 
     def __post_init__(self) -> None:
         choice("origin", self.origin, tuple(ORIGINS))
@@ -117,14 +119,9 @@ class Scaling:
             return ""
         return _doubted(centre, np.ravel(std) / np.asarray(self.scale), N)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        constants = {n: list(v) if isinstance(v := getattr(self, n), tuple) else v for n in ("shift", "scale")}
-        return {"origin": self.origin, **constants, "count": self.count}
-
 
 @dataclass(frozen=True)
-class Charge:
+class Charge(Record):
     """A choice, made after seeing the data, from a list of ``count`` fixed before: it costs ln ``count`` nats.
 
     ln E for one of E accuracies ε (P-47), ln 2 for the better of a shared and separate lengthscales (P-45), and ln
@@ -136,15 +133,12 @@ class Charge:
 
     choice: str
     count: int
+    stored: ClassVar[Slots] = {"what": TEXT.of("choice"), "count": WHOLE}
 
     def __post_init__(self) -> None:
         if not isinstance(self.choice, str) or not self.choice.strip():
             raise ValueError(f"choice: expected words that name the choice, got {self.choice!r}")
         object.__setattr__(self, "count", count("count", self.count))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {"what": self.choice, "count": self.count}
 
 
 def _doubted(means: Float, deviations: Float, N: int) -> str:
@@ -171,7 +165,7 @@ ORIGINS_OF_MEANS = {
 
 
 @dataclass(frozen=True)
-class DeclaredMean:
+class DeclaredMean(Record):
     """The mean of a certificate's prior, m(x) = intercept + Σ_d slopes_d x_d, and the origin of its coefficients.
 
     Units are those of the scaled data.  Q and the loss see y − m(x): for a loss of y − f they are those of a prior with
@@ -207,6 +201,7 @@ class DeclaredMean:
     slopes: Any = ()
     edge: float = 0.0
     steps: int = 0
+    stored: ClassVar[Slots] = {"origin": TEXT, "intercept": NUMBER, "slopes": VECTOR, "edge": NUMBER, "steps": WHOLE}
 
     def __post_init__(self) -> None:
         choice("origin", self.origin, tuple(ORIGINS_OF_MEANS))
@@ -278,14 +273,9 @@ class DeclaredMean:
             return "what it leaves of the targets is orthogonal to it to nine digits, as if fitted to these very rows."
         return ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        own = {"origin": self.origin, "intercept": self.intercept, "slopes": list(self.slopes)}
-        return {**own, "edge": self.edge, "steps": self.steps}
-
 
 @dataclass(frozen=True)
-class MeanGrid:
+class MeanGrid(Record):
     """The grid of mean functions from which `fitting.PACGP` may choose one by the certified rows.
 
     Each coefficient is a multiple of edge/steps from −edge to edge; a choice costs ln(2·steps + 1) for each of them.
@@ -305,6 +295,7 @@ class MeanGrid:
     kind: str
     edge: float
     steps: int
+    stored: ClassVar[Slots] = {"kind": TEXT, "edge": NUMBER, "steps": WHOLE}
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, ("constant", "linear"))
@@ -321,10 +312,6 @@ class MeanGrid:
         left = y - (X @ slopes if slopes.size else 0.0)
         intercept = on_grid(float(left.mean()), self.edge, self.steps)
         return DeclaredMean("grid", intercept, tuple(slopes.tolist()), self.edge, self.steps)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {"kind": self.kind, "edge": self.edge, "steps": self.steps}
 
 
 def on_grid(value: float, edge: float, steps: int) -> float:

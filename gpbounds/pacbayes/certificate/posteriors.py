@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
-from gpbounds.pacbayes.certificate.fields import Fields
+from gpbounds.records import MATRIX, NUMBER, SYMMETRIC, TRIANGLE, VECTOR, Format, Record, Slots, Variants
 from gpbounds.validation import finite, non_negative, positive, scalar
 
 
-class Posterior(ABC):
+class Posterior(Record, ABC):
     """A Gaussian process Q(f), absolutely continuous with respect to the prior."""
 
     kind: ClassVar[str]
@@ -26,9 +26,9 @@ class Posterior(ABC):
     def describe(self) -> str:
         """One phrase."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Form and numbers, ready for JSON; `POSTERIORS` reads them back."""
+        return {"form": self.kind, **super().to_dict()}
 
     def with_jitter(self, jitter: float) -> Posterior:
         """This posterior with the number that ``jitter="auto"`` stands for; itself where no "auto" is."""
@@ -45,6 +45,7 @@ class Exact(Posterior):
 
     noise: float
     kind: ClassVar[str] = "exact"
+    stored: ClassVar[Slots] = {"noise": NUMBER}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
@@ -52,8 +53,17 @@ class Exact(Posterior):
     def describe(self) -> str:
         return f"the exact GP posterior, noise variance {self.noise:.6g}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"form": self.kind, "noise": self.noise}
+
+def _recorded(jitter: float | str) -> float:
+    if isinstance(jitter, str):
+        raise ValueError(
+            "jitter: expected a number in a record, got 'auto', which becomes one when a certificate is issued: "
+            "read certificate.posterior, or give a number"
+        )
+    return jitter
+
+
+JITTER = NUMBER._replace(write=_recorded)
 
 
 class Inducing(Posterior):
@@ -67,14 +77,6 @@ class Inducing(Posterior):
 
     def _jitter_text(self) -> str:
         return f"jitter {self.jitter if isinstance(self.jitter, str) else format(self.jitter, 'g')}"
-
-    def _recorded_jitter(self) -> float:
-        if isinstance(self.jitter, str):
-            raise ValueError(
-                "jitter: expected a number in a record, got 'auto', which becomes one when a certificate is issued: "
-                "read certificate.posterior, or give a number"
-            )
-        return self.jitter
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,7 @@ class Sparse(Inducing):
     power: float = 0.0
     jitter: float | Literal["auto"] = "auto"
     kind: ClassVar[str] = "sparse"
+    stored: ClassVar[Slots] = {"noise": NUMBER, "alpha": NUMBER.of("power"), "jitter": JITTER, "Z": MATRIX}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
@@ -111,15 +114,6 @@ class Sparse(Inducing):
             f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, power {self.power:g}, "
             f"noise variance {self.noise:.6g}, {self._jitter_text()}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "form": self.kind,
-            "noise": self.noise,
-            "alpha": self.power,
-            "jitter": self._recorded_jitter(),
-            "Z": self.Z.tolist(),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +135,7 @@ class Free(Inducing):
     cov: Any
     jitter: float | Literal["auto"] = "auto"
     kind: ClassVar[str] = "free"
+    stored: ClassVar[Slots] = {"jitter": JITTER, "Z": MATRIX, "mean": VECTOR, "cov": SYMMETRIC}
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
@@ -156,15 +151,6 @@ class Free(Inducing):
 
     def describe(self) -> str:
         return f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs and free N(a, B), {self._jitter_text()}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "form": self.kind,
-            "jitter": self._recorded_jitter(),
-            "Z": self.Z.tolist(),
-            "mean": self.mean.tolist(),
-            "cov": _triangle(self.cov),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +172,7 @@ class Whitened(Inducing):
     factor: Any
     jitter: float | Literal["auto"] = "auto"
     kind: ClassVar[str] = "whitened"
+    stored: ClassVar[Slots] = {"jitter": JITTER, "Z": MATRIX, "mean": VECTOR, "factor": TRIANGLE}
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
@@ -204,49 +191,18 @@ class Whitened(Inducing):
             f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, free and whitened, {self._jitter_text()}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "form": self.kind,
-            "jitter": self._recorded_jitter(),
-            "Z": self.Z.tolist(),
-            "mean": self.mean.tolist(),
-            "factor": _triangle(self.factor),
-        }
 
-
-def from_fields(fields: Fields) -> Posterior:
-    """The posterior that ``to_dict`` wrote; "form" is its kind, "alpha" the power, B the rows of its lower triangle."""
-    kind = fields.text("form")
-    posterior: Posterior
-    if kind == Exact.kind:
-        posterior = fields.built(lambda: Exact(fields.number("noise")))
-    elif kind == Sparse.kind:
-        noise, power, jitter = (fields.number(name) for name in ("noise", "alpha", "jitter"))
-        posterior = fields.built(lambda: Sparse(fields.array("Z", 2), noise, power, jitter))
-    elif kind == Free.kind:
-        cov = fields.triangle("cov")
-        cov = np.tril(cov) + np.tril(cov, -1).T
-        posterior = fields.built(
-            lambda: Free(fields.array("Z", 2), fields.array("mean", 1), cov, fields.number("jitter"))
-        )
-    elif kind == Whitened.kind:
-        C = fields.triangle("factor")
-        posterior = fields.built(
-            lambda: Whitened(fields.array("Z", 2), fields.array("mean", 1), C, fields.number("jitter"))
-        )
-    else:
-        raise ValueError(f"{fields.where}.form: expected 'exact', 'sparse', 'free' or 'whitened', got {kind!r}")
-    fields.done()
-    return posterior
+POSTERIORS: Variants[Posterior] = Variants(
+    "form",
+    {kind.kind: Format(kind, kind.stored) for kind in (Exact, Sparse, Free, Whitened)},
+    choices="form: expected 'exact', 'sparse', 'free' or 'whitened'",
+)
+"""A record's "form" is the kind, "alpha" the power; B and C are written as the rows of their lower triangles."""
 
 
 def _jitter(value: Any) -> float | Literal["auto"]:
     """A number >= 0, or "auto"."""
     return "auto" if isinstance(value, str) and value == "auto" else scalar(non_negative, "jitter", value)
-
-
-def _triangle(matrix: Float) -> list[list[float]]:
-    return [row[: i + 1] for i, row in enumerate(matrix.tolist())]
 
 
 def _points(Z: ArrayLike) -> Float:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, cast
 
 from gpbounds.kernels import Kernel, Matern, OnColumns, Product, SquaredExponential, Sum, plain
-from gpbounds.pacbayes.certificate.fields import Fields, shown
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
+from gpbounds.records import NUMBER, TEXT, Fields, shown, to_json
 
-ALLOWED = tuple(kind for kind, _ in plain.FIELDS.values())
+ALLOWED = tuple(format.kind for format in plain.FIELDS.values())
 """Kernels whose values have a bound on their rounding, `values.value_error`, besides those made of them."""
-
-
-def _text(structure: Any) -> str:
-    """As JSON, in which true is not 1."""
-    return json.dumps(structure, sort_keys=True)
 
 
 def hyperparameters(kernel: Kernel) -> dict[str, float]:
@@ -74,18 +68,19 @@ def to_dict(kernel: Kernel) -> dict[str, Any]:
     return {**record, "hyperparameters": hyperparameters(kernel)}
 
 
-def from_fields(fields: Fields) -> Kernel:
+def from_dict(record: Any, where: str = "kernel") -> Kernel:
     """The kernel that `to_dict` wrote."""
-    family = fields.text("family")
+    fields = Fields(record, where)
+    family = fields.take("family", TEXT.read)
     kinds = (*(kind.__name__ for kind in ALLOWED), "OnColumns", "Sum", "Product")
     if family not in kinds:
-        raise ValueError(f"{fields.where}.family: expected one of {', '.join(map(repr, kinds))}, got {family!r}")
+        raise ValueError(f"{where}.family: expected one of {', '.join(map(repr, kinds))}, got {family!r}")
     if family not in plain.STATIONARY:
         return _from_structure(family, fields)
-    nu = fields.number("nu") if family == "Matern" else math.inf
-    named = fields.part("hyperparameters")
+    nu = fields.take("nu", NUMBER.read) if family == "Matern" else math.inf
+    named = Fields(fields.take("hyperparameters"), fields.at("hyperparameters"))
     dim = None if "lengthscale" in named.record else max(len(named.record) - 1, 1)
-    variance, *scales = (named.number(name) for name in plain.hyperparameter_names(dim))
+    variance, *scales = (named.take(name, NUMBER.read) for name in plain.hyperparameter_names(dim))
     named.done()
     fields.done()
     return plain.stationary(nu, variance, scales[0] if dim is None else scales)
@@ -93,16 +88,17 @@ def from_fields(fields: Fields) -> Kernel:
 
 def _from_structure(family: str, fields: Fields) -> Kernel:
     """A kernel that is described in full; its hyperparameters stand beside it and must be the same numbers."""
-    structure, named = fields.part("structure").record, fields.part("hyperparameters").record
+    structure, named = fields.take("structure"), fields.take("hyperparameters")
     fields.done()
     try:
         kernel = _supported(plain.kernel_from_plain(structure))
-    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+    except (TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         why = " ".join(str(error).split())[:300]
         raise ValueError(
             f"{fields.where}.structure: expected what kernel_to_plain writes, got {shown(structure)} ({why})"
         ) from error
-    if type(kernel).__name__ != family or _text(plain.kernel_to_plain(kernel)) != _text(structure):
+    written, given = (to_json(each, sort=True) for each in (plain.kernel_to_plain(kernel), structure))
+    if type(kernel).__name__ != family or written != given:  # as JSON, in which true is not 1
         raise ValueError(
             f"{fields.where}.structure: expected a kernel of the family {family!r}, got {shown(structure)}"
         )

@@ -10,94 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
-from gpbounds.losses import from_dict as loss_from_dict
-from gpbounds.pacbayes.certificate import checking, fields, posteriors, priors, statement
+from gpbounds.pacbayes.certificate import checking, priors, statement
 from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling, for_loss
-from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.certificate.posteriors import Posterior
-from gpbounds.pacbayes.certificate.rows import Fingerprint, raw
-from gpbounds.pacbayes.certificate.statement import NUMBERS, Report, RiskStatement
+from gpbounds.pacbayes.certificate.rows import raw
+from gpbounds.pacbayes.certificate.statement import FORMAT, SCHEMA, Report, RiskStatement
 from gpbounds.pacbayes.grid import HyperGrid
+from gpbounds.records import TRUTH, Fields, Format, read_json, to_json
 from gpbounds.validation import positive_unit
-
-# Reading a certificate's file, schema 1, field by field.
-
-
-def from_dict(record: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `Certificate`, from the record that `Statement.to_dict` wrote.
-
-    Raises
-    ------
-    ValueError
-        for a field that is missing, unknown, of another kind or out of range; the message names it.
-    """
-    fields = Fields(record, "certificate")
-    for name in ("format", "schema"):
-        fields.take(name)
-    rigorous = fields.truth("rigorous")
-    versions = fields.part("versions")
-    arguments: dict[str, Any] = {
-        "inputs": _scaling(fields.part("inputs")),
-        "outputs": _scaling(fields.part("outputs")),
-        "charges": tuple(_charge(part) for part in fields.parts("charges")),
-        "loss": _loss(fields.part("loss")),
-        "grid": _grid(fields.part("grid")),
-        "indices": fields.integers("indices"),
-        "kernel": priors.from_fields(fields.part("kernel")),
-        "posterior": posteriors.from_fields(fields.part("posterior")),
-        "data": _data(fields.part("data")),
-        **{name: fields.number(name) for name in NUMBERS},
-        "versions": {name: versions.text(name) for name in list(versions.record)},
-        "seal": fields.digest("seal"),
-        "mean": _mean(fields.part("mean")) if "mean" in fields.record else None,
-    }
-    fields.done()
-    if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):
-        raise ValueError(f"certificate.rigorous: expected {not rigorous}, as the scalings imply, got {rigorous}")
-    return arguments
-
-
-def _scaling(fields: Fields) -> Scaling:
-    constants = {name: fields.numbers(name) for name in ("shift", "scale")}
-    scaling = fields.built(lambda: Scaling(fields.text("origin"), **constants, count=fields.integer("count")))
-    fields.done()
-    return scaling
-
-
-def _mean(fields: Fields) -> DeclaredMean:
-    numbers = fields.number("intercept"), fields.array("slopes", 1)
-    grid = fields.number("edge"), fields.integer("steps")
-    mean = fields.built(lambda: DeclaredMean(fields.text("origin"), *numbers, *grid))
-    fields.done()
-    return mean
-
-
-def _charge(fields: Fields) -> Charge:
-    charge = fields.built(lambda: Charge(fields.text("what"), fields.integer("count")))
-    fields.done()
-    return charge
-
-
-def _loss(fields: Fields) -> Any:
-    return fields.built(lambda: loss_from_dict(fields.record))
-
-
-def _grid(fields: Fields) -> HyperGrid:
-    edges = fields.numbers("low"), fields.numbers("high")
-    grid = fields.built(lambda: HyperGrid(*edges, fields.integers("steps"), fields.texts("names")))
-    fields.done()
-    return grid
-
-
-def _data(fields: Fields) -> Fingerprint:
-    data = Fingerprint(fields.digest("sha256"), fields.natural("rows"), fields.natural("columns"))
-    fields.done()
-    return data
-
-
-# The certificate: it is issued from data, saved, loaded and checked.
 
 SLACK = 8.0
 """Number of allowances that stated R_S and KL are above the computed ones: another machine's values differ by up to
@@ -266,7 +189,9 @@ class Certificate(RiskStatement):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON; `load` gives back the same doubles."""
-        fields.write(self.to_dict(), path)
+        text = to_json(self.to_dict(), indent=1, ascii=False, flat=True)
+        with replacing(path) as file:
+            file.write(text + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Certificate:
@@ -279,12 +204,31 @@ class Certificate(RiskStatement):
         OSError
             for a file that cannot be read.
         """
-        record = fields.read(path)
+        name = os.fspath(path)
+        record = read_json(path, "a certificate")
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise ValueError(f'{name}: expected a certificate, a JSON object with "format": "{FORMAT}"')
+        if record.get("schema") != SCHEMA or isinstance(record["schema"], bool):
+            got = repr(record.get("schema"))[:60]
+            raise ValueError(f"{name}: expected schema {SCHEMA}, got {got}: written by another version of gpbounds")
         try:
-            return cls(**from_dict(record))
+            return cls.from_dict(record)
         except (ValueError, ArithmeticError, RecursionError) as error:
             words = " ".join(str(error).split())
-            raise ValueError(f"{os.fspath(path)}: {words if len(words) <= 500 else f'{words[:500]} ...'}") from None
+            raise ValueError(f"{name}: {words if len(words) <= 500 else f'{words[:500]} ...'}") from None
+
+    @classmethod
+    def from_dict(cls, record: Any, where: str = "certificate") -> Certificate:
+        """The certificate whose `to_dict` is ``record``; a ValueError names the field that is wrong."""
+        fields = Fields(record, where)
+        for name in ("format", "schema"):
+            fields.take(name)
+        rigorous = fields.take("rigorous", TRUTH.read)
+        arguments = Format(cls, cls.stored).arguments(fields)
+        fields.done()
+        if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):
+            raise ValueError(f"{where}.rigorous: expected {not rigorous}, as the scalings imply, got {rigorous}")
+        return cls(**arguments)
 
     def sealed(self) -> Certificate:
         """The record with a fresh seal."""

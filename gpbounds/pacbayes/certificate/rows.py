@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.pacbayes.certificate.declarations import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.records import DIGEST, NATURAL, Record, Slots
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import Changed
 from gpbounds.sources.source import Holder
@@ -236,7 +237,7 @@ HELD = 2**28
 
 
 @dataclass(frozen=True)
-class Fingerprint:
+class Fingerprint(Record):
     """Shapes and SHA-256 of a data set (X, y) in the order of its rows.
 
     The hash is of the bytes ``b"X (N, D)\\n"``, X as little-endian float64 row by row, ``b"y (N,)\\n"``, y likewise, N
@@ -256,10 +257,7 @@ class Fingerprint:
     sha256: str
     rows: int
     columns: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {"sha256": self.sha256, "rows": self.rows, "columns": self.columns}
+    stored: ClassVar[Slots] = {"sha256": DIGEST, "rows": NATURAL, "columns": NATURAL}
 
 
 def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:

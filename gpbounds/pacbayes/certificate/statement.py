@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from gpbounds.bound import outward
 from gpbounds.kernels import Kernel
-from gpbounds.losses import Loss
-from gpbounds.pacbayes.certificate import fields, priors
+from gpbounds.losses import LOSSES, Loss
+from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling
-from gpbounds.pacbayes.certificate.posteriors import Posterior
+from gpbounds.pacbayes.certificate.posteriors import POSTERIORS, Posterior
 from gpbounds.pacbayes.certificate.rows import Fingerprint
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.pacbayes.inverse import kl_inverse
 from gpbounds.pacbayes.penalty import xi_ball
+from gpbounds.records import DIGEST, NUMBER, TEXT, WHOLES, Record, Slot, Slots, many, named, to_json
 from gpbounds.rigor import exact, settled
 from gpbounds.validation import finite
 
@@ -148,10 +150,25 @@ def conclude(rigorous: bool, statement: str, lines: Iterable[Line], proved: Prov
 # The contents of a certificate: numbers, declarations and the record of Q, as a frozen record and as JSON.
 
 NUMBERS = ("delta", "risk", "kl", "log_count", "log_xi", "bound")
+FORMAT = "gpbounds certificate"
+SCHEMA = 1
+
+
+def seal(record: dict[str, Any]) -> str:
+    """SHA-256 of a record's canonical JSON (sorted keys, no spaces, ASCII), without its own field "seal".
+
+    It shows damage and careless edits.  It is not a signature: anybody who changes a record can compute a new seal, and
+    then only the check against the data shows that the numbers are false.
+
+    >>> seal({"b": 0.1, "a": 1})[:8], seal({"a": 1, "b": 0.1, "seal": "x"})[:8]
+    ('8c5bd7a8', '8c5bd7a8')
+    """
+    rest = {key: value for key, value in record.items() if key != "seal"}
+    return hashlib.sha256(to_json(rest, sort=True, compact=True).encode("ascii")).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
-class RiskStatement:
+class RiskStatement(Record):
     """An upper bound on the Gibbs risk of a GP posterior Q, with everything that a third party needs to recompute it.
 
     Attributes
@@ -180,7 +197,7 @@ class RiskStatement:
     versions : dict of str to str
         Versions of the software that issued it.
     seal : str
-        See `fields.seal`.
+        See `seal`.
     mean : DeclaredMean or None
         The prior's mean; None is 0.
     """
@@ -203,6 +220,21 @@ class RiskStatement:
     versions: dict[str, str]
     seal: str = ""
     mean: DeclaredMean | None = None
+    stored: ClassVar[Slots] = {
+        "inputs": Slot(Scaling.from_dict),
+        "outputs": Slot(Scaling.from_dict),
+        "charges": many(Charge.from_dict),
+        "loss": Slot(LOSSES.read),
+        "grid": Slot(HyperGrid.from_dict),
+        "indices": WHOLES,
+        "kernel": Slot(priors.from_dict, priors.to_dict),
+        "posterior": Slot(POSTERIORS.read),
+        "data": Slot(Fingerprint.from_dict),
+        **dict.fromkeys(NUMBERS, NUMBER),
+        "versions": named(TEXT.read),
+        "mean": Slot(DeclaredMean.from_dict, optional=True),
+        "seal": DIGEST,
+    }
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -242,29 +274,12 @@ class RiskStatement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The record, ready for JSON; `schema.from_dict` reads it back."""
-        return {
-            "format": fields.FORMAT,
-            "schema": fields.SCHEMA,
-            "rigorous": self.rigorous,
-            "inputs": self.inputs.to_dict(),
-            "outputs": self.outputs.to_dict(),
-            "charges": [charge.to_dict() for charge in self.charges],
-            "loss": self.loss.to_dict(),
-            "grid": self.grid.to_dict(),
-            "indices": list(self.indices),
-            "kernel": priors.to_dict(self.kernel),
-            "posterior": self.posterior.to_dict(),
-            "data": self.data.to_dict(),
-            **{name: getattr(self, name) for name in NUMBERS},
-            "versions": dict(self.versions),
-            **({} if self.mean is None else {"mean": self.mean.to_dict()}),
-            "seal": self.seal,
-        }
+        """The record, schema 1, ready for JSON."""
+        return {"format": FORMAT, "schema": SCHEMA, "rigorous": self.rigorous, **super().to_dict()}
 
     def fresh_seal(self) -> str:
         """The seal of the present record."""
-        return fields.seal(self.to_dict())
+        return seal(self.to_dict())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RiskStatement) and self.to_dict() == other.to_dict()
