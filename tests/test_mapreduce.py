@@ -18,16 +18,14 @@ from fitting.objectives.laws import FamilyLaw, LowRankLaw
 from fitting.objectives.objective import Objective, member, objective
 from fitting.objectives.passes import EvidencePasses
 from fitting.rows.basis import InducingBasis
-from fitting.rows.data import Held, OverPartitions
+from fitting.rows.data import Held, over_partitions
 from fitting.starts.starts import units
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.mapreduce.program import Rows
-from gpbounds.mapreduce.serial import Serial, serial
-from gpbounds.mapreduce.statistics import Statistics, summed
-from gpbounds.mapreduce.tree import reduced, total
-from gpbounds.sources.moments import Moments
+from gpbounds.rows.engines import Memory, serial
+from gpbounds.rows.program import Rows, Statistics, reduced, summed, total
+from gpbounds.rows.source import Moments
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -45,7 +43,7 @@ def parts(X, Y, edges):
 
 def over(X, Y, edges, method="vfe", shift=0.0, scale=1.0, **options):
     P = Y.shape[1]
-    held = Held(Serial(parts(X, Y, edges)), len(X), X.shape[1], P, False, np.full(P, shift), np.full(P, scale))
+    held = Held(Memory(parts(X, Y, edges)), len(X), X.shape[1], P, False, np.full(P, shift), np.full(P, scale))
     return Objective(held, FamilyLaw(member(method, **options)), Evidence())
 
 
@@ -160,7 +158,7 @@ def test_blocks_are_refused() -> None:
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(2.5, 1.0, 0.4), KERNEL + Matern(0.5) * KERNEL])
 def test_programs_and_their_states_are_pure_and_can_be_sent(kernel) -> None:
     X, Y, Z = problem(M=100)
-    program = OverPartitions(EvidencePasses(Diagonal(1.0, 0.1), len(X)), InducingBasis(kernel, Z, 0.0))
+    program = over_partitions(EvidencePasses(Diagonal(1.0, 0.1), len(X)), InducingBasis(kernel, Z, 0.0))
     rows = parts(X, Y, [100])
     sent = pickle.dumps(program)
     assert len(sent) < 10_000  # parameters, no rows

@@ -20,10 +20,10 @@ from fitting.starts.starts import mean_square, units
 from gpbounds import renyi
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
-from gpbounds.sources import Source, source
-from gpbounds.sources.arrays import ArrayPart, array_parts, npy_parts
-from gpbounds.sources.changed import with_targets
-from gpbounds.sources.local import Local
+from gpbounds.rows import Source, source
+from gpbounds.rows.engines import Local
+from gpbounds.rows.formats import ArrayPart, array_parts, npy_parts
+from gpbounds.rows.source import with_targets
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -80,7 +80,7 @@ def test_every_source_has_the_same_bits(tmp_path) -> None:
 
 
 def test_row_groups_stay_whole_and_join_up_to_the_size_of_a_partition(tmp_path) -> None:
-    from gpbounds.sources.parquet import parquet_parts
+    from gpbounds.rows.formats import parquet_parts
 
     X, y, _ = problem()
     folder = written(tmp_path / "folder", X, y, 2, 60)

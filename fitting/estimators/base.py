@@ -45,7 +45,7 @@ from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
-from gpbounds.sources import is_elsewhere
+from gpbounds.rows import is_elsewhere
 from gpbounds.validation import array_module, choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 

@@ -15,11 +15,11 @@ from fitting.rows.data import Held
 from fitting.training import Session
 from fitting.training.passes import shown_passes
 from gpbounds.arrays import Array, Float, exactly
-from gpbounds.mapreduce.progress import Tell
-from gpbounds.sources import Source, is_elsewhere, source
-from gpbounds.sources.changed import changed, with_targets
-from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
-from gpbounds.sources.mapped import on_disk
+from gpbounds.rows import Source, is_elsewhere, source
+from gpbounds.rows.copies import on_disk
+from gpbounds.rows.dask_rows import is_dask, one_chunk_of_columns
+from gpbounds.rows.engines import Tell
+from gpbounds.rows.source import changed, with_targets
 from gpbounds.validation import array_module
 
 CHOOSING = 100_000
@@ -53,7 +53,7 @@ class FromElsewhere(Base):
         ----------
         X, y : arrays
             Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
-            .npy files; Dask arrays or dataframes.  See `gpbounds.sources.source`.  Rows may exceed the memory then:
+            .npy files; Dask arrays or dataframes.  See `gpbounds.rows.source`.  Rows may exceed the memory then:
             every evaluation reads them two or three times, and ``X_train_`` is empty.  Of more than 100 000 rows,
             so many choose inducing points and features; which, depends on ``random_state`` and on N only.
             Mini-batches, projections and features that are objects need single rows: such a model first copies them to

@@ -10,7 +10,7 @@ import numpy as np
 
 from fitting.features.base import FeaturesAt, KernelFeaturesAt, KernelMap, TrainedMap
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.mapreduce.program import Rows
+from gpbounds.rows.program import Rows
 
 
 class TransformAt(ABC):

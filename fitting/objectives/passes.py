@@ -35,7 +35,7 @@ from fitting.rows.basis import Basis
 from fitting.rows.stream import Stream
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import Likelihood
-from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.rows.program import Statistics
 
 Step = tuple[Callable[[Any, Stream], Statistics], Callable[[Any, Any], Any]]
 """A round: map and then."""

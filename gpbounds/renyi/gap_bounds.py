@@ -27,7 +27,7 @@ from gpbounds.renyi.pairs import enclosed_gap
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Problem, Streamed, by_partitions, partitioned, streamed
-from gpbounds.sources import is_elsewhere
+from gpbounds.rows import is_elsewhere
 from gpbounds.validation import choice, noise_variance, open_unit, order, rigor_of, scalar
 from gpbounds.whitening import as_targets
 

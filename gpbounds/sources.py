@@ -1,0 +1,15 @@
+"""The former name of `gpbounds.rows`, which the next release refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpbounds import rows
+from gpbounds.validation import deprecated
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Source", "is_elsewhere", "shuffle_to", "source"):
+        raise AttributeError(f"module 'gpbounds.sources' has no attribute {name!r}")
+    deprecated(f"gpbounds.sources.{name}", f"gpbounds.rows.{name}")
+    return getattr(rows, name)
