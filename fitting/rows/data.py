@@ -187,18 +187,18 @@ class Data:
 
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
-        on_gpu = namespace(self.X) is not np
-        unread = on_gpu and not isinstance(kernel, FeatureKernel) and math.isfinite(kernel.max_variance)
+
+        def unread() -> bool:
+            return namespace(self.X) is not np and math.isfinite(kernel.max_variance)
 
         def attempt(basis: Basis) -> T:
             source = self.stream_of(basis)
-            if unread:
-                assert isinstance(basis, InducingBasis)
+            if isinstance(basis, InducingBasis) and unread():
                 basis.readings.require_finite("Z", basis.Z)
             return self._settled(source, work)
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            return _at(kernel, lambda: self.inputs(Z, finite=not unread), self.jitter, attempt)
+            return _at(kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt)
 
     def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
         result = work(source)

@@ -181,7 +181,7 @@ class RowsInPasses(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class _Kept:
     """The change that keeps some rows of each partition; ``masks`` are by the numbers of the partitions."""
 
     masks: Mapping[int, np.ndarray]
@@ -207,7 +207,7 @@ def in_passes(path: Path, target: str) -> Source:
 def without(rows: Source, reserved: np.ndarray) -> Source:
     """The rows that are not ``reserved``, an array of N truth values."""
     pieces = np.split(~reserved, np.cumsum(rows.sizes)[:-1])
-    return changed(rows, Kept(dict(zip(map(int, rows.numbers), pieces, strict=True))))
+    return changed(rows, _Kept(dict(zip(map(int, rows.numbers), pieces, strict=True))))
 
 
 def read_large(path: Path, target: str | None = None, *, in_memory: bool = False, **options: Any) -> Table:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.linalg.parallel import one_lane
-from gpbounds.rows.engines import Counted, Part, Tell
+from gpbounds.rows.engines import Counted, Loadable, Tell
 from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, summed
 from gpbounds.rows.source import checked
 
@@ -317,7 +317,7 @@ def cluster_of(X: Any, y: Any, client: Any) -> tuple[Cluster, bool, tuple[str, .
     return cluster([load(number, *pair) for number, pair in enumerate(zip(xs, ys, strict=True))], client), single, names
 
 
-def cluster_of_parts(parts: Sequence[Part], client: Any) -> Cluster:
+def cluster_of_parts(parts: Sequence[Loadable], client: Any) -> Cluster:
     """The engine for files that every worker reads."""
     from dask import delayed
 
@@ -342,7 +342,7 @@ def current_client() -> Any:
         return None
 
 
-def _loaded(part: Part) -> Any:
+def _loaded(part: Loadable) -> Any:
     return part.load()
 
 

@@ -102,15 +102,7 @@ class Engine(Protocol):
         """Free the memory of the partitions; they are read again when they are needed."""
 
 
-class Partitions(Protocol):
-    """Rows of several partitions, which can be read as often as needed."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Rows]: ...
-
-
-def serial(program: Program, partitions: Partitions, tell: Tell | None = None) -> Any:
+def serial(program: Program, partitions: Sequence[Rows] | Local, tell: Tell | None = None) -> Any:
     """The result of ``program`` over ``partitions``, which are read once in each round; lanes share their work.
 
     ``tell`` is told of each partition.
@@ -133,7 +125,9 @@ def serial(program: Program, partitions: Partitions, tell: Tell | None = None) -
     return state
 
 
-def _mapped(step: Round, number: int, state: Any, partitions: Partitions, counted: Counted | None) -> Iterator[Any]:
+def _mapped(
+    step: Round, number: int, state: Any, partitions: Sequence[Rows] | Local, counted: Counted | None
+) -> Iterator[Any]:
     for place, rows in enumerate(partitions):
         yield step.map(state, rows)
         if counted is not None:
@@ -168,7 +162,7 @@ class Memory:
         """Nothing: the caller holds the rows."""
 
 
-class Part(Protocol):
+class Loadable(Protocol):
     """One partition, which can be read again and again, also by another process."""
 
     def load(self) -> Rows:
@@ -181,12 +175,12 @@ class Local:
 
     Attributes
     ----------
-    parts : sequence of Part
+    parts : sequence of Loadable
     keep : int
         Bytes of rows that stay in memory.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[Loadable]
     keep: int = KEPT
     _kept: dict[int, Rows] = field(default_factory=dict, repr=False)
     _bytes: int = field(default=0, repr=False)

@@ -55,7 +55,7 @@ def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss
     """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
     reach = np.abs(X).max(axis=0)
     if not isinstance(posterior, Exact):
-        return enclose_rows(posterior, kernel, Memory([Rows(X, y[:, None], 0)]), reach, loss)
+        return enclose_rows(posterior, kernel, Memory([in_memory(X, y)]), reach, loss)
     with one_blas_thread():
         error = entry_error(posterior, kernel, reach)
         q = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
@@ -144,7 +144,7 @@ def enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Fl
 
 
 @dataclass(frozen=True, eq=False)
-class LossSums(Statistics):
+class RiskSums(Statistics):
     """The sums of the expected losses, and of their allowances, of each partition; the number of rows."""
 
     losses: tuple[float, ...]
@@ -162,13 +162,13 @@ def _sums(law: CollapsedLaw, whitener: Inducing, rows: Rows) -> CollapsedSums:
     return law.sums(whitener, rows.X, rows.Y[:, 0])
 
 
-def _losses(loss: Loss, q: SparsePosterior, rows: Rows) -> LossSums:
+def _losses(loss: Loss, q: SparsePosterior, rows: Rows) -> RiskSums:
     """The sums of one partition, each rounded once."""
     losses, allowances = sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss)
-    return LossSums((losses,), (allowances,), len(rows.Y))
+    return RiskSums((losses,), (allowances,), len(rows.Y))
 
 
-def enclosed_sums(q: SparsePosterior, sums: LossSums) -> Enclosed:
+def enclosed_sums(q: SparsePosterior, sums: RiskSums) -> Enclosed:
     """R_S and KL from the sums of all partitions."""
     return enclosed(q, math.fsum(sums.losses), math.fsum(sums.allowances), sums.rows)
 
@@ -242,11 +242,12 @@ def fingerprint(X: ArrayLike, y: ArrayLike) -> Fingerprint:
 
 def digest(X: Float, y: Float) -> Fingerprint:
     """The `Fingerprint` of checked arrays."""
-    sha = hashlib.sha256()
-    for head, array in zip(_heads(*X.shape), (X, y), strict=True):
-        sha.update(head)
-        sha.update(_bytes(array))
-    return Fingerprint(sha.hexdigest(), *X.shape)
+    return digest_of_rows([in_memory(X, y)], *X.shape)
+
+
+def in_memory(X: Float, y: Float) -> Rows:
+    """X (N, D) and y (N,) as one partition."""
+    return Rows(X, y[:, None], 0)
 
 
 def digest_of_rows(partitions: Iterable[Rows], N: int, D: int) -> Fingerprint:
@@ -292,8 +293,17 @@ class Raw(ABC):
 
     @property
     @abstractmethod
+    def engine(self) -> Engine:
+        """The rows in partitions."""
+
+    @cached_property
     def fingerprint(self) -> Fingerprint:
         """The shapes and the SHA-256 of all values, row by row: the same for arrays and for any partitions."""
+        return digest_of_rows(self.engine.partitions(), *self.shape)
+
+    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Engine:
+        """The rows in the units of the model, whose targets are those minus the prior's mean."""
+        return Changed(self.engine, Scaled(inputs, outputs, mean))
 
     @abstractmethod
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
@@ -315,11 +325,12 @@ class Raw(ABC):
     ) -> Enclosed:
         """R_S and KL of the scaled rows, whose targets are those minus the prior's mean."""
 
-    @abstractmethod
     def parts(
         self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
     ) -> Iterator[tuple[Float, Float]]:
         """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part: one part for arrays."""
+        for rows in self.scaled(inputs, outputs, mean).partitions():
+            yield rows.X, rows.Y[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,9 +344,9 @@ class Arrays(Raw):
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1]
 
-    @cached_property
-    def fingerprint(self) -> Fingerprint:
-        return digest(self.X, self.y)
+    @property
+    def engine(self) -> Engine:
+        return Memory([in_memory(self.X, self.y)])
 
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         return inputs.doubt(self.X), outputs.doubt(self.y)
@@ -357,11 +368,6 @@ class Arrays(Raw):
     ) -> Enclosed:
         return enclose(posterior, kernel, *Scaled(inputs, outputs, mean).apply(self.X, self.y), loss)
 
-    def parts(
-        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
-    ) -> Iterator[tuple[Float, Float]]:
-        yield Scaled(inputs, outputs, mean).apply(self.X, self.y)
-
 
 @dataclass(frozen=True, eq=False)
 class Partitions(Raw):
@@ -373,19 +379,14 @@ class Partitions(Raw):
     def shape(self) -> tuple[int, int]:
         return self.rows.N, self.rows.D
 
-    @cached_property
-    def fingerprint(self) -> Fingerprint:
-        """One pass in this process, in the order of the rows."""
-        return digest_of_rows(self.rows.holder.partitions(), *self.shape)
+    @property
+    def engine(self) -> Engine:
+        return self.rows.holder
 
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         moments, D, N = self.rows.moments, self.rows.D, self.rows.N
         mean, std = moments.mean, moments.variance**0.5
         return inputs.doubt_of(mean[:D], std[:D], N), outputs.doubt_of(mean[D:], std[D:], N)
-
-    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Engine:
-        """The rows in the units of the model."""
-        return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
 
     def enclose(
         self,
@@ -400,12 +401,6 @@ class Partitions(Raw):
         largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
         reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
         return enclose_rows(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
-
-    def parts(
-        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
-    ) -> Iterator[tuple[Float, Float]]:
-        for rows in self.scaled(inputs, outputs, mean).partitions():
-            yield rows.X, rows.Y[:, 0]
 
 
 @dataclass(frozen=True)
