@@ -23,8 +23,9 @@ from fitting.starts.starts import units
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.rows.engines import Memory, serial
-from gpbounds.rows.program import Rows, Statistics, reduced, summed, total
+from gpbounds.rows.engines import Changed, Local, Memory, Progress, serial
+from gpbounds.rows.formats import ArrayPart
+from gpbounds.rows.program import Program, Round, Rows, Statistics, reduced, summed, total
 from gpbounds.rows.source import Moments
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
@@ -193,3 +194,27 @@ def test_moments_of_partitions_join_to_those_of_all_rows(case, scale) -> None:
     assert result.n == len(rows)
     np.testing.assert_allclose(result.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-14 * scale)
     np.testing.assert_allclose(result.units, units(rows), rtol=1e-10)
+
+
+def sizes(state, rows):
+    return Words(f"{rows.number}:{len(rows.X)}")
+
+
+def halved(rows):
+    return rows._replace(X=rows.X[: len(rows.X) // 2])
+
+
+@pytest.mark.parametrize(
+    "engine", [Memory, lambda rows: Local([ArrayPart(r.X, r.Y, r.number, slice(None)) for r in rows])]
+)
+def test_engines_report_each_partition_of_each_round_and_take_some_partitions(engine) -> None:
+    X, Y, _ = problem(N=12)
+    rows = parts(X, Y, [4, 6])
+    program = Program(lambda: None, (Round(sizes, lambda state, whole: whole.text), Round(sizes, lambda *both: both)))
+    told = []
+    first, second = engine(rows).run(program, told.append)
+    assert first == second.text == "((0:41:2)2:6)"
+    assert told == [Progress(done, 3, 2) for done in range(7)]
+    assert [part.number for part in engine(rows).only([2, 0]).partitions()] == [2, 0]
+    assert Changed(engine(rows), halved).run(program)[0] == "((0:21:1)2:3)"
+    assert [len(part.X) for part in Changed(engine(rows), halved).only([0]).partitions()] == [2]

@@ -14,10 +14,10 @@ from fitting.rows.columns import Columns
 from fitting.rows.data import Held
 from fitting.training import Session
 from fitting.training.passes import shown_passes
-from gpbounds.arrays import Array, Float, exactly
+from gpbounds.arrays import Array, Float, exactly, is_dask
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.copies import on_disk
-from gpbounds.rows.dask_rows import is_dask, one_chunk_of_columns
+from gpbounds.rows.dask_rows import one_chunk_of_columns
 from gpbounds.rows.engines import Tell
 from gpbounds.rows.source import changed, with_targets
 from gpbounds.validation import array_module

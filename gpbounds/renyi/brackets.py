@@ -24,7 +24,7 @@ from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_names, orders_of
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
-from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, by_partitions, partitioned, streamed
+from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, problem_of, streamed
 from gpbounds.rows import is_elsewhere
 from gpbounds.validation import rigor_of
 from gpbounds.vecchia import factor, log_det_error, near
@@ -539,7 +539,7 @@ def bracket(
     streams: bool = False,
 ) -> Bracket:
     """The checked arguments as a `Bracket`; ``streams`` if no member needs all rows at once."""
-    make = partitioned if streams and by_partitions(X) else streamed
+    make = problem_of if streams else streamed
     problem: Problem = make(kernel, X, y, Z, noise, jitter, block)
     records: dict[float, Order] = {}
 

@@ -568,15 +568,15 @@ class Partitioned(Problem):
         return 1.01 * np.sqrt(self.white.squares)
 
 
-def by_partitions(X: Any) -> bool:
-    """Whether passes over the rows X go by partitions: all but arrays in memory."""
-    return is_elsewhere(X) or isinstance(X, np.memmap)
-
-
-def partitioned(
+def problem_of(
     kernel: Kernel, X: Any, y: Any, Z: ArrayLike, noise: float, jitter: Jitter, block: int = BLOCK
-) -> Partitioned:
-    """Checks the arguments and makes the first pass; X and y as in `gpbounds.rows.source`."""
+) -> Problem:
+    """Checks the arguments and makes the first pass: over arrays in memory, or by partitions over any other rows.
+
+    X and y are as in `gpbounds.rows.source`.
+    """
+    if not (is_elsewhere(X) or isinstance(X, np.memmap)):
+        return streamed(kernel, X, y, Z, noise, jitter, block)
     variance, size = noise_variance(noise), count("block", block)
     rows = source(X, y if is_elsewhere(X) else np.asarray(exactly("y", y)))
     centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.arrays import is_dask
 from gpbounds.linalg.parallel import one_lane
 from gpbounds.rows.engines import Counted, Loadable, Tell
 from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, summed
@@ -271,12 +272,7 @@ def _message(fault: Any) -> str:
 # Partitions of Dask arrays and dataframes.
 
 
-def is_dask(values: object) -> bool:
-    """Whether ``values`` is a collection of Dask, by the name of its module."""
-    return type(values).__module__.partition(".")[0] == "dask" and hasattr(values, "to_delayed")
-
-
-def is_frame(values: Any) -> bool:
+def _is_frame(values: Any) -> bool:
     """Whether a collection of Dask is a dataframe or a series."""
     return hasattr(values, "npartitions") and not hasattr(values, "chunks")
 
@@ -294,7 +290,7 @@ def cluster_of(X: Any, y: Any, client: Any) -> tuple[Cluster, bool, tuple[str, .
     from dask import delayed
 
     names: tuple[str, ...] = ()
-    if is_frame(X) and isinstance(y, str | list | tuple):
+    if _is_frame(X) and isinstance(y, str | list | tuple):
         targets = [y] if isinstance(y, str) else list(y)
         single = isinstance(y, str)
         X, y = X[[name for name in X.columns if name not in targets]], X[targets]
@@ -305,13 +301,13 @@ def cluster_of(X: Any, y: Any, client: Any) -> tuple[Cluster, bool, tuple[str, .
                 "dask.array.from_array(y, chunks=X.chunks[0])"
             )
         single = y.ndim == 1
-    if is_frame(X):
+    if _is_frame(X):
         names = tuple(map(str, X.columns))
     xs, ys = _pieces("X", X), _pieces("y", y)
     if len(xs) != len(ys) or _differ(X, y):
         raise ValueError(
             f"y: expected the partitions of X, {len(xs)} of them, got {len(ys)} or others: y = "
-            + ("y.repartition(divisions=X.divisions)" if is_frame(y) else "y.rechunk({0: X.chunks[0]})")
+            + ("y.repartition(divisions=X.divisions)" if _is_frame(y) else "y.rechunk({0: X.chunks[0]})")
         )
     load = delayed(checked, pure=False, traverse=False)
     return cluster([load(number, *pair) for number, pair in enumerate(zip(xs, ys, strict=True))], client), single, names
@@ -364,9 +360,9 @@ def _pieces(name: str, values: Any) -> list[Any]:
 
 def _differ(X: Any, y: Any) -> bool:
     """Whether the partitions of X and y are known to differ."""
-    if is_frame(X) != is_frame(y):
+    if _is_frame(X) != _is_frame(y):
         return False
-    if is_frame(X):
+    if _is_frame(X):
         return bool(X.known_divisions and y.known_divisions and X.divisions != y.divisions)
     a, b = X.chunks[0], y.chunks[0]
     return not any(size != size for size in (*a, *b)) and a != b

@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from gpbounds.arrays import exactly
-from gpbounds.rows.dask_rows import Cluster, cluster_of, cluster_of_parts, is_dask
+from gpbounds.arrays import exactly, is_dask
+from gpbounds.rows.dask_rows import Cluster, cluster_of, cluster_of_parts
 from gpbounds.rows.engines import KEPT, Local, Reporting, Tell
 from gpbounds.rows.formats import array_parts, npy_parts, parquet_parts
 from gpbounds.rows.source import Source

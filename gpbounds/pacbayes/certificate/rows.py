@@ -291,19 +291,14 @@ class Raw(ABC):
     def shape(self) -> tuple[int, int]:
         """(N, D)."""
 
-    @property
     @abstractmethod
-    def engine(self) -> Engine:
-        """The rows in partitions."""
+    def partitions(self) -> Iterator[Rows]:
+        """The raw rows in this process, part by part: one part for arrays."""
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """The shapes and the SHA-256 of all values, row by row: the same for arrays and for any partitions."""
-        return digest_of_rows(self.engine.partitions(), *self.shape)
-
-    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Engine:
-        """The rows in the units of the model, whose targets are those minus the prior's mean."""
-        return Changed(self.engine, Scaled(inputs, outputs, mean))
+        return digest_of_rows(self.partitions(), *self.shape)
 
     @abstractmethod
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
@@ -328,8 +323,8 @@ class Raw(ABC):
     def parts(
         self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
     ) -> Iterator[tuple[Float, Float]]:
-        """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part: one part for arrays."""
-        for rows in self.scaled(inputs, outputs, mean).partitions():
+        """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part."""
+        for rows in map(Scaled(inputs, outputs, mean), self.partitions()):
             yield rows.X, rows.Y[:, 0]
 
 
@@ -344,9 +339,8 @@ class Arrays(Raw):
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1]
 
-    @property
-    def engine(self) -> Engine:
-        return Memory([in_memory(self.X, self.y)])
+    def partitions(self) -> Iterator[Rows]:
+        yield in_memory(self.X, self.y)
 
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         return inputs.doubt(self.X), outputs.doubt(self.y)
@@ -379,9 +373,12 @@ class Partitions(Raw):
     def shape(self) -> tuple[int, int]:
         return self.rows.N, self.rows.D
 
-    @property
-    def engine(self) -> Engine:
-        return self.rows.holder
+    def partitions(self) -> Iterator[Rows]:
+        return self.rows.holder.partitions()
+
+    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Engine:
+        """The rows in the units of the model, whose targets are those minus the prior's mean."""
+        return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
 
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         moments, D, N = self.rows.moments, self.rows.D, self.rows.N
