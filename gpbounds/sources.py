@@ -7,11 +7,11 @@ from typing import Any
 from gpbounds import rows
 from gpbounds.validation import deprecated
 
-__all__ = ["Source", "is_elsewhere", "shuffle_to", "source"]  # noqa: F822
+NAMES = ("Source", "is_elsewhere", "shuffle_to", "source")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in NAMES:
         raise AttributeError(f"module 'gpbounds.sources' has no attribute {name!r}")
     deprecated(f"gpbounds.sources.{name}", f"gpbounds.rows.{name}")
     return getattr(rows, name)
