@@ -211,10 +211,10 @@ def test_engines_report_each_partition_of_each_round_and_take_some_partitions(en
     X, Y, _ = problem(N=12)
     rows = parts(X, Y, [4, 6])
     program = Program(lambda: None, (Round(sizes, lambda state, whole: whole.text), Round(sizes, lambda *both: both)))
-    told = []
-    first, second = engine(rows).run(program, told.append)
+    seen = []
+    first, second = engine(rows).run(program, seen.append)
     assert first == second.text == "((0:41:2)2:6)"
-    assert told == [Progress(done, 3, 2) for done in range(7)]
+    assert seen == [Progress(done, 3, 2) for done in range(7)]
     assert [part.number for part in engine(rows).only([2, 0]).partitions()] == [2, 0]
     assert Changed(engine(rows), halved).run(program)[0] == "((0:21:1)2:3)"
     assert [len(part.X) for part in Changed(engine(rows), halved).only([0]).partitions()] == [2]

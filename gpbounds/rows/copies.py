@@ -25,21 +25,21 @@ MOST = 500
 
 @contextmanager
 def on_disk(rows: Source) -> Iterator[tuple[Float, Float]]:
-    """`mapped` in a temporary folder, for the time of the context; the rows are let go from memory."""
+    """`copied` to a temporary folder, for the time of the context; the rows are let go from memory."""
     with tempfile.TemporaryDirectory(prefix="gpbounds-", ignore_cleanup_errors=True) as folder:
-        points, targets = mapped(rows, folder)
+        points, targets = copied(rows, folder)
         rows.holder.release()
         yield points, targets
 
 
-def mapped(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
+def copied(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
     """X (N, D) as a memory map of the new file ``folder``/X.npy, and Y (N, P) in memory; one pass, rows in order.
 
     The file needs 8·N·D bytes.
 
     >>> from gpbounds.rows import source
     >>> with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps a mapped file
-    ...     X, Y = mapped(source(np.eye(3), np.arange(3.0)), folder)
+    ...     X, Y = copied(source(np.eye(3), np.arange(3.0)), folder)
     ...     X.sum(axis=0).tolist(), Y[:, 0].tolist()
     ([1.0, 1.0, 1.0], [0.0, 1.0, 2.0])
     """

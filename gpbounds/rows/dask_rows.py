@@ -31,13 +31,13 @@ TOPIC = "gpbounds-passes"
 _numbers = itertools.count()
 
 
-def begun(program: Program) -> Any:
+def _begun(program: Program) -> Any:
     """The first state."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         return program.begin()
 
 
-def mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
+def _mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
     """The sums of one partition in round ``number``; the scheduler learns of the evaluation and place in ``task``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         sums = program.rounds[number].map(state, rows)
@@ -48,13 +48,13 @@ def mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[st
     return sums
 
 
-def turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
+def _turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
     """The state after round ``number``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         return program.rounds[number].then(state, total)
 
 
-def added(*records: Statistics) -> Statistics:
+def _added(*records: Statistics) -> Statistics:
     """The sum of a few records."""
     return summed(records)
 
@@ -85,7 +85,7 @@ def graph_of(
     """
     from dask import annotate, delayed
 
-    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (begun, mapped, turned, added))
+    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_begun, _mapped, _turned, _added))
     known = delayed(program, name=f"gpbounds-program-{name}", traverse=False)
     state = begin(known, dask_key_name=f"gpbounds-begin-{name}")
     for number in range(len(program.rounds)):

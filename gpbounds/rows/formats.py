@@ -107,7 +107,7 @@ class ParquetPart:
         cells = cells_of(table, names, after=f" in partition {self.number}")
         if self.doubles:
             cells |= {name: column.astype(np.float64) for name, column in cells.items() if column.dtype.kind == "f"}
-        X, Y = (np.column_stack([cells[name] for name in names]) for names in (self.features, self.targets))
+        X, Y = (np.column_stack([cells[name] for name in side]) for side in (self.features, self.targets))
         rows = checked(self.number, X, Y)
         whole = (column for column in cells.values() if column.dtype.kind in "iu")  # beside floats, X has floats only
         return rows._replace(exact=rows.exact and all(is_exact(column, column.astype(np.float64)) for column in whole))
