@@ -65,7 +65,7 @@ def silent(run: Any) -> Any:
 def on_dask(X: Any, y: Any, parts: int, client: Any) -> Any:
     import dask.array as da
 
-    from gpbounds.sources import source
+    from gpbounds.rows import source
 
     size = len(X) // parts
     return source(da.from_array(X, chunks=(size, X.shape[1])), da.from_array(y, chunks=size), client)
@@ -78,9 +78,9 @@ def cluster(workers: int, **options: Any) -> Any:
 
 
 def overhead(client: Any, repeats: int) -> list[Any]:
-    from gpbounds.sources import Source
-    from gpbounds.sources.arrays import array_parts
-    from gpbounds.sources.local import Local
+    from gpbounds.rows import Source
+    from gpbounds.rows.engines import Local
+    from gpbounds.rows.formats import array_parts
 
     timings, medians = [], []
     for parts in (8, 64):
@@ -131,9 +131,9 @@ def speed(repeats: int, N: int, M: int) -> list[Any]:
 
 
 def half(N: int, M: int) -> Any:
-    from gpbounds.sources import Source
-    from gpbounds.sources.arrays import array_parts
-    from gpbounds.sources.local import Local
+    from gpbounds.rows import Source
+    from gpbounds.rows.engines import Local
+    from gpbounds.rows.formats import array_parts
 
     return evaluation(Source.of(Local(array_parts(*problem(N), N // 8)), single=True), M)
 
@@ -179,7 +179,7 @@ def without_dask(work: Any, N: int, M: int, repeats: int) -> tuple[list[float], 
 
 
 def recovery(client: Any, folder: Path) -> list[Any]:
-    from gpbounds.sources import source
+    from gpbounds.rows import source
 
     X, y = problem(400_000)
     np.save(folder / "X.npy", X)
@@ -209,7 +209,7 @@ def memory(folder: Path, N: int, M: int) -> list[Any]:
     import pyarrow.parquet
     from distributed import Client
 
-    from gpbounds.sources import source
+    from gpbounds.rows import source
 
     rng = np.random.default_rng(0)
     direction, size = rng.standard_normal(8), 10**6

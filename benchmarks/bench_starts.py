@@ -23,8 +23,8 @@ from harness import arguments, opening, save
 
 from fitting import ExactGP, SparseGP, SparsePACGP
 from gpbounds import SquaredExponential
-from gpbounds.cli.data import read_table
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.rows import read_table
 
 WITHIN = {"vfe": 0.01, "fitc": 0.01, "exact": 0.01, "pac": 0.001}
 GOAL_SHARE, GOAL_TIME = 0.95, 1.3

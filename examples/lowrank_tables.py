@@ -37,7 +37,7 @@ from tqdm import tqdm
 
 from fitting import LowRankGP, SparseGP
 from gpbounds.cli import options
-from gpbounds.cli.data import read_table
+from gpbounds.rows import read_table
 
 RANKS = (6, 10, 50, 100, 200, 300)
 SETS = ("elevators", "protein", "bike")

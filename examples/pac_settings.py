@@ -20,10 +20,10 @@ import numpy as np
 from regression_sets import UCI
 
 from gpbounds import divergences, pacbayes
-from gpbounds.cli.data import read_table
 from gpbounds.files import replacing
 from gpbounds.losses import Band, Exponential, Loss
 from gpbounds.pacbayes import Certificate, Exact, Scaling, Sparse
+from gpbounds.rows import read_table
 
 DELTA = 0.01
 PAPER, RIGOROUS = "paper", "rigorous"

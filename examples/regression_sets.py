@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gpbounds import Matern
-from gpbounds.cli.data import read_table
+from gpbounds.rows import read_table
 
 UCI = Path(__file__).resolve().parents[2] / "shared" / "data" / "uci"
 

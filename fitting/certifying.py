@@ -73,7 +73,7 @@ def certify(
     ----------
     model : ExactGP, SparseGP, RenyiGP, PACGP or SparsePACGP
         Fitted, with one output.  PIC is refused: its predictions depend on the data of a block, not on q(u) alone.
-    X, y : arrays (N, D), (N,), or as `gpbounds.sources.source` takes them
+    X, y : arrays (N, D), (N,), or as `gpbounds.rows.source` takes them
         The raw data on which the model was trained, float64.  The certificate of rows that are read by partitions is
         about the same rows in arrays, too: its fingerprint does not depend on how they are read.
     loss, epsilon, delta : as in `fitting.PACGP`

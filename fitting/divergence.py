@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,10 +16,9 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel, RationalQuadratic
 from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl, residual_certificate
-from gpbounds.mapreduce.program import Engine, Round, Rows
-from gpbounds.mapreduce.serial import Serial
-from gpbounds.mapreduce.statistics import Statistics
-from gpbounds.sources import Source
+from gpbounds.rows import Source
+from gpbounds.rows.engines import Engine, Memory
+from gpbounds.rows.program import Program, Rows, Statistics
 
 LARGEST = 5000
 """Largest number of rows for which the exact divergence is computed."""
@@ -103,8 +103,8 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
         kept = sorted(map(tuple, inner.degrees.tolist()))
         if outer is inner and sorted(map(tuple, features.degrees.tolist())) == kept:
             prior = mercer_kl(approximated, N, inner.rank, inputs=law, noise=noise, delta=delta)
-        engine: Engine = X.holder if isinstance(X, Source) else Serial([Rows(X, X[:, :0], 0)])
-        left = engine.run(ResidualPass(kernel))
+        engine: Engine = X.holder if isinstance(X, Source) else Memory([Rows(X, X[:, :0], 0)])
+        left = engine.run(residual_pass(kernel))
         residual = residual_certificate(left.trace, noise=noise, rounding=left.allowance)
     if N <= LARGEST:
         points = X.rows(np.arange(N))[0] if isinstance(X, Source) else X
@@ -137,33 +137,23 @@ class Residual(Statistics):
     allowance: float
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualPass:
+def residual_pass(kernel: FeatureKernel) -> Program:
     """The program that sums the diagonal of K − ΞΞᵀ, for Mercer features."""
-
-    kernel: FeatureKernel
-
-    def begin(self) -> MercerFeatures:
-        """The eigenfunctions that are kept."""
-        inner = kernel_map(self.kernel.features)
-        assert isinstance(inner, MercerMap)
-        features = _eigenfunctions(inner, inner.kernel_at(self.kernel.parameters))
-        features.degrees = inner.degrees
-        return features.fit(np.zeros((1, len(inner.stds))))
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """One pass."""
-        return (Round(self.sums, _as_it_is),)
-
-    def sums(self, features: MercerFeatures, rows: Rows) -> Residual:
-        """The sums of one partition; each entry is known to a relative 1e-11."""
-        left = features.residual_diagonal(_inputs(self.kernel, rows.X.astype(np.float64, copy=False)))
-        return Residual(float(left.sum()), 1e-11 * float(left.max()) * len(left))
+    return Program.one_pass(partial(_residual, kernel), begin=partial(_kept_eigenfunctions, kernel))
 
 
-def _as_it_is(features: MercerFeatures, total: Residual) -> Residual:
-    return total
+def _kept_eigenfunctions(kernel: FeatureKernel) -> MercerFeatures:
+    inner = kernel_map(kernel.features)
+    assert isinstance(inner, MercerMap)
+    features = _eigenfunctions(inner, inner.kernel_at(kernel.parameters))
+    features.degrees = inner.degrees
+    return features.fit(np.zeros((1, len(inner.stds))))
+
+
+def _residual(kernel: FeatureKernel, features: MercerFeatures, rows: Rows) -> Residual:
+    """The sums of one partition; each entry is known to a relative 1e-11."""
+    left = features.residual_diagonal(_inputs(kernel, rows.points))
+    return Residual(float(left.sum()), 1e-11 * float(left.max()) * len(left))
 
 
 def _eigenfunctions(inner: MercerMap, kernel: Kernel) -> MercerFeatures:

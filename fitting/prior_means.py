@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 
 from gpbounds.arrays import Array, Float, Indices, host, is_constant, namespace
-from gpbounds.mapreduce.program import Rows
 from gpbounds.means import LinearMean
+from gpbounds.rows.program import Rows
 
 KINDS = ("zero", "constant", "linear")
 

@@ -52,8 +52,8 @@ _MODULE_OF = {
 }
 _PACKAGES = (
     *("audit", "claims", "divergences", "inputs", "iterative", "kdpp", "kernels", "likelihoods", "losses"),
-    *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
-    *("sandwich", "sources", "spectra", "vecchia", "whitening"),
+    *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi", "rows"),
+    *("sandwich", "spectra", "vecchia", "whitening"),
 )
 
 __all__ = sorted([*_MODULE_OF, *_PACKAGES])
@@ -62,7 +62,7 @@ __all__ = sorted([*_MODULE_OF, *_PACKAGES])
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         return getattr(importlib.import_module(f"gpbounds.{_MODULE_OF[name]}"), name)
-    if name in _PACKAGES:
+    if name in _PACKAGES or name == "sources":  # the former name of rows
         return importlib.import_module(f"gpbounds.{name}")
     raise AttributeError(f"module 'gpbounds' has no attribute {name!r}")
 

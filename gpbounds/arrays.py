@@ -74,6 +74,11 @@ def unmasked(name: str, value: Any) -> Any:
     return np.asarray(value.data)
 
 
+def is_dask(values: object) -> bool:
+    """Whether ``values`` is a collection of Dask, by the name of its module."""
+    return type(values).__module__.partition(".")[0] == "dask" and hasattr(values, "to_delayed")
+
+
 def is_frame(value: Any) -> bool:
     """Whether ``value`` is a table of named columns: of pandas, Polars or Arrow."""
     return any(hasattr(value, method) for method in ("iloc", "get_columns", "itercolumns")) and np.ndim(value) == 2

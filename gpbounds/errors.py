@@ -16,6 +16,10 @@ class NonFinite(ValueError):
     """Data or a result contain NaN or infinity; the message says where."""
 
 
+class NotInstalled(ImportError, ValueError):
+    """A file needs a library that is not installed; the message says how to install it."""
+
+
 class RoundingWarning(UserWarning):
     """Numbers are lost in the rounding of double precision; the message says how many and what was returned instead."""
 

@@ -154,22 +154,22 @@ def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -
     'sharp'
     """
     if rigor == "arb":
-        _deprecated("rigor='arb'", "sharp")
+        deprecated("rigor='arb'", "rigor='sharp'")
         rigor = "sharp"
     stated = choice("rigor", rigor, RIGOR)
     if certified is None:
         return stated
     replacement = was if certified else "float"
-    _deprecated(f"certified={certified}", replacement)
+    deprecated(f"certified={certified}", f"rigor={replacement!r}")
     return stated if stated == "sharp" or (stated == "float" and not certified) else replacement
 
 
-def _deprecated(spelling: str, replacement: str) -> None:
+def deprecated(spelling: str, replacement: str) -> None:
     """Warn where the caller of the library says it."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
         level, frame = level + 1, frame.f_back
-    message = f"{spelling} is an old spelling, which the next release refuses: say rigor={replacement!r}"
+    message = f"{spelling} is an old spelling, which the next release refuses: say {replacement}"
     warnings.warn(message, DeprecationWarning, stacklevel=level)
 
 

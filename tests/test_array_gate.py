@@ -17,7 +17,7 @@ from gpbounds.inputs import Empirical
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.plotting import held_out
 from gpbounds.plotting.figures import plot_bracket
-from gpbounds.sources import Source
+from gpbounds.rows import Source
 
 X = np.array([[0.0], [1.0], [2.0], [4.0], [5.0], [7.0]])
 Z = np.array([[0.0], [3.0], [6.0]])
@@ -242,7 +242,7 @@ DOORS = {
     "gpbounds.sandwich.predictive": [{"joint": 0.5, "eta": 0.5, "train": 0.0}],
     "gpbounds.sandwich.roots": [{"gamma": SPREADS}],
     "gpbounds.sandwich.sandwich": [{"kl": SPREADS, "mahalanobis": SPREADS}],
-    "gpbounds.sources.source": [{"X": X, "y": Y}],
+    "gpbounds.rows.source": [{"X": X, "y": Y}],
     "gpbounds.vecchia.factor": [
         {"kernel": SE, "X": X, "noise": 0.5, "blocks": vecchia.near(SE, X, block=2, neighbours=2, rng=0)}
     ],
@@ -274,7 +274,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
     *("SparsePosterior", "ExpectedResidual", "Sample", "Selection", "Cholesky", "Eigen", "LeverageDensity"),
     *("ProductSample", "Nystrom", "Source", "Blocks", "Factor", "Composed", "FeatureKernel", "FourierMap"),
     *("MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run", "Steps", "Sampler"),
-    *("Model", "Stationary"),
+    *("Model", "Stationary", "TableOfNumbers"),
 }
 ELSEWHERE = {  # tested below, or by `source`
     *("Band", "Bracket", "Curve", "Intervals", "Predictions", "Probabilities", "positive", "targets_page"),

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting import LowRankGP, VariationalGP
 from fitting.training import blocks
 from fitting.training.blocks import Blocks, read_by_blocks, share_between, warn_of_order
-from gpbounds.sources import shuffle_to, shuffled, source
+from gpbounds.rows import copies, shuffle_to, source
 
 
 @given(
@@ -129,7 +129,7 @@ def test_training_by_blocks_continues_on_its_path(tmp_path, monkeypatch) -> None
 
 @pytest.mark.parametrize("held", [2**28, 500])
 def test_shuffled_files_hold_the_same_rows_in_another_order(tmp_path, monkeypatch, held) -> None:
-    monkeypatch.setattr(shuffled, "HELD", held)
+    monkeypatch.setattr(copies, "HELD", held)
     X = np.arange(600.0).reshape(200, 3)
     for y, single in ((X[:, 0] + 1.0, True), (X[:, :2] + 1.0, False)):
         folder = tmp_path / f"new {single}"
@@ -147,7 +147,7 @@ def test_shuffled_files_hold_the_same_rows_in_another_order(tmp_path, monkeypatc
 
 def test_every_order_is_equally_likely(tmp_path, monkeypatch) -> None:
     """Three rows in two files: each of the six orders with a frequency of one in six."""
-    monkeypatch.setattr(shuffled, "HELD", 32)
+    monkeypatch.setattr(copies, "HELD", 32)
     rng, counts = np.random.default_rng(1), dict[tuple[float, ...], int]()
     for i in range(240):
         paths = shuffle_to(tmp_path / str(i), np.arange(3.0)[:, None], np.arange(3.0), rng=rng)

@@ -16,9 +16,9 @@ from gpbounds.losses.base import Loss
 from gpbounds.pacbayes import Certificate, DeclaredMean, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.certificate import rows, statement
 from gpbounds.pacbayes.certificate.proof import prove
-from gpbounds.sources import Source
-from gpbounds.sources.arrays import ArrayPart
-from gpbounds.sources.local import Local
+from gpbounds.rows import Source
+from gpbounds.rows.engines import Local
+from gpbounds.rows.formats import ArrayPart
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 RNG = np.random.default_rng(0)

@@ -32,9 +32,9 @@ from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.reference import divergences as posteriors
 from gpbounds.reference import renyi
 from gpbounds.reference import spectra as reference
-from gpbounds.sources import Source
-from gpbounds.sources.arrays import ArrayPart
-from gpbounds.sources.local import Local
+from gpbounds.rows import Source
+from gpbounds.rows.engines import Local
+from gpbounds.rows.formats import ArrayPart
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (60, 2))

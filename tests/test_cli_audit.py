@@ -192,13 +192,13 @@ def test_ctrl_c_leaves_the_page_with_what_was_computed(folder, tmp_path, capsys,
 
 def test_parquet_files_and_folders_give_the_same_record(folder, tmp_path, capsys):
     pytest.importorskip("pyarrow")
-    from gpbounds.cli import parquet
+    from gpbounds.rows.tables import write_table
 
     table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
     (tmp_path / "data").mkdir()
-    parquet.write(tmp_path / "data.parquet", ["a", "b", "yield"], [table])
+    write_table(tmp_path / "data.parquet", ["a", "b", "yield"], [table])
     for i, part in enumerate((table[:40], table[40:])):
-        parquet.write(tmp_path / "data" / f"{i}.parquet", ["a", "b", "yield"], [part])
+        write_table(tmp_path / "data" / f"{i}.parquet", ["a", "b", "yield"], [part])
     words = ("--model", folder / "sparse.npz", "--out", tmp_path / "a.html")
     expected = answer(capsys, folder / "data.csv", *words)
     for name in ("data.parquet", "data"):

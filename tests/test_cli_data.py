@@ -15,10 +15,11 @@ from gpbounds.bound import outward
 from gpbounds.cli import main
 from gpbounds.cli.afterwards import Gaps, directed, least
 from gpbounds.cli.brackets import brackets, ladder
-from gpbounds.cli.data import column_names, load, read_table, read_with_words
+from gpbounds.cli.data import load
 from gpbounds.cli.problem import headline
 from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
 from gpbounds.rates import theorems
+from gpbounds.rows.tables import column_names, read_table, read_with_words
 
 NOISE = 0.2
 KERNEL = gpbounds.SquaredExponential(1.5, [0.7, 0.9])

@@ -29,16 +29,16 @@ from fitting.objectives.laws import FamilyLaw  # noqa: E402
 from fitting.objectives.objective import Objective, member  # noqa: E402
 from fitting.objectives.passes import EvidencePasses  # noqa: E402
 from fitting.rows.basis import InducingBasis  # noqa: E402
-from fitting.rows.data import Held, OverPartitions  # noqa: E402
+from fitting.rows.data import Held, over_partitions  # noqa: E402
 from fitting.training.watch import Watch  # noqa: E402
 from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
 from gpbounds.kernels import SquaredExponential  # noqa: E402
-from gpbounds.mapreduce.graph import TOPIC, Cluster, graph_of  # noqa: E402
-from gpbounds.mapreduce.progress import Progress, Reporting  # noqa: E402
-from gpbounds.sources import Source, source  # noqa: E402
-from gpbounds.sources.arrays import array_parts  # noqa: E402
-from gpbounds.sources.local import Local  # noqa: E402
+from gpbounds.rows import Source, source  # noqa: E402
+from gpbounds.rows.dask_rows import TOPIC, Cluster, graph_of  # noqa: E402
+from gpbounds.rows.engines import Local, Progress, Reporting  # noqa: E402
+from gpbounds.rows.formats import array_parts  # noqa: E402
+from gpbounds.rows.program import Program  # noqa: E402
 
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -82,8 +82,8 @@ def reference(X, y, sizes, method="vfe", kernel=KERNEL, Z=None):
     return flat(Objective(held, FamilyLaw(member(method)), Evidence()).evaluate(kernel, 0.1, Z))
 
 
-def program(Z, N: int) -> OverPartitions:
-    return OverPartitions(EvidencePasses(Diagonal(0.0, 0.1), N), InducingBasis(KERNEL, Z, 0.0))
+def program(Z, N: int) -> Program:
+    return over_partitions(EvidencePasses(Diagonal(0.0, 0.1), N), InducingBasis(KERNEL, Z, 0.0))
 
 
 def evaluated(X, y, sizes, here, method="vfe", kernel=KERNEL, Z=None):

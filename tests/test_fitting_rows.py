@@ -13,7 +13,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import lanes
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.mapreduce.statistics import summed
+from gpbounds.rows.program import summed
 from tests.blas import blas_threads
 
 pytestmark = pytest.mark.lanes

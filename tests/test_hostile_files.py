@@ -19,11 +19,11 @@ import fitting
 from fitting.archive import read_archive, write_archive
 from fitting.training import Session, train_adam, train_lbfgs
 from gpbounds import SquaredExponential
-from gpbounds.cli.data import column_names, read_table
 from gpbounds.files import mapped
 from gpbounds.kernels import Constant
 from gpbounds.renyi import Model
-from gpbounds.sources import source
+from gpbounds.rows import source
+from gpbounds.rows.tables import column_names, read_table, write_table
 from tests.scripts import record
 
 ROOT = Path(__file__).parent.parent
@@ -55,8 +55,8 @@ def test_only_ends_of_lines_end_a_row(mark, tmp_path):
 def test_rows_end_as_on_any_system(end, tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(end.join(["a,b", "1, 2.5e-3", "-.5,\t+4."]).encode())
-    values, header = read_table(path)
-    assert header
+    values, names = read_table(path)
+    assert names is not None
     assert values.tolist() == [[1.0, 2.5e-3], [-0.5, 4.0]]
 
 
@@ -374,25 +374,21 @@ def test_a_certificate_with_large_parts_is_refused_in_a_short_sentence(change, t
 @pytest.mark.parametrize("cut", [4, 300, -20, -9])
 def test_a_damaged_parquet_file_is_refused_in_a_sentence(cut, tmp_path):
     pytest.importorskip("pyarrow")
-    from gpbounds.cli import parquet
-
     path = tmp_path / "a.parquet"
-    parquet.write(path, ["a", "b", "y"], [np.column_stack([X, Y])])
+    write_table(path, ["a", "b", "y"], [np.column_stack([X, Y])])
     whole = path.read_bytes()
     path.write_bytes(whole[:cut] + b"\x0e\x0f\xff" + whole[cut:][3:])
-    for read in (parquet.numbers, lambda file: source(file, "y")):
+    for read in (read_table, lambda file: source(file, "y")):
         with pytest.raises(ValueError, match="expected a Parquet file, got a damaged file"):
             read(path)
 
 
 def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path):
     pytest.importorskip("pyarrow")
-    from gpbounds.cli import parquet
-
     path = tmp_path / "a.parquet"
-    parquet.write(path, ["aaaa", "bbbb", "yyyy"], [np.column_stack([X, Y])])
+    write_table(path, ["aaaa", "bbbb", "yyyy"], [np.column_stack([X, Y])])
     path.write_bytes(path.read_bytes().replace(b"aaaa", b"aaa\xcf"))
-    for read in (parquet.numbers, parquet.names, lambda file: source(file, "yyyy")):
+    for read in (read_table, column_names, lambda file: source(file, "yyyy")):
         with pytest.raises(ValueError, match="expected"):
             read(path)
 
@@ -401,14 +397,12 @@ def test_a_parquet_file_takes_no_memory_that_its_size_does_not_justify(tmp_path)
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    from gpbounds.cli import parquet
-
     path = tmp_path / "a.parquet"
     column = pa.array(np.zeros(9_000_000))
     pyarrow.parquet.write_table(pa.table({"a": column}), path, compression="zstd")
     assert path.stat().st_size < 2**16
     with pytest.raises(ValueError, match="expected at most 1000 bytes of numbers"):
-        parquet.numbers(path)
+        read_table(path)
 
 
 def test_a_header_that_states_its_own_length_wrongly_takes_no_memory(tmp_path):

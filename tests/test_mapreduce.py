@@ -18,16 +18,15 @@ from fitting.objectives.laws import FamilyLaw, LowRankLaw
 from fitting.objectives.objective import Objective, member, objective
 from fitting.objectives.passes import EvidencePasses
 from fitting.rows.basis import InducingBasis
-from fitting.rows.data import Held, OverPartitions
+from fitting.rows.data import Held, over_partitions
 from fitting.starts.starts import units
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.mapreduce.program import Rows
-from gpbounds.mapreduce.serial import Serial, serial
-from gpbounds.mapreduce.statistics import Statistics, summed
-from gpbounds.mapreduce.tree import reduced, total
-from gpbounds.sources.moments import Moments
+from gpbounds.rows.engines import Changed, Local, Memory, Progress, serial
+from gpbounds.rows.formats import ArrayPart
+from gpbounds.rows.program import Program, Round, Rows, Statistics, reduced, summed, total
+from gpbounds.rows.source import Moments
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -45,7 +44,7 @@ def parts(X, Y, edges):
 
 def over(X, Y, edges, method="vfe", shift=0.0, scale=1.0, **options):
     P = Y.shape[1]
-    held = Held(Serial(parts(X, Y, edges)), len(X), X.shape[1], P, False, np.full(P, shift), np.full(P, scale))
+    held = Held(Memory(parts(X, Y, edges)), len(X), X.shape[1], P, False, np.full(P, shift), np.full(P, scale))
     return Objective(held, FamilyLaw(member(method, **options)), Evidence())
 
 
@@ -160,7 +159,7 @@ def test_blocks_are_refused() -> None:
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(2.5, 1.0, 0.4), KERNEL + Matern(0.5) * KERNEL])
 def test_programs_and_their_states_are_pure_and_can_be_sent(kernel) -> None:
     X, Y, Z = problem(M=100)
-    program = OverPartitions(EvidencePasses(Diagonal(1.0, 0.1), len(X)), InducingBasis(kernel, Z, 0.0))
+    program = over_partitions(EvidencePasses(Diagonal(1.0, 0.1), len(X)), InducingBasis(kernel, Z, 0.0))
     rows = parts(X, Y, [100])
     sent = pickle.dumps(program)
     assert len(sent) < 10_000  # parameters, no rows
@@ -195,3 +194,27 @@ def test_moments_of_partitions_join_to_those_of_all_rows(case, scale) -> None:
     assert result.n == len(rows)
     np.testing.assert_allclose(result.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-14 * scale)
     np.testing.assert_allclose(result.units, units(rows), rtol=1e-10)
+
+
+def sizes(state, rows):
+    return Words(f"{rows.number}:{len(rows.X)}")
+
+
+def halved(rows):
+    return rows._replace(X=rows.X[: len(rows.X) // 2])
+
+
+@pytest.mark.parametrize(
+    "engine", [Memory, lambda rows: Local([ArrayPart(r.X, r.Y, r.number, slice(None)) for r in rows])]
+)
+def test_engines_report_each_partition_of_each_round_and_take_some_partitions(engine) -> None:
+    X, Y, _ = problem(N=12)
+    rows = parts(X, Y, [4, 6])
+    program = Program(lambda: None, (Round(sizes, lambda state, whole: whole.text), Round(sizes, lambda *both: both)))
+    seen = []
+    first, second = engine(rows).run(program, seen.append)
+    assert first == second.text == "((0:41:2)2:6)"
+    assert seen == [Progress(done, 3, 2) for done in range(7)]
+    assert [part.number for part in engine(rows).only([2, 0]).partitions()] == [2, 0]
+    assert Changed(engine(rows), halved).run(program)[0] == "((0:21:1)2:3)"
+    assert [len(part.X) for part in Changed(engine(rows), halved).only([0]).partitions()] == [2]

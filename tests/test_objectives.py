@@ -24,7 +24,7 @@ from fitting.rows.data import Held
 from gpbounds.kernels import SquaredExponential
 from gpbounds.likelihoods import Gaussian
 from gpbounds.losses import Band, Loss, Squared
-from gpbounds.sources import source
+from gpbounds.rows import source
 
 N, NOISE = 60, 0.2
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])

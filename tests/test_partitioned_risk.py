@@ -19,9 +19,9 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.losses import Band, Relative, Squared
 from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.sources import Source, source
-from gpbounds.sources.arrays import ArrayPart, array_parts
-from gpbounds.sources.local import Local
+from gpbounds.rows import Source, source
+from gpbounds.rows.engines import Local
+from gpbounds.rows.formats import ArrayPart, array_parts
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 GRID = HyperGrid.shared(-3.0, 3.0, 60)

@@ -37,7 +37,7 @@ from gpbounds.kernels import Constant, Linear, Matern, SquaredExponential
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.renyi import evidence, fitted_mean
-from gpbounds.sources import source
+from gpbounds.rows import source
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import gpbounds
 from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier, divergence
 from fitting.estimators import load, partitioned
 from fitting.features import MLP
@@ -20,10 +22,11 @@ from fitting.starts.starts import mean_square, units
 from gpbounds import renyi
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
-from gpbounds.sources import Source, source
-from gpbounds.sources.arrays import ArrayPart, array_parts, npy_parts
-from gpbounds.sources.changed import with_targets
-from gpbounds.sources.local import Local
+from gpbounds.rows import Source, read_table, source
+from gpbounds.rows.engines import Local
+from gpbounds.rows.formats import ArrayPart, array_parts, npy_parts
+from gpbounds.rows.source import with_targets
+from gpbounds.rows.tables import write_table
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -80,7 +83,7 @@ def test_every_source_has_the_same_bits(tmp_path) -> None:
 
 
 def test_row_groups_stay_whole_and_join_up_to_the_size_of_a_partition(tmp_path) -> None:
-    from gpbounds.sources.parquet import parquet_parts
+    from gpbounds.rows.formats import parquet_parts
 
     X, y, _ = problem()
     folder = written(tmp_path / "folder", X, y, 2, 60)
@@ -366,3 +369,48 @@ def test_rows_in_other_units_keep_the_numbers_of_their_partitions() -> None:
     points, targets = rows.rows(np.array([0, 5, 9, 11]))
     assert points.ravel().tolist() == [0.0, 5.0, 9.0, 11.0]
     assert targets.ravel().tolist() == [-0.5, 2.0, 4.0, 5.0]
+
+
+def test_the_former_name_warns_and_leads_to_the_same_functions() -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"gpbounds\.sources\.source is an old .*: say gpbounds\.rows\.source"
+    ) as said:
+        from gpbounds.sources import source as former
+    assert former is source
+    assert said[0].filename == __file__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gpbounds.sources.nothing  # noqa: B018
+
+
+def test_one_reader_refuses_parquet_for_partitions_and_for_tables(tmp_path) -> None:
+    X, y, _ = problem(N=20)
+    folder = written(tmp_path / "rows", X, y, 2, 10)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(parquet.read_table(folder / "part-0.parquet").drop_columns(["b"]), folder / "part-2.parquet")
+    (tmp_path / "empty").mkdir()
+    texts = {folder: r"part-2.parquet: expected the columns .* of part-0", tmp_path / "empty": r"got one without any"}
+    for path, text in texts.items():
+        for read in (read_table, lambda path: source(path, "y")):
+            with pytest.raises(ValueError, match=text):
+                read(path)
+
+
+def test_a_missing_pyarrow_is_named_with_what_installs_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for read in (read_table, lambda path: source(path, "y")):
+        for kind in (ImportError, ValueError):  # the second is what the command line shows in one sentence
+            with pytest.raises(kind, match=r"rows.parquet: .*pip install 'gpbounds\[parquet\]'"):
+                read(str(tmp_path / "rows.parquet"))
+
+
+def test_tables_are_written_and_read_with_all_digits(tmp_path) -> None:
+    values = np.array([[0.1, 2.0**-1074], [1.0 / 3.0, -1e300]])
+    for name in ("table.csv", "table.parquet"):
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow")
+        write_table(tmp_path / name, ["a", "b"], [values[:1], values[1:]])
+        table = read_table(str(tmp_path / name))
+        np.testing.assert_array_equal(table.values, values)
+        assert table.names == ["a", "b"]
+    write_table(tmp_path / "bare.csv", None, [values])
+    assert read_table(tmp_path / "bare.csv").names is None

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from gpbounds.files import replacing
 from gpbounds.plotting.elements import figure
-from gpbounds.sources import shuffled
+from gpbounds.rows import copies
 
 
 def parts(folder):
@@ -156,9 +156,9 @@ def test_shuffled_rows_get_their_names_when_they_are_complete(tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(np.memmap, "flush", stops)
         with pytest.raises(KeyboardInterrupt):
-            shuffled.shuffle_to(tmp_path, X, y, rng=0)
+            copies.shuffle_to(tmp_path, X, y, rng=0)
     left = {path.name for path in tmp_path.iterdir()}
     assert not left & {"X.npy", "y.npy"}
     assert not left or os.name == "nt"  # which does not delete a file that is mapped
-    shuffled.shuffle_to(tmp_path, X, y, rng=0)
+    copies.shuffle_to(tmp_path, X, y, rng=0)
     assert sorted(np.load(tmp_path / "X.npy").ravel()) == list(range(20))

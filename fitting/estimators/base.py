@@ -43,7 +43,19 @@ from fitting.starts.starts import (
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
 from fitting.training.passes import shown_passes
-from gpbounds.arrays import Array, Float, as_points, exactly, host, is_constant, is_cupy, is_frame, namespace, place
+from gpbounds.arrays import (
+    Array,
+    Float,
+    as_points,
+    exactly,
+    host,
+    is_constant,
+    is_cupy,
+    is_dask,
+    is_frame,
+    namespace,
+    place,
+)
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Gaussian
@@ -51,10 +63,9 @@ from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Scaling
-from gpbounds.sources import Source, is_elsewhere, source
-from gpbounds.sources.changed import changed, with_targets
-from gpbounds.sources.dask_rows import is_dask
-from gpbounds.sources.mapped import on_disk
+from gpbounds.rows import Source, is_elsewhere, source
+from gpbounds.rows.copies import on_disk
+from gpbounds.rows.source import changed, with_targets
 from gpbounds.validation import array_module, choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
@@ -219,7 +230,7 @@ class GaussianProcess(_Arguments):
         ----------
         X, y : arrays
             Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
-            .npy files; Dask arrays or dataframes.  See `gpbounds.sources.source`.  Rows may exceed the memory then:
+            .npy files; Dask arrays or dataframes.  See `gpbounds.rows.source`.  Rows may exceed the memory then:
             every evaluation reads them two or three times, and ``X_train_`` is empty.  Of more than 100 000 rows,
             so many choose inducing points and features; which, depends on ``random_state`` and on N only.
             Mini-batches, projections and features that are objects need single rows: such a model first copies them to

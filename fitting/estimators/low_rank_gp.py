@@ -32,8 +32,8 @@ from fitting.training import Run, Session
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.lowrank.features.mercer import on_grid
-from gpbounds.sources import Source, is_elsewhere, source
-from gpbounds.sources.changed import changed
+from gpbounds.rows import Source, is_elsewhere, source
+from gpbounds.rows.source import changed
 from gpbounds.validation import choice, count, positive
 
 RANK = 100

@@ -9,7 +9,7 @@ import numpy as np
 
 from fitting.rows.columns import Columns
 from gpbounds.arrays import Float, exactly
-from gpbounds.sources.dask_rows import one_chunk_of_columns
+from gpbounds.rows.dask_rows import one_chunk_of_columns
 
 CHOOSING = 100_000
 """Number of rows among which inducing points are chosen; all rows, if there are no more."""

@@ -16,7 +16,7 @@ from fitting.starts.starts import distinct_rows, units
 from fitting.training import Run
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
-from gpbounds.sources import Source
+from gpbounds.rows import Source
 from gpbounds.validation import choice, count, positive, scalar
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")

@@ -24,8 +24,8 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import HyperGrid, MeanGrid
 from gpbounds.pacbayes.certificate.rows import Partitions, Scaled, raw
-from gpbounds.sources import Source
-from gpbounds.sources.changed import changed
+from gpbounds.rows import Source
+from gpbounds.rows.source import changed
 from gpbounds.validation import choice, count
 
 POSTERIORS = ("fitc", "vfe", "interpolated", "free")

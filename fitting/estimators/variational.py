@@ -385,7 +385,7 @@ class Variational(WithInducing):
         the start and the choice of inducing points use, at most 20 000; ``beta="auto"`` reads all rows into memory.
         Mini-batches of a map beyond 4 GiB take their rows from 16 random blocks of 4096 rows at a time, so that each
         epoch reads the disk once, block by block; a warning says if the rows are ordered, which
-        `gpbounds.sources.shuffle_to` changes.
+        `gpbounds.rows.shuffle_to` changes.
 
         The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
         the model of the best β so far, which was trained on four fifths of the rows.

@@ -15,7 +15,7 @@ from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.files import mapped
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
-from gpbounds.sources import Source
+from gpbounds.rows import Source
 from gpbounds.validation import open_unit, scalar
 
 
@@ -96,7 +96,7 @@ progress, checkpoint : as in `ExactGP`
         y, and for the rows that the start and the choice of inducing points use, at most 20 000; ``beta="auto"`` reads
         all rows into memory.
 
-        The rows of Parquet files and of Dask collections (`gpbounds.sources.source`) are written once to a memory map
+        The rows of Parquet files and of Dask collections (`gpbounds.rows.source`) are written once to a memory map
         in the folder for temporary files, 8·N·D bytes, and read from there on this machine: every mini-batch consists
         of random rows, also of sorted files.  ``X_train_`` is empty after training.
 
@@ -106,7 +106,7 @@ progress, checkpoint : as in `ExactGP`
         Parameters
         ----------
         X, y : arrays
-            Or what `gpbounds.sources.source` takes.
+            Or what `gpbounds.rows.source` takes.
         client : distributed.Client, optional
             Where Dask reads the rows.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fitting.features.base import FeaturesAt, KernelFeaturesAt, KernelMap, TrainedMap
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.mapreduce.program import Rows
+from gpbounds.rows.program import Rows
 
 
 class TransformAt(ABC):
@@ -82,7 +82,7 @@ class Projected:
     weights: Float
 
     def __call__(self, rows: Rows) -> Rows:
-        return rows._replace(X=self.transform.project(self.weights, rows.X.astype(np.float64, copy=False)))
+        return rows._replace(X=self.transform.project(self.weights, rows.points))
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,8 @@ from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import accumulate, add_gram
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, solve_rows
-from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.readings import Readings
+from gpbounds.rows.program import Statistics
 from gpbounds.whitening import residual_diagonal
 
 # Blocks of equal size on a GPU: the same steps for a stack of them at a time.

@@ -29,8 +29,8 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong, triangular
 from gpbounds.linalg.products import accumulate, add_gram, add_product, matmul, product, row_products, row_sums
 from gpbounds.linalg.triangular import mirrored
-from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.readings import Reading, Readings
+from gpbounds.rows.program import Statistics
 from gpbounds.validation import choice, closed_unit, non_negative
 
 # The members of the family, and their names in the literature.

@@ -44,7 +44,7 @@ from gpbounds.linalg.parallel import WORTH, Name, Tasks, share
 from gpbounds.linalg.products import accumulate, add_gram, add_product, matmul, product, row_products, row_sums
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import clear_above, inverse_factor, mirrored, multiply_rows
-from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.rows.program import Statistics
 from gpbounds.whitening import slices
 
 # Σ_i s_i v_i v_iᵀ with weights of either sign, at half the cost of a product of two matrices.

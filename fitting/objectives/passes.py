@@ -1,16 +1,13 @@
 """Computations over rows: what an objective sums in its passes, in one stream or over partitions.
 
 A `Passes` computes its result from the stream of rows in memory, which keeps features from one pass to the next.  Over
-partitions it is a list of rounds, each a pair (map, then): ``map`` turns the state and the stream of one partition into
-a record of sums, the records are added, and ``then`` turns the state and the total into the next state.  The first
-state is the basis, the last is the result.  Engines send passes to other processes by pickle: they hold parameters,
-no rows.
+partitions it is the rounds of a program (`gpbounds.rows.program`) whose ``map`` takes the stream of one partition; the
+first state is the basis.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,13 +32,10 @@ from fitting.rows.basis import Basis
 from fitting.rows.stream import Stream
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import Likelihood
-from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.rows.program import Round, Statistics
 
 if TYPE_CHECKING:
     from fitting.objectives.goals import LossGoal
-
-Step = tuple[Callable[[Any, Stream], Statistics], Callable[[Any, Any], Any]]
-"""A round: map and then."""
 
 
 class StrongData(ArithmeticError):
@@ -57,7 +51,7 @@ class Passes(ABC):
 
     @property
     @abstractmethod
-    def rounds(self) -> tuple[Step, ...]:
+    def rounds(self) -> tuple[Round, ...]:
         """The rounds over partitions."""
 
     def stacked(self) -> Passes:
@@ -98,8 +92,8 @@ class EvidencePasses(Passes):
         return self.member.evaluate(source, gradient=self.gradient)
 
     @property
-    def rounds(self) -> tuple[Step, ...]:
-        return (self.forward, self.middle), (self.backward, self.finish)
+    def rounds(self) -> tuple[Round, ...]:
+        return Round(self.forward, self.middle), Round(self.backward, self.finish)
 
     def stacked(self) -> Passes:
         return replace(self, sums_triangle=True)
@@ -148,8 +142,8 @@ class PosteriorPass(EvidencePasses):
         return source.basis, self.member.posterior(source)[0]
 
     @property
-    def rounds(self) -> tuple[Step, ...]:
-        return ((self.forward, self.both),)
+    def rounds(self) -> tuple[Round, ...]:
+        return (Round(self.forward, self.both),)
 
     def both(self, basis: Basis, sums: First) -> tuple[Basis, GramLaw]:
         """The features and q(v)."""
@@ -202,9 +196,9 @@ class LossPasses(EvidencePasses):
         return collapsed(self._diagonal, source, self.at.losses, self.at.price, **options)
 
     @property
-    def rounds(self) -> tuple[Step, ...]:
-        value: tuple[Step, ...] = (self.forward, self.posterior), (self.losses, self.priced)
-        return (*value, (self.back, self.whole)) if self.gradient else value
+    def rounds(self) -> tuple[Round, ...]:
+        value = Round(self.forward, self.posterior), Round(self.losses, self.priced)
+        return (*value, Round(self.back, self.whole)) if self.gradient else value
 
     def posterior(self, basis: Basis, sums: First) -> _At:
         """q from the sums of the first pass."""
@@ -252,8 +246,8 @@ class FreePass(Passes):
         return free(source, self.q, self.at.losses, self.at.price, gradient=self.gradient)
 
     @property
-    def rounds(self) -> tuple[Step, ...]:
-        return ((self.sums, self.whole if self.gradient else self.value),)
+    def rounds(self) -> tuple[Round, ...]:
+        return (Round(self.sums, self.whole if self.gradient else self.value),)
 
     def sums(self, basis: Basis, source: Stream) -> LossSums:
         """The sums of one partition."""

@@ -20,8 +20,8 @@ from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.products import product
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
-from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.readings import Readings, Unread, taken
+from gpbounds.rows.program import Statistics
 from gpbounds.whitening import Inducing, Residuals, inducing, residual_diagonal, slices
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fitting.prior_means import PriorMean, residuals, some_of
 from gpbounds.arrays import Float, Indices
-from gpbounds.sources.source import Source
+from gpbounds.rows.source import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Columns:
     prior_mean : PriorMean or None
         It is subtracted from (y − shift)/scale.
 
-    >>> from gpbounds.sources import source
+    >>> from gpbounds.rows import source
     >>> X = Columns(source(np.array([[1.0], [2.0], [6.0]]), np.zeros(3)))
     >>> X.shape, X[np.array([0, 2])].tolist()
     ((3, 1), [[1.0], [6.0]])

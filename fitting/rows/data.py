@@ -26,8 +26,8 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.mapreduce.program import Engine, Round, Rows
-from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.rows.engines import Engine
+from gpbounds.rows.program import Program, Round, Rows, Statistics
 from gpbounds.validation import count, finite
 from gpbounds.whitening import CHUNK, slices, with_jitter
 
@@ -200,19 +200,18 @@ class Data:
 
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
+
+        def unread() -> bool:
+            return namespace(self.X) is not np and math.isfinite(kernel.max_variance)
+
+        def attempt(basis: Basis) -> T:
+            source = self.stream_of(basis)
+            if isinstance(basis, InducingBasis) and unread():
+                basis.readings.require_finite("Z", basis.Z)
+            return self._settled(source, work)
+
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            if (features := _features(kernel)) is not None:
-                return self._settled(self.stream_of(features), work), 0.0
-            unread = namespace(self.X) is not np and math.isfinite(kernel.max_variance)
-            points = self.inputs(Z, finite=not unread)
-
-            def attempt(amount: float) -> tuple[T, float]:
-                source = self.stream(kernel, points, amount)
-                if unread:
-                    source.basis.readings.require_finite("Z", points)
-                return self._settled(source, work), amount
-
-            return with_jitter(attempt, kernel, points, self.jitter)
+            return _at(kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt)
 
     def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
         result = work(source)
@@ -279,20 +278,12 @@ class Held:
         """The result of ``passes`` at one kernel and Z, and the jitter."""
 
         def attempt(basis: Basis, passes: Passes = passes) -> Any:
-            program = OverPartitions(passes, basis, self.shift, self.scale, self.prior_mean)
             try:
-                return self.engine.run(program)
+                return self.engine.run(over_partitions(passes, basis, self.shift, self.scale, self.prior_mean))
             except StrongData:
                 return attempt(basis, passes.stacked())
 
-        if (features := _features(kernel)) is not None:
-            return attempt(features), 0.0
-        points = self.inputs(Z)
-
-        def tried(amount: float) -> tuple[Any, float]:
-            return attempt(_inducing_basis(kernel, points, amount, self.jitter)), amount
-
-        return with_jitter(tried, kernel, points, self.jitter)
+        return _at(kernel, lambda: self.inputs(Z), self.jitter, attempt)
 
     def only(self, rows: ArrayLike | Array) -> Held:
         """Raises an error."""
@@ -303,49 +294,55 @@ class Held:
         self.engine.release()
 
 
-@dataclass(frozen=True, eq=False)
-class OverPartitions:
-    """`Passes` as a `gpbounds.mapreduce.program.Program`: each partition is a stream, of which nothing is kept.
+def over_partitions(
+    passes: Passes,
+    basis: Basis,
+    shift: Float | float = 0.0,
+    scale: Float | float = 1.0,
+    prior_mean: PriorMean | None = None,
+) -> Program:
+    """`Passes` as a program, for a model of (y − shift)/scale: each partition is a stream, of which nothing is kept."""
+    rounds = [Round(partial(_mapped, map, shift, scale, prior_mean), then) for map, then in passes.rounds]
+    return Program(partial(_prepared, basis), tuple(rounds))
 
-    Attributes
-    ----------
-    passes : Passes
-    basis : Basis
-    shift, scale : arrays (P,)
-        The model is one of (y − shift)/scale.
-    prior_mean : PriorMean or None
-    """
 
-    passes: Passes
-    basis: Basis
-    shift: Float | float = 0.0
-    scale: Float | float = 1.0
-    prior_mean: PriorMean | None = None
+def _prepared(basis: Basis) -> Basis:
+    """The features, with the factor of Kuu."""
+    basis.prepare()
+    return basis
 
-    def begin(self) -> Basis:
-        """The features, with the factor of Kuu."""
-        self.basis.prepare()
-        return self.basis
 
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """One round for each of the passes."""
-        return tuple(Round(partial(self._mapped, n), then) for n, (_, then) in enumerate(self.passes.rounds))
-
-    def _mapped(self, number: int, state: Any, rows: Rows) -> Statistics:
-        basis = state if isinstance(state, Basis) else state.basis
-        X, Y = rows.X.astype(np.float64, copy=False), (rows.Y - self.shift) / self.scale
-        stream = Data(X, Y, single=False, space=Workspace(0), prior_mean=self.prior_mean).stream_of(basis)
-        return self.passes.rounds[number][0](state, stream)
+def _mapped(
+    step: Callable[[Any, Stream], Statistics],
+    shift: Float | float,
+    scale: Float | float,
+    prior_mean: PriorMean | None,
+    state: Any,
+    rows: Rows,
+) -> Statistics:
+    """The sums of one partition."""
+    basis = state if isinstance(state, Basis) else state.basis
+    data = Data(rows.points, (rows.Y - shift) / scale, single=False, space=Workspace(0), prior_mean=prior_mean)
+    return step(state, data.stream_of(basis))
 
 
 Dataset = Data | Held
 """What an objective takes as rows."""
 
 
-def _features(kernel: Kernel) -> FeatureBasis | None:
-    """The basis that is the kernel's own, if it is one of features."""
-    return FeatureBasis.of(kernel) if isinstance(kernel, FeatureKernel) else None
+def _at(kernel: Kernel, points: Callable[[], Array], setting: Jitter, work: Callable[[Basis], T]) -> tuple[T, float]:
+    """The result of ``work`` for the features of ``kernel``, its own or those of inducing ``points``, and the jitter.
+
+    For "auto" it is the smallest that lets ``work`` succeed.
+    """
+    if isinstance(kernel, FeatureKernel):
+        return work(FeatureBasis.of(kernel)), 0.0
+    Z = points()
+
+    def attempt(amount: float) -> tuple[T, float]:
+        return work(_inducing_basis(kernel, Z, amount, setting)), amount
+
+    return with_jitter(attempt, kernel, Z, setting)
 
 
 def _inducing_basis(kernel: Kernel, Z: Array, jitter: float, setting: Jitter) -> InducingBasis:

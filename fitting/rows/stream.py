@@ -17,7 +17,7 @@ from fitting.rows.basis import Basis, PullBack
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.mapreduce.statistics import Statistics, summed
+from gpbounds.rows.program import Statistics, summed
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)

@@ -137,7 +137,7 @@ def warn_of_order(X: Any, Y: Any, block: int = BLOCK) -> None:
         warnings.warn(
             f"The rows are ordered: {100.0 * shares[worst]:.3g} % of the variance of {name} lie between blocks of "
             f"{block} rows, and mini-batches of a memory map of this size take rows from {TOGETHER} blocks at a time. "
-            "Shuffle the rows first: gpbounds.sources.shuffle_to(folder, X, y).",
+            "Shuffle the rows first: gpbounds.rows.shuffle_to(folder, X, y).",
             UserWarning,
             stacklevel=2,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpbounds.mapreduce.progress import Progress, Tell
+from gpbounds.rows.engines import Progress, Tell
 
 
 @contextmanager

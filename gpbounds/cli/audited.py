@@ -17,7 +17,6 @@ from gpbounds.arrays import Float
 from gpbounds.audit import Audit, Subject, subject
 from gpbounds.audit.limits import Limit
 from gpbounds.cli import examples, models, output
-from gpbounds.cli.data import column_names
 from gpbounds.cli.examples import Examples
 from gpbounds.cli.families import SQUARED_EXPONENTIAL
 from gpbounds.cli.options import UsageError
@@ -27,6 +26,7 @@ from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model
+from gpbounds.rows.tables import column_names
 
 SAME = 1e-9
 """Largest difference, relative to the largest value, of a target in the file from that of a training row."""

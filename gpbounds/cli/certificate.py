@@ -9,7 +9,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.cli import output
 from gpbounds.cli.problem import describe_kernel, headline, short
-from gpbounds.cli.table import Table
+from gpbounds.cli.rows import Table
 from gpbounds.cli.training import Trained
 from gpbounds.pacbayes import Certificate
 from gpbounds.rigor import decimal

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpbounds.arrays import Float, is_constant
 from gpbounds.cli import rows
-from gpbounds.cli.data import first_cells, read_with_words
 from gpbounds.cli.options import UsageError
+from gpbounds.rows.tables import first_cells, read_with_words
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,102 @@
-"""Read the rows to certify: the target column, and the constants of the scaling."""
+"""The rows that a certificate covers: the target column, the constants of the scaling; in memory or in their files."""
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.cli import parquet
-from gpbounds.cli.data import column_names, read_table
 from gpbounds.cli.options import UsageError
-from gpbounds.cli.passes import RowsInPasses, in_passes, without
-from gpbounds.cli.table import Table
-from gpbounds.files import replacing
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
-from gpbounds.pacbayes.certificate.rows import Scaled
+from gpbounds.pacbayes.certificate.rows import Scaled, raw
+from gpbounds.rows import Source, read_table
+from gpbounds.rows.engines import Local
+from gpbounds.rows.formats import parquet_parts
+from gpbounds.rows.program import Rows
+from gpbounds.rows.source import changed
+from gpbounds.rows.tables import is_parquet, parquet_names, parquet_size, write_table
+
+HELD = 2**29
+"""Bytes of a Parquet file or folder, as doubles, that are read into memory; more are read in passes."""
+
+SHOWN = 10_000
+"""Number of rows of a file in the figure, evenly spaced."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Table):
+class Table(ABC):
+    """The rows that a certificate covers: raw values, inputs and target.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data.
+    columns : list of str, optional
+        Names of the inputs and, last, of the target, if the file has a header.
+    inputs, outputs : Scaling
+        Scalings of inputs and target, as the certificate declares them.
+    as_in_file : bool
+        Whether the file holds these rows in this order, with the target last.
+    notes : tuple of str
+        How the table was changed.
+    mean : DeclaredMean or None
+        The prior's mean, in the units of the scaled data; None is 0.
+    """
+
+    name: str
+    columns: list[str] | None
+    inputs: Scaling
+    outputs: Scaling
+    as_in_file: bool
+    notes: tuple[str, ...]
+    mean: DeclaredMean | None = field(default=None, kw_only=True)
+
+    suffix = ".csv"
+    """Of the file that `write` writes."""
+
+    @property
+    @abstractmethod
+    def N(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def D(self) -> int:
+        """Number of inputs."""
+
+    @property
+    def target(self) -> str:
+        """Name of the target."""
+        return self.columns[-1] if self.columns and self.columns[-1] else "target"
+
+    @property
+    @abstractmethod
+    def data(self) -> tuple[Any, Any]:
+        """X and y, as estimators take them."""
+
+    @property
+    @abstractmethod
+    def shown(self) -> tuple[Float, Float]:
+        """X (n, D) and y (n,) of the rows in the figure, raw."""
+
+    @property
+    @abstractmethod
+    def scales(self) -> tuple[float, Float]:
+        """The mean square of the scaled target about the prior's mean, and standard deviations (D,) of the inputs."""
+
+    @abstractmethod
+    def write(self, path: Path) -> None:
+        """Write these rows with all digits, the target last."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInMemory(Table):
     """Rows in memory.
 
     Attributes
@@ -57,15 +132,82 @@ class Rows(Table):
 
     def write(self, path: Path) -> None:
         """Write these rows as CSV with all digits, the target last."""
-        with replacing(path) as file:
-            out = csv.writer(file, lineterminator="\n")
-            if self.columns:
-                out.writerow(self.columns)
-            out.writerows(np.column_stack([self.X, self.y]).tolist())
+        write_table(path, self.columns, [np.column_stack([self.X, self.y])])
 
 
-HELD = 2**29
-"""Bytes of a Parquet file or folder, as doubles, that are read into memory; more are read in passes."""
+@dataclass(frozen=True, eq=False)
+class RowsInPasses(Table):
+    """Rows of Parquet files, of which this process holds a part at a time.
+
+    Attributes
+    ----------
+    rows : Source
+    """
+
+    rows: Source
+
+    suffix = ".parquet"
+
+    @property
+    def N(self) -> int:
+        return self.rows.N
+
+    @property
+    def D(self) -> int:
+        return self.rows.D
+
+    @property
+    def data(self) -> tuple[Any, Any]:
+        return self.rows, None
+
+    @cached_property
+    def shown(self) -> tuple[Float, Float]:
+        numbers = np.arange(self.N) if self.N <= SHOWN else np.arange(SHOWN) * self.N // SHOWN
+        X, Y = self.rows.rows(numbers)
+        return X, Y[:, 0]
+
+    @property
+    def scales(self) -> tuple[float, Float]:
+        moments, D = self.rows.moments, self.D
+        stds = np.sqrt(moments.variance)
+        centre = self.outputs.apply(moments.mean[D:])[0]
+        square = centre**2 + (stds[D] / np.ravel(self.outputs.scale)[0]) ** 2
+        return float(square), stds[:D] / np.asarray(self.inputs.scale)
+
+    def write(self, path: Path) -> None:
+        """Write a Parquet file, a partition at a time."""
+        parts = (np.column_stack([part.X, part.Y]) for part in self.rows.holder.partitions())
+        write_table(path, self.columns, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The change that keeps some rows of each partition; ``masks`` are by the numbers of the partitions."""
+
+    masks: Mapping[int, np.ndarray]
+
+    def __call__(self, rows: Rows) -> Rows:
+        mask = self.masks[rows.number]
+        return rows._replace(X=rows.X[mask], Y=rows.Y[mask])
+
+
+def in_passes(path: Path, target: str) -> Source:
+    """The rows of Parquet files after one pass, as doubles; refuses whole numbers from 2⁵³ on.
+
+    Raises
+    ------
+    ValueError, NonFinite, OSError
+        as `gpbounds.rows.read_table` and `gpbounds.pacbayes.certificate.rows.raw`.
+    """
+    rows = Source.of(Local(parquet_parts(path, [target], doubles=True)), single=True)
+    raw(rows)
+    return rows
+
+
+def without(rows: Source, reserved: np.ndarray) -> Source:
+    """The rows that are not ``reserved``, an array of N truth values."""
+    pieces = np.split(~reserved, np.cumsum(rows.sizes)[:-1])
+    return changed(rows, _Kept(dict(zip(map(int, rows.numbers), pieces, strict=True))))
 
 
 def read_large(path: Path, target: str | None = None, *, in_memory: bool = False, **options: Any) -> Table:
@@ -73,7 +215,7 @@ def read_large(path: Path, target: str | None = None, *, in_memory: bool = False
 
     The rows that a split reserves are held in memory for the time in which their constants are computed.
     """
-    if in_memory or not parquet.is_parquet(path) or parquet.size(path) <= HELD:
+    if in_memory or not is_parquet(path) or parquet_size(path) <= HELD:
         return read(path, target, **options)
     return _read_in_passes(path, target, **options)
 
@@ -84,10 +226,10 @@ def certified(path: Path, *, in_memory: bool) -> tuple[Any, Any]:
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.cli.data.read_table` and `gpbounds.cli.passes.in_passes`; for a single column.
+        as `gpbounds.rows.read_table` and `in_passes`; for a single column.
     """
-    if parquet.is_parquet(path) and not in_memory:
-        names = parquet.names(path)
+    if is_parquet(path) and not in_memory:
+        names = parquet_names(path)
         _two_columns(path, len(names))
         return in_passes(path, names[-1]), None
     values, _ = read_table(path)
@@ -104,7 +246,7 @@ def read(
     seed: int = 0,
     centre: bool = True,
     linear: bool = False,
-) -> Rows:
+) -> RowsInMemory:
     """The rows of ``path`` to certify.
 
     Parameters
@@ -125,11 +267,10 @@ def read(
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.cli.data.read_table`; for a single column, an unknown column, a share that leaves no rows, or a
+        as `gpbounds.rows.read_table`; for a single column, an unknown column, a share that leaves no rows, or a
         target that is constant in the reserved rows.
     """
-    values, _ = read_table(path)
-    columns = column_names(path)
+    values, columns = read_table(path)
     _two_columns(path, values.shape[1])
     j = values.shape[1] - 1 if target is None else column_number(target, columns, values.shape[1])
     order = [k for k in range(values.shape[1]) if k != j] + [j]
@@ -139,13 +280,13 @@ def read(
     notes = _notes_on_target(target, last)
     if not split:
         X, y = values[:, :-1], values[:, -1]
-        return Rows(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
+        return RowsInMemory(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
     reserved = _reserved(values.shape[0], share, seed)
     inputs, outputs, constant = _constants(values[reserved], centre)
     trend = _trend(values[reserved], inputs, outputs) if linear else None
     values = values[~reserved]
     notes += _notes_on_split(reserved, seed, constant)
-    return Rows(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1], mean=trend)
+    return RowsInMemory(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1], mean=trend)
 
 
 def _read_in_passes(
@@ -158,7 +299,7 @@ def _read_in_passes(
     centre: bool = True,
     linear: bool = False,
 ) -> RowsInPasses:
-    names = parquet.names(path)
+    names = parquet_names(path)
     _two_columns(path, len(names))
     j = len(names) - 1 if target is None else column_number(target, names, len(names))
     columns, last = [*names[:j], *names[j + 1 :], names[j]], j == len(names) - 1

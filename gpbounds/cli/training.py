@@ -13,7 +13,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
 from gpbounds.cli.options import UsageError
-from gpbounds.cli.table import Table
+from gpbounds.cli.rows import Table
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import Certificate, HyperGrid

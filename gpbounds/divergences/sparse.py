@@ -45,7 +45,7 @@ from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
-from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.rows.program import Statistics
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, matched, whitened, with_jitter
 

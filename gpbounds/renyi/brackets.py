@@ -24,8 +24,8 @@ from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_names, orders_of
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
-from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, by_partitions, partitioned, streamed
-from gpbounds.sources import is_elsewhere
+from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, problem_of, streamed
+from gpbounds.rows import is_elsewhere
 from gpbounds.validation import rigor_of
 from gpbounds.vecchia import factor, log_det_error, near
 
@@ -427,11 +427,11 @@ def evidence(
     kernel : Kernel
     X : array (N, D), NumPy or CuPy
         Orders below 1 need dense algebra, which runs on the host: X, y and Z are then copied there once.  Or rows that
-        are read by partitions: .npy and Parquet files, Dask collections, memory maps, all as `gpbounds.sources.source`
+        are read by partitions: .npy and Parquet files, Dask collections, memory maps, all as `gpbounds.rows.source`
         takes them, or its result (with y = None).  The cheap members at α = 1 need two passes over them; the others
         need all rows in memory.  Blocks begin anew with each partition.  Rows of two partitions count as distinct in n,
         even if they are equal, which can only lower "determinant".
-    y : array (N,) or (N, P), or as `gpbounds.sources.source` takes it
+    y : array (N,) or (N, P), or as `gpbounds.rows.source` takes it
     Z : array (M, D)
         Inducing inputs; None for the member "exact" of ``rigor="sharp"``, which needs none.
     noise : float
@@ -539,7 +539,7 @@ def bracket(
     streams: bool = False,
 ) -> Bracket:
     """The checked arguments as a `Bracket`; ``streams`` if no member needs all rows at once."""
-    make = partitioned if streams and by_partitions(X) else streamed
+    make = problem_of if streams else streamed
     problem: Problem = make(kernel, X, y, Z, noise, jitter, block)
     records: dict[float, Order] = {}
 

@@ -21,7 +21,7 @@ from gpbounds.renyi.blocks import absolute_products
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.streamed import lengths
 from gpbounds.rigor import AFFORDABLE
-from gpbounds.sources import is_elsewhere
+from gpbounds.rows import is_elsewhere
 
 # log p(y) from a Cholesky factor of K + σ²I in double precision, between proved ends (N-computed).
 

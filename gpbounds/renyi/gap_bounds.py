@@ -26,8 +26,8 @@ from gpbounds.renyi.members import BLOCKS, CHEAP, LARGE
 from gpbounds.renyi.pairs import enclosed_gap
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
-from gpbounds.renyi.streamed import Problem, Streamed, by_partitions, partitioned, streamed
-from gpbounds.sources import is_elsewhere
+from gpbounds.renyi.streamed import Streamed, problem_of
+from gpbounds.rows import is_elsewhere
 from gpbounds.validation import choice, noise_variance, open_unit, order, rigor_of, scalar
 from gpbounds.whitening import as_targets
 
@@ -542,8 +542,7 @@ def gap_from_trace(
     """
     as_kernel(kernel)
     a = scalar(order, "alpha", alpha)
-    make = partitioned if by_partitions(X) else streamed
-    problem: Problem = make(kernel, X, y, Z, noise, jitter)
+    problem = problem_of(kernel, X, y, Z, noise, jitter)
     n, T, P = max(problem.sums.rank, 1), problem.sums.trace, problem.P
     above, fits = problem.trace_above, problem.fits(0.0)
     parts = [P * float(trace_term(t, n, a, noise=problem.noise)) for t in (T, above)]

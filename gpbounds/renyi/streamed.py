@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, cholesky, eigen
 from gpbounds.linalg.residuals import largest_eigenvalue
-from gpbounds.mapreduce.program import Engine, Round, Rows
-from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.renyi.accuracy import Accuracy, U, accuracy, errors_of_entries, gamma
-from gpbounds.sources import is_elsewhere, source
+from gpbounds.rows import is_elsewhere, source
+from gpbounds.rows.engines import Engine
+from gpbounds.rows.program import Program, Rows, Statistics
 from gpbounds.validation import count, noise_variance
 from gpbounds.whitening import (
     CHUNK,
@@ -500,33 +500,13 @@ class WhitenedParts:
         return self.inducing.chol.jitter
 
 
-@dataclass(frozen=True, eq=False)
-class WhiteningPass:
-    """The program of the first pass.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    Z : array (M, D)
-    jitter : float
-    """
-
-    kernel: Kernel
-    Z: Float
-    jitter: float
-
-    def begin(self) -> Inducing:
-        """The factor of Kuu."""
-        return inducing(self.kernel, self.Z, self.jitter)
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """One pass."""
-        return (Round(_sums, _whole),)
+def whitening_pass(kernel: Kernel, Z: Float, jitter: float) -> Program:
+    """The program of the first pass, whose result is a `WhitenedParts`."""
+    return Program.one_pass(_sums, _whole, begin=partial(inducing, kernel, Z, jitter))
 
 
 def _sums(whitener: Inducing, rows: Rows) -> Sums:
-    white = whitened(whitener, _doubles(rows), rows.Y)
+    white = whitened(whitener, rows.points, rows.Y)
     errors = errors_of_entries(whitener.kernel, white.X, whitener.Z)
     return Sums(white.gram, white.projected, white.squares, white.trace, white.rank, len(rows.Y), *errors)
 
@@ -536,36 +516,9 @@ def _whole(whitener: Inducing, total: Sums) -> WhitenedParts:
     return WhitenedParts(whitener, total.gram, total.projected, total.squares, *numbers)
 
 
-@dataclass(frozen=True, eq=False)
-class FitsPass:
-    """The program of the second pass.
-
-    Attributes
-    ----------
-    first : WhiteningPass
-    combined : Combinations
-    known : Accuracy
-    block : int
-        Rows of a block of Δ, or 0 without spread.
-    """
-
-    first: WhiteningPass
-    combined: Combinations
-    known: Accuracy
-    block: int
-
-    def begin(self) -> Inducing:
-        """The factor of Kuu, computed again: a graph holds no M × M numbers."""
-        return self.first.begin()
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """One pass."""
-        return (Round(self.sums, lambda whitener, total: total),)
-
-    def sums(self, whitener: Inducing, rows: Rows) -> Unexplained:
-        """The sums of one partition, whose blocks begin with its first row."""
-        return unexplained_sums(self.combined, self.known, whitener, _doubles(rows), rows.Y, self.block)
+def _unexplained(combined: Combinations, known: Accuracy, block: int, whitener: Inducing, rows: Rows) -> Unexplained:
+    """The sums of one partition in the second pass; its blocks begin with its first row."""
+    return unexplained_sums(combined, known, whitener, rows.points, rows.Y, block)
 
 
 @dataclass(frozen=True)
@@ -599,8 +552,9 @@ class Partitioned(Problem):
     def fits(self, shifts: ArrayLike, *, spread: bool = False) -> Fits:
         """As in the base class; the diagonal of Δ is computed again for ``spread``, in O(NM²)."""
         combined = self.combinations(shifts, self.white.projected)
-        first = WhiteningPass(self.white.inducing.kernel, self.white.inducing.Z, self.white.jitter)
-        total = self.engine.run(FitsPass(first, combined, self.accuracy, self.block if spread else 0))
+        own, sums = self.white.inducing, partial(_unexplained, combined, self.accuracy, self.block if spread else 0)
+        again = partial(inducing, own.kernel, own.Z, self.white.jitter)  # a graph holds no M × M numbers
+        total = self.engine.run(Program.one_pass(sums, begin=again))
         return self.forms(combined, total, self.lengths)
 
     @cached_property
@@ -614,25 +568,21 @@ class Partitioned(Problem):
         return 1.01 * np.sqrt(self.white.squares)
 
 
-def by_partitions(X: Any) -> bool:
-    """Whether passes over the rows X go by partitions: all but arrays in memory."""
-    return is_elsewhere(X) or isinstance(X, np.memmap)
-
-
-def partitioned(
+def problem_of(
     kernel: Kernel, X: Any, y: Any, Z: ArrayLike, noise: float, jitter: Jitter, block: int = BLOCK
-) -> Partitioned:
-    """Checks the arguments and makes the first pass; X and y as in `gpbounds.sources.source`."""
+) -> Problem:
+    """Checks the arguments and makes the first pass: over arrays in memory, or by partitions over any other rows.
+
+    X and y are as in `gpbounds.rows.source`.
+    """
+    if not (is_elsewhere(X) or isinstance(X, np.memmap)):
+        return streamed(kernel, X, y, Z, noise, jitter, block)
     variance, size = noise_variance(noise), count("block", block)
     rows = source(X, y if is_elsewhere(X) else np.asarray(exactly("y", y)))
     centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)
 
     def attempt(amount: float) -> Any:
-        return rows.holder.run(WhiteningPass(kernel, centres, amount))
+        return rows.holder.run(whitening_pass(kernel, centres, amount))
 
     white = with_jitter(attempt, kernel, centres, jitter, sound=True)
     return Partitioned(rows.holder, white, variance, size)
-
-
-def _doubles(rows: Rows) -> Array:
-    return rows.X.astype(np.float64, copy=False)

@@ -99,7 +99,7 @@ def tables() -> tuple[bytes, ...]:
 
 
 def read_csv(path: Path) -> Any:
-    from gpbounds.cli.data import column_names, read_table, read_with_words
+    from gpbounds.rows.tables import column_names, read_table, read_with_words
 
     with contextlib.suppress(ValueError):
         column_names(path)
@@ -113,14 +113,14 @@ CELL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII
 
 def judge_csv(answer: Any, changed: bytes, original: bytes) -> str:
     """Every number is that of its cell, read by another program."""
-    values, header = answer
+    values, names = answer
     text = changed.decode("utf-8-sig")
     if '"' in text:
         return "accepted, with quotation marks"
     lines = re.split("\r\n|\r|\n", text)
     mark = next((m for m in ",;\t" if m in text.lstrip().partition("\n")[0]), ",")
     rows = [[cell.strip(" \t") for cell in line.split(mark)] for line in lines]
-    rows = [row for row in rows if any(cell.strip() for cell in row)][int(header) :]
+    rows = [row for row in rows if any(cell.strip() for cell in row)][int(names is not None) :]
     assert all(CELL.fullmatch(cell) for row in rows for cell in row), "a cell is no number"
     expected = np.array([[float(Decimal(cell)) for cell in row] for row in rows])
     assert np.array_equal(expected, values), "the numbers are others"
@@ -347,7 +347,7 @@ def arrays() -> tuple[bytes, ...]:
 
 
 def read_npy(path: Path) -> Any:
-    from gpbounds.sources import source
+    from gpbounds.rows import source
 
     rows = source(path, beside() / "targets.npy")
     return next(iter(rows.holder.partitions())).X
@@ -360,19 +360,18 @@ def judge_npy(answer: Any, changed: bytes, original: bytes) -> str:
 
 
 def parquets() -> tuple[bytes, ...]:
-    from gpbounds.cli import parquet
+    from gpbounds.rows.tables import write_table
 
     X, y = data()
-    return (written(lambda path: parquet.write(path, ["a", "b", "y"], [np.column_stack([X, y])]), ".parquet"),)
+    return (written(lambda path: write_table(path, ["a", "b", "y"], [np.column_stack([X, y])]), ".parquet"),)
 
 
 def read_parquet(path: Path) -> Any:
-    from gpbounds.cli import parquet
-    from gpbounds.sources import source
+    from gpbounds.rows import read_table, source
 
     with contextlib.suppress(ValueError):
         source(path, "y")
-    return parquet.numbers(path)
+    return read_table(path).values
 
 
 def judge_parquet(answer: Any, changed: bytes, original: bytes) -> str:

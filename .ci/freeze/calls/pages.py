@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
+import gpbounds
 from gpbounds import claims as ledger
-from gpbounds import pages, plotting, renyi, sources, whitening
+from gpbounds import pages, plotting, renyi, whitening
 from gpbounds.kernels import SquaredExponential
 from gpbounds.renyi import from_gpflow, from_gpjax, from_gpytorch
 
 from .data import npy, rows
 
 M = np.array([1.0, 2.0, 5.0, 10.0])
+SOURCES: Any = getattr(gpbounds, "rows", None) or gpbounds.sources
+"""The readers of rows, which `gpbounds.sources` were."""
 PEERS = Path(__file__).resolve().parents[3] / "tests" / "peers"
 READERS = {"gpflow": from_gpflow, "gpytorch": from_gpytorch, "gpjax": from_gpjax, "gpjax_0": from_gpjax}
 
@@ -126,21 +129,21 @@ def _rows() -> dict[str, Callable[[], Any]]:
     def read() -> Any:
         with tempfile.TemporaryDirectory() as folder:
             paths = npy(folder, X, y)
-            found = sources.source(*paths)
+            found = SOURCES.source(*paths)
             picked = found.rows(np.array([3, 0, 29]))
             return [
                 found.N,
                 found.D,
                 found.P,
                 found.single,
-                sources.is_elsewhere(paths[0]),
-                sources.is_elsewhere(X),
+                SOURCES.is_elsewhere(paths[0]),
+                SOURCES.is_elsewhere(X),
                 picked,
             ]
 
     def shuffled() -> Any:
         with tempfile.TemporaryDirectory() as folder:
-            return [np.load(path) for path in sources.shuffle_to(folder, X, y, rng=0)]
+            return [np.load(path) for path in SOURCES.shuffle_to(folder, X, y, rng=0)]
 
     def streamed() -> Any:
         with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +159,7 @@ def _rows() -> dict[str, Callable[[], Any]]:
         "rows/read": read,
         "rows/shuffled": shuffled,
         "rows/streamed": streamed,
-        "rows/refused": partial(sources.source, "nothing.npy", "nothing.npy"),
+        "rows/refused": partial(SOURCES.source, "nothing.npy", "nothing.npy"),
         "rows/slices": lambda: [list(whitening.slices(5, 3))],
     }
 

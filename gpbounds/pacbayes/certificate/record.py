@@ -63,10 +63,10 @@ class Certificate(RiskStatement):
         Parameters
         ----------
         X : array (N, D)
-            Raw inputs, float64.  Or rows that are read by partitions, as `gpbounds.sources.source` takes them, for a
+            Raw inputs, float64.  Or rows that are read by partitions, as `gpbounds.rows.source` takes them, for a
             sparse Q.  The certificate is about the rows and their order, however they are read.
         y : array (N,)
-            Raw targets, float64, or as `gpbounds.sources.source` takes them.
+            Raw targets, float64, or as `gpbounds.rows.source` takes them.
         posterior : Exact, Sparse, Free or Whitened
             The record that defines Q, in the units of the scaled data.
         kernel : Kernel
@@ -175,7 +175,7 @@ class Certificate(RiskStatement):
 
         Parameters
         ----------
-        X, y : arrays (N, D) and (N,), or as `gpbounds.sources.source` takes them
+        X, y : arrays (N, D) and (N,), or as `gpbounds.rows.source` takes them
             The raw data.
         rigorous : bool
             Prove R_S and KL as well.

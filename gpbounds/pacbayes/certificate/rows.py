@@ -8,7 +8,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,15 +21,13 @@ from gpbounds.divergences.sparse import CollapsedLaw, CollapsedSums, SparsePoste
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
-from gpbounds.mapreduce.program import Engine, Round, Rows
-from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.pacbayes.certificate.declarations import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.records import DIGEST, NATURAL, Record, Slots
-from gpbounds.sources import Source, is_elsewhere, source
-from gpbounds.sources.changed import Changed
-from gpbounds.sources.source import Holder
+from gpbounds.rows import Source, is_elsewhere, source
+from gpbounds.rows.engines import Changed, Engine, Memory
+from gpbounds.rows.program import Program, Round, Rows, Statistics
 from gpbounds.whitening import Inducing, as_targets, inducing, with_jitter
 
 # R_S(Q) and KL(Q‖P) from data, each with a bound on its rounding error.
@@ -56,9 +54,13 @@ class Enclosed:
 
 def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss) -> Enclosed:
     """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
+    reach = np.abs(X).max(axis=0)
+    if not isinstance(posterior, Exact):
+        return enclose_rows(posterior, kernel, Memory([in_memory(X, y)]), reach, loss)
     with one_blas_thread():
-        q, at_data = _build(posterior, kernel, X, y)
-        losses, allowances = sums_of_losses(at_data, y, loss)
+        error = entry_error(posterior, kernel, reach)
+        q = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
+        losses, allowances = sums_of_losses(q.predict(), y, loss)
         return enclosed(q, losses, allowances, y.size)
 
 
@@ -77,25 +79,6 @@ def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
     kl, kl_error = float(q.kl), float(q.kl_rounding)
     kl_error = math.inf if math.isnan(kl_error) or math.isnan(kl) else kl_error
     return Enclosed(losses / N, allowances / N + 4.0 * EPS, kl, kl_error, float(getattr(q, "jitter", 0.0)))
-
-
-def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
-    """Q, with ``kl`` and ``kl_rounding``, and its latent predictions at the data."""
-    error = entry_error(posterior, kernel, np.abs(X).max(axis=0))
-    if isinstance(posterior, Exact):
-        full = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
-        return full, full.predict()
-    if isinstance(posterior, Sparse):
-        law, Z = CollapsedLaw(posterior.noise, posterior.power, error), posterior.Z
-
-        def attempt(amount: float) -> tuple[Inducing, CollapsedSums]:
-            whitener = measured(inducing(kernel, Z, amount), error)
-            return whitener, law.sums(whitener, X, y)
-
-        q = law.posterior(*with_jitter(attempt, kernel, Z, posterior.jitter))
-    else:
-        q = from_record(posterior, kernel, error)
-    return q, q.predict(X)
 
 
 def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
@@ -138,29 +121,31 @@ def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergenc
     raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
 
 
-# R_S(Q) and KL(Q‖P) from rows in partitions, as `enclose` computes them from arrays: a pass for Q, one for R_S.
+# R_S(Q) and KL(Q‖P) from the rows that an engine holds: a pass for Q if it depends on them, and one for R_S.
 
 
-def enclose_partitions(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:
-    """As `gpbounds.pacbayes.certificate.rows.enclose`, for the scaled rows of ``engine``: |x_d| ≤ reach_d."""
+def enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:
+    """As `enclose`, for the scaled rows of ``engine``: |x_d| ≤ reach_d."""
     error = entry_error(posterior, kernel, reach)
     if isinstance(posterior, Exact):
         raise ValueError(
             "posterior: expected a sparse one for rows that are read by partitions, got the exact GP posterior, which "
             "needs all rows in memory"
         )
-    if isinstance(posterior, Sparse):
-        law, record = CollapsedLaw(posterior.noise, posterior.power, error), posterior
+    losses = Round(partial(_losses, loss), enclosed_sums)
+    if not isinstance(posterior, Sparse):
+        return engine.run(Program(partial(from_record, posterior, kernel, error), (losses,)))
+    law, Z = CollapsedLaw(posterior.noise, posterior.power, error), posterior.Z
+    sums = Round(partial(_sums, law), law.posterior)
 
-        def attempt(amount: float) -> Enclosed:
-            return engine.run(FromRows(loss, law, kernel, record.Z, amount))
+    def attempt(amount: float) -> Enclosed:
+        return engine.run(Program(partial(_measured, kernel, Z, amount, error), (sums, losses)))
 
-        return with_jitter(attempt, kernel, record.Z, posterior.jitter)
-    return engine.run(FromRecord(loss, posterior, kernel, error))
+    return with_jitter(attempt, kernel, Z, posterior.jitter)
 
 
 @dataclass(frozen=True, eq=False)
-class LossSums(Statistics):
+class RiskSums(Statistics):
     """The sums of the expected losses, and of their allowances, of each partition; the number of rows."""
 
     losses: tuple[float, ...]
@@ -168,64 +153,23 @@ class LossSums(Statistics):
     rows: int
 
 
-@dataclass(frozen=True, eq=False)
-class FromRecord:
-    """The program for a Q that does not depend on the rows."""
-
-    loss: Loss
-    posterior: Posterior
-    kernel: Kernel
-    error: float
-
-    def begin(self) -> Any:
-        """Q."""
-        return from_record(self.posterior, self.kernel, self.error)
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """One pass."""
-        return (Round(self.losses, enclosed_sums),)
-
-    def losses(self, q: SparsePosterior, rows: Rows) -> LossSums:
-        """The sums of one partition, each rounded once."""
-        return losses_of(q, rows, self.loss)
+def _measured(kernel: Kernel, Z: Float, jitter: float, error: float) -> Inducing:
+    """The factor of Kuu."""
+    return measured(inducing(kernel, Z, jitter), error)
 
 
-@dataclass(frozen=True, eq=False)
-class FromRows:
-    """The program for a Q given the rows: a pass for Q, and one for its losses."""
-
-    loss: Loss
-    law: CollapsedLaw
-    kernel: Kernel
-    Z: Any
-    jitter: float
-
-    def begin(self) -> Inducing:
-        """The factor of Kuu."""
-        return measured(inducing(self.kernel, self.Z, self.jitter), self.law.entry_error)
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """Two passes."""
-        return Round(self.sums, self.law.posterior), Round(self.losses, enclosed_sums)
-
-    def sums(self, whitener: Inducing, rows: Rows) -> CollapsedSums:
-        """The sums of one partition from which Q is computed."""
-        return self.law.sums(whitener, rows.X, rows.Y[:, 0])
-
-    def losses(self, q: SparsePosterior, rows: Rows) -> LossSums:
-        """The sums of one partition, each rounded once."""
-        return losses_of(q, rows, self.loss)
+def _sums(law: CollapsedLaw, whitener: Inducing, rows: Rows) -> CollapsedSums:
+    """The sums of one partition from which Q is computed."""
+    return law.sums(whitener, rows.X, rows.Y[:, 0])
 
 
-def losses_of(q: SparsePosterior, rows: Rows, loss: Loss) -> LossSums:
-    """The sums over ``rows``."""
+def _losses(loss: Loss, q: SparsePosterior, rows: Rows) -> RiskSums:
+    """The sums of one partition, each rounded once."""
     losses, allowances = sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss)
-    return LossSums((losses,), (allowances,), len(rows.Y))
+    return RiskSums((losses,), (allowances,), len(rows.Y))
 
 
-def enclosed_sums(q: SparsePosterior, sums: LossSums) -> Enclosed:
+def enclosed_sums(q: SparsePosterior, sums: RiskSums) -> Enclosed:
     """R_S and KL from the sums of all partitions."""
     return enclosed(q, math.fsum(sums.losses), math.fsum(sums.allowances), sums.rows)
 
@@ -296,11 +240,12 @@ def fingerprint(X: ArrayLike, y: ArrayLike) -> Fingerprint:
 
 def digest(X: Float, y: Float) -> Fingerprint:
     """The `Fingerprint` of checked arrays."""
-    sha = hashlib.sha256()
-    for head, array in zip(_heads(*X.shape), (X, y), strict=True):
-        sha.update(head)
-        sha.update(_bytes(array))
-    return Fingerprint(sha.hexdigest(), *X.shape)
+    return digest_of_rows([in_memory(X, y)], *X.shape)
+
+
+def in_memory(X: Float, y: Float) -> Rows:
+    """X (N, D) and y (N,) as one partition."""
+    return Rows(X, y[:, None], 0)
 
 
 def digest_of_rows(partitions: Iterable[Rows], N: int, D: int) -> Fingerprint:
@@ -344,10 +289,14 @@ class Raw(ABC):
     def shape(self) -> tuple[int, int]:
         """(N, D)."""
 
-    @property
     @abstractmethod
+    def partitions(self) -> Iterator[Rows]:
+        """The raw rows in this process, part by part: one part for arrays."""
+
+    @cached_property
     def fingerprint(self) -> Fingerprint:
         """The shapes and the SHA-256 of all values, row by row: the same for arrays and for any partitions."""
+        return digest_of_rows(self.partitions(), *self.shape)
 
     @abstractmethod
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
@@ -369,11 +318,12 @@ class Raw(ABC):
     ) -> Enclosed:
         """R_S and KL of the scaled rows, whose targets are those minus the prior's mean."""
 
-    @abstractmethod
     def parts(
         self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
     ) -> Iterator[tuple[Float, Float]]:
-        """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part: one part for arrays."""
+        """The scaled rows in this process, X (n, D) and y − m(x) (n,), part by part."""
+        for rows in map(Scaled(inputs, outputs, mean), self.partitions()):
+            yield rows.X, rows.Y[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,9 +337,8 @@ class Arrays(Raw):
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1]
 
-    @cached_property
-    def fingerprint(self) -> Fingerprint:
-        return digest(self.X, self.y)
+    def partitions(self) -> Iterator[Rows]:
+        yield in_memory(self.X, self.y)
 
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         return inputs.doubt(self.X), outputs.doubt(self.y)
@@ -411,11 +360,6 @@ class Arrays(Raw):
     ) -> Enclosed:
         return enclose(posterior, kernel, *Scaled(inputs, outputs, mean).apply(self.X, self.y), loss)
 
-    def parts(
-        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
-    ) -> Iterator[tuple[Float, Float]]:
-        yield Scaled(inputs, outputs, mean).apply(self.X, self.y)
-
 
 @dataclass(frozen=True, eq=False)
 class Partitions(Raw):
@@ -427,19 +371,17 @@ class Partitions(Raw):
     def shape(self) -> tuple[int, int]:
         return self.rows.N, self.rows.D
 
-    @cached_property
-    def fingerprint(self) -> Fingerprint:
-        """One pass in this process, in the order of the rows."""
-        return digest_of_rows(self.rows.holder.partitions(), *self.shape)
+    def partitions(self) -> Iterator[Rows]:
+        return self.rows.holder.partitions()
+
+    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Engine:
+        """The rows in the units of the model, whose targets are those minus the prior's mean."""
+        return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
 
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         moments, D, N = self.rows.moments, self.rows.D, self.rows.N
         mean, std = moments.mean, moments.variance**0.5
         return inputs.doubt_of(mean[:D], std[:D], N), outputs.doubt_of(mean[D:], std[D:], N)
-
-    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Holder:
-        """The rows in the units of the model."""
-        return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
 
     def enclose(
         self,
@@ -453,13 +395,7 @@ class Partitions(Raw):
         D = self.rows.D
         largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
         reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
-        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
-
-    def parts(
-        self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None
-    ) -> Iterator[tuple[Float, Float]]:
-        for rows in self.scaled(inputs, outputs, mean).partitions():
-            yield rows.X, rows.Y[:, 0]
+        return enclose_rows(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
 
 
 @dataclass(frozen=True)
@@ -481,12 +417,12 @@ class Scaled:
 
 
 def raw(X: Any, y: Any = None) -> Raw:
-    """The raw data: arrays as `as_data` takes them, rows as `gpbounds.sources.source` takes them, or a `Raw` itself.
+    """The raw data: arrays as `as_data` takes them, rows as `gpbounds.rows.source` takes them, or a `Raw` itself.
 
     Raises
     ------
     ValueError, NonFinite
-        as `as_data` and `gpbounds.sources.source`; for several targets, and for float32.
+        as `as_data` and `gpbounds.rows.source`; for several targets, and for float32.
 
     >>> raw([[0.0], [1.0]], [2.0, 3.0]).fingerprint.sha256[:16]
     'cd5a01aa8da839db'

@@ -6,14 +6,11 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from gpbounds.arrays import exactly
-from gpbounds.mapreduce.graph import Cluster
-from gpbounds.mapreduce.progress import Reporting, Tell
-from gpbounds.sources.arrays import array_parts, npy_parts
-from gpbounds.sources.dask_rows import cluster_of, cluster_of_parts, is_dask
-from gpbounds.sources.local import KEPT, Local
-from gpbounds.sources.parquet import parquet_parts
-from gpbounds.sources.source import Source
+from gpbounds.arrays import exactly, is_dask
+from gpbounds.rows.dask_rows import Cluster, cluster_of, cluster_of_parts
+from gpbounds.rows.engines import KEPT, Local, Reporting, Tell
+from gpbounds.rows.formats import array_parts, npy_parts, parquet_parts
+from gpbounds.rows.source import Source
 
 
 def is_elsewhere(X: Any) -> bool:
@@ -38,7 +35,7 @@ def source(X: Any, y: Any = None, client: Any = None, *, tell: Tell | None = Non
     client : distributed.Client, optional
         Where Dask computes: by default the current client, else its default scheduler.  Files are read by its workers
         if it is passed, and by this process otherwise.
-    tell : function of a `gpbounds.mapreduce.progress.Progress`, optional
+    tell : function of a `gpbounds.rows.engines.Progress`, optional
         Reporting of every partition that a pass over these rows has finished, the first pass included.
 
     Raises

@@ -1,13 +1,14 @@
-"""Programs as Dask graphs: one graph for each evaluation, with a fixed tree by the numbers of the partitions.
+"""Rows of Dask collections, and the engine that runs a program as one Dask graph for each evaluation.
 
 The parameters are the only data in a graph.  Partitions are persisted loads: a worker that is lost takes nothing with
-it that the scheduler cannot have computed again, and the sums are added in the same order then.  Only functions that
-are called with objects of Dask import it.
+it that the scheduler cannot have computed again, and the sums are added in the same order then: that of the tree.  Only
+functions that are called with objects of Dask import it.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.arrays import is_dask
 from gpbounds.linalg.parallel import one_lane
-from gpbounds.mapreduce.program import Program, Rows
-from gpbounds.mapreduce.progress import Counted, Tell
-from gpbounds.mapreduce.statistics import Statistics, summed
-from gpbounds.mapreduce.tree import FAN_IN, reduced
+from gpbounds.rows.engines import Counted, Loadable, Tell
+from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, summed
+from gpbounds.rows.source import checked
 
 ATTEMPTS = 3
 """Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""
@@ -30,13 +31,13 @@ TOPIC = "gpbounds-passes"
 _numbers = itertools.count()
 
 
-def begun(program: Program) -> Any:
+def _begun(program: Program) -> Any:
     """The first state."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         return program.begin()
 
 
-def mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
+def _mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
     """The sums of one partition in round ``number``; the scheduler learns of the evaluation and place in ``task``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         sums = program.rounds[number].map(state, rows)
@@ -47,13 +48,13 @@ def mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[st
     return sums
 
 
-def turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
+def _turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
     """The state after round ``number``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         return program.rounds[number].then(state, total)
 
 
-def added(*records: Statistics) -> Statistics:
+def _added(*records: Statistics) -> Statistics:
     """The sum of a few records."""
     return summed(records)
 
@@ -84,7 +85,7 @@ def graph_of(
     """
     from dask import annotate, delayed
 
-    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (begun, mapped, turned, added))
+    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_begun, _mapped, _turned, _added))
     known = delayed(program, name=f"gpbounds-program-{name}", traverse=False)
     state = begin(known, dask_key_name=f"gpbounds-begin-{name}")
     for number in range(len(program.rounds)):
@@ -266,3 +267,102 @@ def _message(fault: Any) -> str:
         f"at {host}. Usual cause: a partition and its sums exceed a worker's memory. Take smaller partitions "
         "(X.rechunk), or more memory for each worker."
     )
+
+
+# Partitions of Dask arrays and dataframes.
+
+
+def _is_frame(values: Any) -> bool:
+    """Whether a collection of Dask is a dataframe or a series."""
+    return hasattr(values, "npartitions") and not hasattr(values, "chunks")
+
+
+def cluster_of(X: Any, y: Any, client: Any) -> tuple[Cluster, bool, tuple[str, ...]]:
+    """The engine for a Dask array or dataframe X; whether y has one dimension; the names of the columns of X.
+
+    y is a collection of the same kind with the same partitions, or the names of columns of a dataframe X.
+
+    Raises
+    ------
+    ValueError
+        for several chunks of columns, or partitions of X and y that differ; the message says what to type.
+    """
+    from dask import delayed
+
+    names: tuple[str, ...] = ()
+    if _is_frame(X) and isinstance(y, str | list | tuple):
+        targets = [y] if isinstance(y, str) else list(y)
+        single = isinstance(y, str)
+        X, y = X[[name for name in X.columns if name not in targets]], X[targets]
+    else:
+        if not is_dask(y):
+            raise ValueError(
+                f"y: expected a Dask collection with the partitions of X, got {type(y).__name__}: "
+                "dask.array.from_array(y, chunks=X.chunks[0])"
+            )
+        single = y.ndim == 1
+    if _is_frame(X):
+        names = tuple(map(str, X.columns))
+    xs, ys = _pieces("X", X), _pieces("y", y)
+    if len(xs) != len(ys) or _differ(X, y):
+        raise ValueError(
+            f"y: expected the partitions of X, {len(xs)} of them, got {len(ys)} or others: y = "
+            + ("y.repartition(divisions=X.divisions)" if _is_frame(y) else "y.rechunk({0: X.chunks[0]})")
+        )
+    load = delayed(checked, pure=False, traverse=False)
+    return cluster([load(number, *pair) for number, pair in enumerate(zip(xs, ys, strict=True))], client), single, names
+
+
+def cluster_of_parts(parts: Sequence[Loadable], client: Any) -> Cluster:
+    """The engine for files that every worker reads."""
+    from dask import delayed
+
+    load = delayed(_loaded, pure=False, traverse=False)
+    return cluster([load(delayed(part, traverse=False)) for part in parts], client)
+
+
+def cluster(loads: Sequence[Any], client: Any) -> Cluster:
+    """The engine on ``client``, or on the one that is current."""
+    chosen = client if client is not None else current_client()
+    return Cluster(loads, chosen, keep=chosen is not None)
+
+
+def current_client() -> Any:
+    """The client that this process has made current, if any."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def _loaded(part: Loadable) -> Any:
+    return part.load()
+
+
+def one_chunk_of_columns(name: str, values: Any) -> Any:
+    """``values``; refuses an array with several chunks of columns."""
+    blocks: tuple[int, ...] = getattr(values, "numblocks", ())
+    if len(blocks) > 1 and blocks[1] > 1:
+        raise ValueError(
+            f"{name}: expected one chunk of columns, got {blocks[1]} of them: {name} = {name}.rechunk({{1: -1}})"
+        )
+    return values
+
+
+def _pieces(name: str, values: Any) -> list[Any]:
+    """The partitions by rows as delayed objects."""
+    delayed = one_chunk_of_columns(name, values).to_delayed()
+    return list(delayed.ravel()) if hasattr(delayed, "ravel") else list(delayed)
+
+
+def _differ(X: Any, y: Any) -> bool:
+    """Whether the partitions of X and y are known to differ."""
+    if _is_frame(X) != _is_frame(y):
+        return False
+    if _is_frame(X):
+        return bool(X.known_divisions and y.known_divisions and X.divisions != y.divisions)
+    a, b = X.chunks[0], y.chunks[0]
+    return not any(size != size for size in (*a, *b)) and a != b

@@ -1,24 +1,58 @@
-"""Rows in random order, on disk: for files that are sorted, or that mini-batches are to read in order."""
+"""Copies of rows on disk: in their order, for models that read single rows, and in random order."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.sources.recognised import source
-from gpbounds.sources.source import Source
+from gpbounds.rows.recognised import source
+from gpbounds.rows.source import Source
 
 HELD = 2**28
-"""Bytes of rows that are put into order at a time."""
+"""Bytes of rows that are put into random order at a time."""
 
 MOST = 500
 """Largest number of files that are open at a time."""
+
+
+@contextmanager
+def on_disk(rows: Source) -> Iterator[tuple[Float, Float]]:
+    """`copied` to a temporary folder, for the time of the context; the rows are let go from memory."""
+    with tempfile.TemporaryDirectory(prefix="gpbounds-", ignore_cleanup_errors=True) as folder:
+        points, targets = copied(rows, folder)
+        rows.holder.release()
+        yield points, targets
+
+
+def copied(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
+    """X (N, D) as a memory map of the new file ``folder``/X.npy, and Y (N, P) in memory; one pass, rows in order.
+
+    The file needs 8·N·D bytes.
+
+    >>> from gpbounds.rows import source
+    >>> with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps a mapped file
+    ...     X, Y = copied(source(np.eye(3), np.arange(3.0)), folder)
+    ...     X.sum(axis=0).tolist(), Y[:, 0].tolist()
+    ([1.0, 1.0, 1.0], [0.0, 1.0, 2.0])
+    """
+    path = Path(folder) / "X.npy"
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(rows.N, rows.D))
+    Y = np.empty((rows.N, rows.P))
+    start = 0
+    for size in rows.sizes:
+        place = np.arange(start, start + int(size))
+        X[start : start + int(size)], Y[start : start + int(size)] = rows.rows(place)
+        start += int(size)
+    X.flush()
+    return np.load(path, mmap_mode="r"), Y
 
 
 def shuffle_to(
@@ -34,7 +68,7 @@ def shuffle_to(
     ----------
     folder : path
         It is created if missing.
-    X, y : as in `gpbounds.sources.source`
+    X, y : as in `gpbounds.rows.source`
     rng : numpy.random.Generator or int, optional
 
     Returns
@@ -45,7 +79,7 @@ def shuffle_to(
     Raises
     ------
     ValueError
-        if one of the two files exists, and as `gpbounds.sources.source`.
+        if one of the two files exists, and as `gpbounds.rows.source`.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     paths = shuffle_to(folder, np.arange(3.0)[:, None], np.arange(3.0), rng=0)
