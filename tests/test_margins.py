@@ -17,6 +17,8 @@ from gpbounds.kdpp.residual import expected_residual
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.numerics.pairs import two_product
 from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.rates.draws.errors import EnclosedRows, certified_share, of_kdpp
+from gpbounds.rates.draws.pairs import GradedRows
 from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
@@ -60,6 +62,19 @@ def test_nothing_is_proved_where_the_total_variation_eats_the_probability() -> N
     residual = expected_residual([3.0, 1.0], 1, noise=1.0)
     assert float(tilted_given(residual, [1.0, 1.0], delta=0.25, draws=2, tv=0.5)) == math.inf  # p = 0
     assert math.isfinite(float(tilted_given(residual, [1.0, 1.0], delta=0.25, draws=2, tv=0.499)))
+    with_errors = [
+        float(of_kdpp(residual, 1.0, p, 1.0, 0.25, 1.0, 1, "N-given", ()))
+        for p in (certified_share(0.25, 2, 0.5), 0.25)
+    ]
+    assert with_errors[0] == math.inf > with_errors[1]
+
+
+@pytest.mark.parametrize("N", [3, 40])
+def test_sums_over_rows_have_the_allowance_that_is_derived(N: int) -> None:
+    """40 (N + 100) eps, in doubles and in 30 digits (N-enclosed); verification/test_certified_draws.py checks it."""
+    X = np.arange(float(N))[:, None]
+    for rows in (EnclosedRows(SquaredExponential(), X, np.ones((N, 1))), GradedRows(SquaredExponential(), X, None)):
+        assert rows.up >= 1.0 + 40.0 * (N + 100) * EPS
 
 
 def test_eigenvalues_allow_for_the_roundings_of_the_sums_they_come_from() -> None:
