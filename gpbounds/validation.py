@@ -69,6 +69,30 @@ def scalar(check: Callable[[str, ArrayLike], Float], name: str, value: ArrayLike
     return float(number)
 
 
+def positive_each(name: str, value: ArrayLike) -> float | Float:
+    """A positive float for all dimensions, or an array (D,) of them."""
+    numbers = positive(name, value)
+    if numbers.ndim > 1 or numbers.size == 0:
+        raise ValueError(f"{name}: expected a number or one per dimension, got shape {numbers.shape}")
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def each_dimension(name: str, value: ArrayLike, dim: int) -> Float:
+    """One value for each dimension of inputs that have ``dim``, from one for all or an array (D,).
+
+    >>> each_dimension("lengthscale", 2.0, 3)
+    array([2., 2., 2.])
+    """
+    numbers = np.asarray(value, dtype=np.float64)
+    if numbers.ndim == 0:
+        return np.full(dim, numbers)
+    if numbers.size != dim:
+        raise ValueError(f"expected inputs with {numbers.size} dimension(s), one per {name}, got {dim}")
+    own = numbers.view()
+    own.flags.writeable = False  # it may be the kernel's own array
+    return own
+
+
 def noise_variance(value: Any) -> float:
     """σ² > 0, one number."""
     checked = positive("noise", value)

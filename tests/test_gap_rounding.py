@@ -34,6 +34,33 @@ def test_tiny_gaps_stay_inside_their_bracket(noise: float, M: int) -> None:
     assert float(low) < float(high)
 
 
+@pytest.mark.parametrize("spacing", [0.05, 0.1])
+@pytest.mark.parametrize("jitter", [1e-15, 1e-12, 1e-9])
+def test_a_gap_far_from_crowded_inducing_points_stays_inside_its_bracket(spacing: float, jitter: float) -> None:
+    """Z determines f at distant X by large weights of alternating signs, so that rounding moves Q far more than K.
+
+    Q is known to about 1e-9, K to 1e-16, and σ² lies between: only the allowance for Q keeps log p(y) − ELBO below the
+    truth at 60 digits.
+    """
+    kernel, Z = SquaredExponential(), spacing * np.arange(5.0)[:, None]
+    for seed, noise in ((0, 1e-10), (1, 1e-12), (2, 1e-12)):
+        rng = np.random.default_rng(seed)
+        X = 2.0 + 2.0 * rng.random((2, 1))
+        for y in (np.zeros(2), rng.standard_normal(2)):
+            with mp.workdps(60):
+                points, centres = ([mp.mpf(float(x)) for x in A[:, 0]] for A in (X, Z))
+
+                def exact(A: list[mp.mpf], B: list[mp.mpf]) -> mp.matrix:
+                    return mp.matrix([[mp.exp(-((a - b) ** 2) / 2) for b in B] for a in A])
+
+                Kuu = exact(centres, centres) + mp.mpf(jitter) * mp.eye(5)
+                blocks = (exact(points, points), exact(centres, points), Kuu)
+                truth = reference.exact_gap(*blocks, mp.matrix(y.tolist()), mp.mpf(noise), mp.mpf(1))
+            for method in ("streamed", "blocks"):
+                pair = renyi.gap(kernel, X, y, Z, 1.0, noise=noise, method=method, jitter=jitter, rigor="float")
+                assert float(pair[0]) <= truth <= float(pair[1])
+
+
 @pytest.mark.parametrize("noise", [1e-11, 1e-12])
 def test_with_noise_a_few_times_the_rounding_error_the_evidence_still_has_a_bracket(noise: float) -> None:
     X, y = standardised(np.linspace(0.0, 1.0, 36))[:, None], standardised(np.sin(np.arange(36.0)))

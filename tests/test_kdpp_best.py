@@ -173,6 +173,22 @@ def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
         assert least.trace <= float(least.bound) < 10.0 * least.trace
 
 
+def test_large_data_whose_draws_prove_more_than_the_evidence_keep_the_bound_from_the_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rough kernel and 30 draws: N-given is below the bound on the evidence; what a jitter costs comes on top."""
+    monkeypatch.setattr(several_draws, "DENSE", 100)
+    kernel, noise, M = Matern(0.5, 1.0, 2.0), 4.0, 40
+    X, y = data(250, kernel, D=1)
+    chosen = kdpp.select(kernel, X, M, "best", 0, y=y, noise=noise, draws=30)
+    problem = DrawsProblem(kernel, X, np.arange(250), M, y[:, None], noise, 1.0, 30)
+    proved = several_draws.low_rank_source(problem, None).before
+    assert chosen.bound is not None
+    assert chosen.bound.claim == proved.claim
+    assert chosen.bound.confidence == pytest.approx(0.95)
+    assert float(proved) <= float(chosen.bound) <= float(proved) * (1.0 + 1e-6)
+
+
 def test_where_the_draws_prove_nothing_the_gap_itself_is_the_bound() -> None:
     """For a rough kernel the error of the factor is so large that its k-DPP may be any law."""
     rough = Matern(0.5)

@@ -10,18 +10,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpbounds import Gaussian, Matern, SquaredExponential, Uniform
+from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform
 from gpbounds.arrays import EPS
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.numerics.pairs import two_product
 from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.rates.draws.errors import EnclosedRows, certified_share, of_kdpp
+from gpbounds.rates.draws.pairs import GradedRows
 from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
+from gpbounds.spectra import pairs as graded
 from gpbounds.spectra import spectrum
+from gpbounds.spectra.balls import laws
+from gpbounds.spectra.box import BoxSpectrum
+from gpbounds.spectra.gaussian import DominatedSpectrum, tail_roundings
 from gpbounds.spectra.matern import MaternUniform
+from gpbounds.spectra.pairs import EnclosedSpectrum
 from gpbounds.spectra.ritz import WeylLaw
 from gpbounds.whitening import require_residual
 
@@ -60,6 +67,47 @@ def test_nothing_is_proved_where_the_total_variation_eats_the_probability() -> N
     residual = expected_residual([3.0, 1.0], 1, noise=1.0)
     assert float(tilted_given(residual, [1.0, 1.0], delta=0.25, draws=2, tv=0.5)) == math.inf  # p = 0
     assert math.isfinite(float(tilted_given(residual, [1.0, 1.0], delta=0.25, draws=2, tv=0.499)))
+    with_errors = [
+        float(of_kdpp(residual, 1.0, p, 1.0, 0.25, 1.0, 1, "N-given", ()))
+        for p in (certified_share(0.25, 2, 0.5), 0.25)
+    ]
+    assert with_errors[0] == math.inf > with_errors[1]
+
+
+def test_a_box_counts_the_roundings_that_are_derived() -> None:
+    """10 (log of the share) + 8000 + one for each eigenvalue that is kept (N-tail-rounding)."""
+    law = BoxSpectrum(SquaredExponential(1.0, 0.5), Uniform(0.0, 1.0))
+    assert law.roundings(np.array([5.0, 50.0]), 300.0) == pytest.approx(11_000.0 + law._log_tails.size, rel=1e-12)
+
+
+@pytest.mark.parametrize("M", [0, 10, 60])
+def test_domination_counts_the_roundings_that_are_derived(M: int) -> None:
+    """2L + 6800 and, at this M, 29 log C + 13 D + 2|log Cs| + c_G of the Gaussian law (N-tail-rounding)."""
+    law, at = DominatedSpectrum(SquaredExponential(1.0, 0.5), Uniform(0.0, 1.0)), np.array([float(M)])
+    log_C, log_s = law._parts(law._scale(at), at)
+    gaussian = tail_roundings(1, np.zeros(1), np.maximum(np.abs(log_s), 500.0))
+    counted = 29.0 * log_C + 13.0 + 2.0 * np.abs(log_C + log_s) + gaussian
+    assert (law.roundings(at, 500.0) >= (counted + 7800.0) * (1.0 - 1e-12)).all()
+
+
+def test_as_many_rows_and_eigenvalues_are_enclosed_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits are served, one more is refused: 2^17 eigenvalues in order, and the greatest N with 30 digits."""
+    law = laws(SquaredExponential(1.0, [1.0, 2.0]), Gaussian(dim=2))
+    assert len(law._degrees(2**17)) == 2**17
+    with pytest.raises(ValueError, match="beyond 131072 eigenvalues"):
+        law._degrees(2**17 + 1)
+    monkeypatch.setattr(graded, "LARGEST", 4)
+    assert EnclosedSpectrum(SquaredExponential(), Empirical(np.arange(4.0))).upper_eigenvalues().size == 4
+    with pytest.raises(ValueError, match="at most 4 rows"):
+        EnclosedSpectrum(SquaredExponential(), Empirical(np.arange(5.0)))
+
+
+@pytest.mark.parametrize("N", [3, 40])
+def test_sums_over_rows_have_the_allowance_that_is_derived(N: int) -> None:
+    """40 (N + 100) eps, in doubles and in 30 digits (N-enclosed); verification/test_certified_draws.py checks it."""
+    X = np.arange(float(N))[:, None]
+    for rows in (EnclosedRows(SquaredExponential(), X, np.ones((N, 1))), GradedRows(SquaredExponential(), X, None)):
+        assert rows.up >= 1.0 + 40.0 * (N + 100) * EPS
 
 
 def test_eigenvalues_allow_for_the_roundings_of_the_sums_they_come_from() -> None:

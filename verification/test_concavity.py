@@ -227,6 +227,21 @@ def test_rounding_of_the_eigenvalues_makes_nothing_needed(observe: Observer, see
 
 @pytest.mark.claim("N-low", "N-ritz")
 @given(seed=SEEDS, alpha=ORDERS)
+def test_a_target_met_by_the_last_digit_is_not_excluded(observe: Observer, seed: int, alpha: Any) -> None:
+    """The first double at or above the floor of M points at 50 digits excludes no M, however the eigenvalues round."""
+    rng = np.random.default_rng(seed)
+    N, lengthscale, noise = 6, float(rng.uniform(0.5, 1.0)), 10.0 ** rng.uniform(-2, 0)
+    X, kernel = np.arange(N) + 0.3 * rng.random(N), SquaredExponential(lengthscale=lengthscale)
+    values = renyi.spectrum(exact_kernel(X, lengthscale))
+    for M in range(1, N):
+        floor = renyi.minimum_gap(values, M, mpf(noise), alpha)
+        target = float(floor) if mpf(float(floor)) >= floor else float(np.nextafter(float(floor), np.inf))
+        for claim, landmarks in (("N-low", None), ("N-ritz", N)):  # all rows as landmarks: Q = K
+            observe.upper(claim, needed(kernel, X, float(alpha), noise=noise, target=target, landmarks=landmarks), M)
+
+
+@pytest.mark.claim("N-low", "N-ritz")
+@given(seed=SEEDS, alpha=ORDERS)
 def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int, alpha: Any) -> None:
     """``inducing_points(..., inputs=Empirical(X)).needed`` at a target next to the floor at each M, on either side."""
     rng = np.random.default_rng(seed)

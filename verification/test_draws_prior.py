@@ -316,6 +316,12 @@ def test_against_thirty_digits(
         observe.equal("N-vart", mp.mpf(float(trace_variance(residual))), variance, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.claim("N-vart")
+def test_draws_of_the_whole_rank_leave_a_trace_without_variance(observe: Observer) -> None:
+    """M = rank K: every draw leaves nothing, and no k-DPP of M + 1 points exists that a mean could be taken of."""
+    observe.equal("N-vart", float(trace_variance(expected_residual([3.0, 2.0, 1.0, 0.0], 3))), 0.0)
+
+
 @pytest.mark.claim("N-least")
 @given(spectrum=SPECTRA, R=DRAWS, delta=st.floats(1e-4, 0.5), alpha=ORDERS)
 def test_the_two_failures_of_the_least_trace_share_delta(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 
@@ -14,6 +16,7 @@ from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Polynomial
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.reference import spectra as reference
+from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.composed import SumSpectrum
 from gpbounds.spectra.finite_rank import FiniteRankSpectrum
 
@@ -205,6 +208,30 @@ def test_tails_against_the_discretised_operator(observe: Observer, kernel: Kerne
     observe.upper("N-direct", truth, law.tail(M), tol=1e-4)  # Nyström's own error
     observe.upper("N-direct", values[:40], law.eigenvalues(40), tol=1e-4)
     assert (law.tail(M[:12]) <= 6.0 * truth[:12]).all()
+
+
+class Single(Spectrum):
+    """One eigenvalue, stated exactly."""
+
+    certified, source, note = True, "", ""
+
+    def __init__(self, value: float) -> None:
+        self.trace = value
+
+    def eigenvalues(self, count: int) -> np.ndarray:
+        return np.append(self.trace, np.zeros(count - 1))
+
+    def _log_tail(self, M: np.ndarray) -> np.ndarray:
+        return np.where(M > 0, -np.inf, np.log(self.trace))
+
+
+@pytest.mark.claim("N-direct")
+@given(values=st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=5))
+@example([0.1, 0.7])  # the double 0.1 + 0.7 is below the sum
+def test_sums_of_eigenvalues_are_rounded_upwards(observe: Observer, values: list[float]) -> None:
+    """Weyl's bound on the first eigenvalue of a sum is the sum of the first eigenvalues, as a rational number."""
+    law = SumSpectrum([Single(value) for value in values])
+    observe.upper("N-direct", sum(map(Fraction, values)), Fraction(float(law.eigenvalues(1)[0])))
 
 
 @pytest.mark.claim("N-direct")

@@ -125,6 +125,18 @@ def test_bounds_of_several_draws_are_above_those_of_the_exact_matrix(observe: Ob
         assert bound.certified == bool(np.isfinite(float(bound)))
 
 
+@pytest.mark.claim("N-graded")
+@pytest.mark.parametrize("law", ["kdpp", "tilted"])
+def test_balls_confirm_a_bound_that_doubles_resolve(observe: Observer, law: str) -> None:
+    """8 rows whose K + σ²I is well conditioned: the proved bound from the prior is the one in doubles to 9 digits."""
+    X = np.linspace(0.0, 3.0, 8)[:, None]
+    options: dict[str, Any] = {"inputs": Empirical(X), "noise": 0.1, "draws": 3, "law": law}
+    usual, proved = (
+        float(rate(SquaredExponential(), 8, 5, 1.0, rigor=rigor, **options)) for rigor in ("float", "sharp")
+    )
+    observe.equal("N-graded", proved, usual, rtol=1e-9)
+
+
 def test_plans_no_longer_stop_at_the_rounding_of_double_precision() -> None:
     """200 rows: the target 1e-8 needs about 30 points, given y, from the prior, and for any y fixed before."""
     rng = np.random.default_rng(0)

@@ -126,6 +126,18 @@ def test_a_product_of_squared_exponentials_is_one(observe: Observer) -> None:
     observe.equal("N-tensor", law.log_tail(M), closed.log_tail(M), atol=1e-6)
 
 
+@pytest.mark.claim("N-tensor")
+def test_eigenvalues_below_the_least_double_do_not_end_a_product(observe: Observer) -> None:
+    """Two factors with eigenvalues B^m, B = 1e-130: the tails from B³ on are 0 in doubles, but the product goes on."""
+    part = spectrum(SquaredExponential(1.0, 1e65), inputs=Gaussian())
+    law, log_B = TensorSpectrum([part, part]), float(part.log_tail(1))
+    assert np.exp(3.0 * log_B) == 0.0
+    M = np.array([1, 3, 6, 10])  # what is left begins with m + 1 products B^m, at m = 1 ... 4
+    truth = log_B * np.arange(1.0, 5.0) + np.log(np.arange(2.0, 6.0))
+    observe.upper("N-tensor", truth, law.log_tail(M), tol=1e-9)
+    observe.equal("N-tensor", law.log_tail(M[:2]), truth[:2], atol=1e-9)
+
+
 def test_a_kernel_on_columns_has_the_spectrum_of_their_law() -> None:
     law = Gaussian(cov=[[1.0, 0.2, 0.0], [0.2, 4.0, 0.5], [0.0, 0.5, 1.0]])
     assert spectrum(SquaredExponential(1.0, 0.7).on([1]), inputs=law).tail(5) == pytest.approx(

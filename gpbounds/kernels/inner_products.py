@@ -16,7 +16,7 @@ from gpbounds.kernels.base import Kernel, Product, on_device
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.expressions import INNER, Expression, Leaf, Scalar
 from gpbounds.numerics.pairs import Pair, add, multiply, two_product
-from gpbounds.validation import as_log_parameters, count, exponentials, positive, scalar
+from gpbounds.validation import as_log_parameters, count, each_dimension, exponentials, positive, positive_each, scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class InnerProduct(Kernel):
     variance: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variance", per_dimension.checked("variance", self.variance))
+        object.__setattr__(self, "variance", positive_each("variance", self.variance))
 
     @abstractmethod
     def value(self, s: Array) -> Array:
@@ -51,7 +51,7 @@ class InnerProduct(Kernel):
 
     def variances(self, dim: int) -> Float:
         """One variance per dimension; raises ``ValueError`` if the kernel has another number of them."""
-        return per_dimension.spread("variance", self.variance, dim)
+        return each_dimension("variance", self.variance, dim)
 
     def _scaled(self, X: ArrayLike | Array, name: str) -> Array:
         """√variance_d · x_d."""

@@ -6,36 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import TINIEST, Float
-from gpbounds.validation import positive
-
-
-def checked(name: str, value: ArrayLike) -> float | Float:
-    """``value`` as a positive float, or as an array (D,) of them."""
-    numbers = positive(name, value)
-    if numbers.ndim > 1 or numbers.size == 0:
-        raise ValueError(f"{name}: expected a number or one per dimension, got shape {numbers.shape}")
-    return float(numbers) if numbers.ndim == 0 else numbers
 
 
 def count(value: ArrayLike) -> int | None:
     """The number of dimensions if each has its own value, otherwise None."""
     return np.size(value) if np.ndim(value) else None
-
-
-def spread(name: str, value: ArrayLike, dim: int) -> Float:
-    """One value for each of ``dim`` dimensions.
-
-    >>> spread("lengthscale", 2.0, 3)
-    array([2., 2., 2.])
-    """
-    numbers = np.asarray(value, dtype=np.float64)
-    if numbers.ndim == 0:
-        return np.full(dim, numbers)
-    if numbers.size != dim:
-        raise ValueError(f"expected inputs with {numbers.size} dimension(s), one per {name}, got {dim}")
-    own = numbers.view()
-    own.flags.writeable = False  # it may be the kernel's own array
-    return own
 
 
 def names(name: str, value: ArrayLike) -> tuple[str, ...]:

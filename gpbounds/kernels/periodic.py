@@ -14,7 +14,7 @@ from gpbounds.kernels import errors, pairs, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, on_device
 from gpbounds.kernels.expressions import WAVE, Expression, Leaf, Scalar
 from gpbounds.numerics.pairs import Pair, divide, exp, sine_squared, whole_turns_removed
-from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
+from gpbounds.validation import as_log_parameters, each_dimension, exponentials, positive, positive_each, scalar
 
 CIRCLES = 1e-100, 1e100
 """Least and largest lengthscale of a kernel in pairs."""
@@ -57,14 +57,14 @@ class Periodic(Kernel):
     is_positive = has_one_variance = True
 
     def __init__(self, period: ArrayLike = 1.0, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> None:
-        object.__setattr__(self, "period", per_dimension.checked("period", period))
+        object.__setattr__(self, "period", positive_each("period", period))
         object.__setattr__(self, "variance", scalar(positive, "variance", variance))
-        object.__setattr__(self, "lengthscale", per_dimension.checked("lengthscale", lengthscale))
+        object.__setattr__(self, "lengthscale", positive_each("lengthscale", lengthscale))
 
     def scales(self, dim: int) -> tuple[Float, Float]:
         """2/lengthscale and period of each dimension; an error if the kernel has another number of them."""
-        lengthscales = per_dimension.spread("lengthscale", self.lengthscale, dim)
-        return 2.0 / lengthscales, per_dimension.spread("period", self.period, dim)
+        lengthscales = each_dimension("lengthscale", self.lengthscale, dim)
+        return 2.0 / lengthscales, each_dimension("period", self.period, dim)
 
     def _waves(self, left: Array, right: Array) -> Iterator[tuple[Array, Array, float]]:
         """For each dimension: (x − z)/period, the same without whole periods, and 2/lengthscale."""
@@ -125,7 +125,7 @@ class Periodic(Kernel):
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         """Each summand of the exponent is cut at `pairs.FAR`²."""
         dim, most = X1.shape[-1], pairs.FAR * pairs.FAR
-        lengthscales = per_dimension.spread("lengthscale", self.lengthscale, dim)
+        lengthscales = each_dimension("lengthscale", self.lengthscale, dim)
         _, periods = self.scales(dim)
 
         def term(d: int) -> Pair:

@@ -15,7 +15,7 @@ from gpbounds.arrays import EPS, Array, Float, as_points, host, is_cupy, namespa
 from gpbounds.kernels import errors, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
-from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
+from gpbounds.validation import as_log_parameters, each_dimension, exponentials, positive, positive_each, scalar
 
 # Squared distances without the cancellation of |x|² + |y|² − 2 x·y, and without an N × M × D array.
 #
@@ -198,7 +198,7 @@ class Stationary(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
-        object.__setattr__(self, "lengthscale", per_dimension.checked("lengthscale", self.lengthscale))
+        object.__setattr__(self, "lengthscale", positive_each("lengthscale", self.lengthscale))
 
     @cached_property
     def dim(self) -> int | None:
@@ -207,7 +207,7 @@ class Stationary(Kernel):
 
     def lengthscales(self, dim: int) -> Float:
         """One lengthscale per dimension; raises ``ValueError`` if the kernel has another number of lengthscales."""
-        return per_dimension.spread("lengthscale", self.lengthscale, dim)
+        return each_dimension("lengthscale", self.lengthscale, dim)
 
     @abstractmethod
     def correlation(self, squared: Array) -> Array:
@@ -301,12 +301,12 @@ class Stationary(Kernel):
         x/lengthscale would be rounded before the difference is taken, with an error that grows with |x|.
         """
         points = as_points(X, name)
-        powers = per_dimension.spread("lengthscale", self._powers[0], points.shape[1])
+        powers = each_dimension("lengthscale", self._powers[0], points.shape[1])
         return points * namespace(points).asarray(powers, dtype=points.dtype)
 
     def _weights(self, dim: int) -> Float:
         """2^e/lengthscale (D,), in (1, 2]: r² = Σ_d (weight_d·(difference of `_in_powers`))²."""
-        return per_dimension.spread("lengthscale", self._powers[1], dim)
+        return each_dimension("lengthscale", self._powers[1], dim)
 
     @cached_property
     def _powers(self) -> tuple[Any, Any]:
