@@ -32,11 +32,8 @@ predictions; with --certificate P-09.  The page states the claims it uses.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "audit", help="audit a trained model: one page", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet (a file or a folder) of raw values"
     )

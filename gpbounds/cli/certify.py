@@ -11,6 +11,7 @@ from typing import Any
 from gpbounds.cli import families, options, output
 from gpbounds.cli.steps import leave
 
+EPILOG = None
 TRAIN_EPILOG = """\
 example:
   gpbounds certify train train.csv --epsilon 0.6 --delta 0.01 --scaling split --out model
@@ -68,12 +69,9 @@ theorem: Reeb et al., Eq. 5: P-14, P-44, P-45, N-rounded-kl, N-rounded-exact of 
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command and its subcommands to the parser."""
-    parser = commands.add_parser(
-        "certify", help="risk certificates: train, check", description=options.purpose(__doc__)
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=options.Parser)
     add_train(actions)
     checking = actions.add_parser(
         "check",

@@ -43,11 +43,8 @@ FLOOR = 1e-4
 """Without -M, a curve ends where the bound falls below this value (in nats), or at M = N - 1."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "curve", help="plot the bound against M", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e3,1e6,1e9"
     )

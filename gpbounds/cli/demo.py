@@ -36,11 +36,8 @@ R-samp, data-aware by R-lem3.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "demo", help="bounds and true divergences on real data", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "--out",
         metavar="FILE",

@@ -21,11 +21,8 @@ theorem: Reeb et al., Eq. 3, 12 and 13: P-03, P-06, P-07, P-12 of `gpbounds clai
 DIGITS = 17
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "klinv", help="the inverse of the binary kl", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("q", metavar="Q", type=options.number, help="empirical risk in [0, 1]")
     parser.add_argument("eps", metavar="D", type=options.number, help="d in kl(q‖p) <= d, in nats, 0 to inf")
     options.add_json(parser)

@@ -24,11 +24,8 @@ claims`.
 LINKS = {"bernoulli": ("probit", "logit"), "poisson": ("exp", "softplus")}
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "mc", help="bias and cost of Monte Carlo", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--likelihood", choices=("gaussian", "bernoulli", "poisson", "student_t"), required=True)
     parser.add_argument(
         "--link", metavar="NAME", help="bernoulli: probit (default), logit; poisson: exp (default), softplus"

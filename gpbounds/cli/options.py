@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
-from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.validation import RIGOR, rigor_of
+if TYPE_CHECKING:
+    from gpbounds.inputs import InputLaw
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
@@ -29,6 +28,25 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}")
+
+
+class Command(Parser):
+    """The parser of a command, whose module is imported when the command is asked for: it adds the arguments.
+
+    The module has a docstring, whose first line describes the command after its name, a function ``add`` that takes
+    this parser, and an ``EPILOG``, which may be None.
+    """
+
+    def __init__(self, *, module: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._module: str | None = module
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # the method that commands are read by
+        if self._module is not None:
+            module, self._module = importlib.import_module(self._module), None
+            self.description, self.epilog = purpose(module.__doc__), module.EPILOG
+            module.add(self)
+        return super().parse_known_args(args, namespace)
 
 
 def purpose(doc: str | None) -> str:
@@ -211,6 +229,8 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
 
 def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
     """``--rigor``; its help ends with ``with_data``, for a command that has ``--data``."""
+    from gpbounds.validation import RIGOR
+
     parser.add_argument(
         "--rigor",
         type=_rigor,
@@ -223,6 +243,8 @@ def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
 
 def _rigor(word: str) -> str:
     """``arb``, the word of earlier releases, is read as `rigor_of` reads it; argparse refuses other strangers."""
+    from gpbounds.validation import rigor_of
+
     return rigor_of(word) if word == "arb" else word
 
 
@@ -288,6 +310,10 @@ def dimension(args: argparse.Namespace) -> int:
 
 def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
     """The law of the inputs that the command line describes."""
+    import numpy as np
+
+    from gpbounds.inputs import Gaussian, Uniform
+
     if args.inputs == "uniform":
         if args.std:
             raise UsageError("--std belongs to --inputs gaussian; uniform takes --low and --high")
@@ -299,6 +325,8 @@ def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
 
 
 def _per_dimension(name: str, values: Any, dim: int) -> Any:
+    import numpy as np
+
     if values.ndim and values.size != dim:
         raise UsageError(f"{name}: expected one number or one for each of {dim} dimension(s), got {values.size}")
     return np.broadcast_to(values, (dim,))

@@ -20,11 +20,8 @@ theorem: Reeb et al., Theorem 1 and Eq. 5, with xi(N) in place of 2 sqrt(N): P-0
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "pac", help="the PAC-Bayes bound on the true risk", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "--risk", metavar="R", type=options.number, required=True, help="empirical Gibbs risk R_S(Q) in [0, 1]"
     )

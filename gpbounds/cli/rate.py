@@ -27,11 +27,8 @@ k-DPP).
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "rate", help="the bound for given N, M, alpha", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e6, 40_000"
     )

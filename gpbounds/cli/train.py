@@ -26,11 +26,8 @@ here they come from the rows for training.  `gpbounds certify train` issues cert
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "train", help="train any model on a table, and score it", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "file",
         metavar="FILE",
