@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fitting.objectives.objective import objective as objective
     from fitting.objectives.objective import variational_objective as variational_objective
     from fitting.objectives.packing import packing as packing
+    from fitting.study.planning import plan as plan
 
 _HOME = {
     "ExactGP": "estimators",
@@ -59,6 +60,7 @@ _HOME = {
     "member": "objectives.collapsed",
     "objective": "objectives.objective",
     "packing": "objectives.packing",
+    "plan": "study.planning",
     "randomised_pit": "metrics",
     "sharpness": "flatness",
     "sharpness_of": "flatness",

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from gpbounds.cli.options import Command, Parser
-from gpbounds.cli.signals import TERMINATED, Terminated, sigterm_raises
-from gpbounds.cli.steps import INTERRUPTED
+from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
 from gpbounds.errors import ImpossibleInterval
 
 COMMANDS = {

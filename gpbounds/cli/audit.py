@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from gpbounds.cli import options, output
 from gpbounds.files import replacing
@@ -105,8 +104,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Audit the model, write the page, and print the findings."""
+    from fitting.study.steps import Steps, shown
     from gpbounds.cli import audited
-    from gpbounds.cli.steps import Steps, shown
     from gpbounds.pages.audit import audit_page
 
     if args.out.suffix not in (".html", ".htm"):
@@ -131,9 +130,9 @@ def run(args: argparse.Namespace) -> None:
         file.write(audit_page(audit))
     if args.json:
         output.print_json({"command": "audit", **audit.to_dict(), "out": str(args.out)})
-        steps.leave()
+        output.leave(steps.stopped)
         return
     print(audited.report(audit))
     print(f"\nSaved {args.out}")
     sys.stdout.flush()
-    steps.leave()
+    output.leave(steps.stopped)

@@ -12,21 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.steps import Steps
+from fitting.study.words import describe_kernel
 from gpbounds import audit as audits
 from gpbounds.arrays import Float
 from gpbounds.audit import Audit, Subject, subject
 from gpbounds.audit.limits import Limit
-from gpbounds.cli import examples, models, output
+from gpbounds.cli import examples, models
 from gpbounds.cli.data import column_names
 from gpbounds.cli.examples import Examples
 from gpbounds.cli.families import SQUARED_EXPONENTIAL
 from gpbounds.cli.options import UsageError
-from gpbounds.cli.problem import describe_kernel
-from gpbounds.cli.steps import Steps
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model
+from gpbounds.texts import wrapped
 
 SAME = 1e-9
 """Largest difference, relative to the largest value, of a target in the file from that of a training row."""
@@ -377,12 +378,12 @@ def report(result: Audit) -> str:
     about = result.subject
     points = "no inducing points" if about.M is None else f"M = {about.M}"
     lines = [
-        output.wrapped(f"Data: {result.name}, {about.N} training rows, D = {about.D}."),
-        output.wrapped(f"Model: {result.model}; {points}."),
+        wrapped(f"Data: {result.name}, {about.N} training rows, D = {about.D}."),
+        wrapped(f"Model: {result.model}; {points}."),
         "",
     ]
     for each in result.findings:
         claims = f" ({', '.join(each.claims)})" if each.claims else ""
-        lines.append(output.wrapped(f"{each.about}: {each.text}{claims}"))
-    lines += ["", *(output.wrapped(f"Note: {note}") for note in result.notes)]
+        lines.append(wrapped(f"{each.about}: {each.text}{claims}"))
+    lines += ["", *(wrapped(f"Note: {note}") for note in result.notes)]
     return "\n".join(lines)

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.words import describe_kernel, headline
 from gpbounds.arrays import Float
-from gpbounds.cli import output
-from gpbounds.cli.problem import describe_kernel, headline, short
 from gpbounds.cli.table import Table
 from gpbounds.cli.training import Trained
 from gpbounds.pacbayes import Certificate
 from gpbounds.rigor import decimal
+from gpbounds.texts import short, wrapped
+from gpbounds.texts import table as aligned
 
 DECLARED = (
     "You declare that loss, epsilon, delta, kernel, grid and scaling were fixed before the data were seen; no file can "
@@ -24,24 +25,22 @@ def report(table: Table, trained: Trained) -> str:
     """The statement as text, and its terms as a table."""
     certificate = trained.certificate
     lines = [
-        output.wrapped(f"Data: {table.name}, N = {table.N}, D = {table.D}. {' '.join(table.notes)}".rstrip()),
-        output.wrapped(
-            f"Prior: {describe_kernel(certificate.kernel)}, on the grid. Q: {certificate.posterior.describe()}."
-        ),
-        output.wrapped(trained.how),
+        wrapped(f"Data: {table.name}, N = {table.N}, D = {table.D}. {' '.join(table.notes)}".rstrip()),
+        wrapped(f"Prior: {describe_kernel(certificate.kernel)}, on the grid. Q: {certificate.posterior.describe()}."),
+        wrapped(trained.how),
         "",
-        output.wrapped(certificate.statement),
+        wrapped(certificate.statement),
         "",
-        output.table(("term", "value", "from"), terms(certificate)),
+        aligned(("term", "value", "from"), terms(certificate)),
         *(["", by_accuracy(trained)] if trained.others else []),
         "",
-        output.wrapped(DECLARED),
-        *(output.wrapped(f"{name} were {text}.") for name, text in scalings(certificate)),
-        *([] if certificate.mean is None else [output.wrapped(certificate.mean.describe())]),
-        *(output.wrapped(f"Note: {note}") for note in trained.notes),
+        wrapped(DECLARED),
+        *(wrapped(f"{name} were {text}.") for name, text in scalings(certificate)),
+        *([] if certificate.mean is None else [wrapped(certificate.mean.describe())]),
+        *(wrapped(f"Note: {note}") for note in trained.notes),
     ]
     if certificate.bound > VACUOUS_FROM:
-        lines.append(output.wrapped(advice(table, certificate)))
+        lines.append(wrapped(advice(table, certificate)))
     return "\n".join(lines)
 
 
@@ -85,7 +84,7 @@ def by_accuracy(trained: Trained) -> str:
         f"All {len(rows)} bounds hold together with probability {100 * (1 - trained.certificate.delta):g} %; each pays "
         f"ln({len(rows)}) for the choice (P-47), so you may choose one of them now:"
     )
-    return f"{output.wrapped(head)}\n{output.table(('E', 'in raw units', 'KL', 'R_S', 'bound'), rows)}"
+    return f"{wrapped(head)}\n{aligned(('E', 'in raw units', 'KL', 'R_S', 'bound'), rows)}"
 
 
 def terms(certificate: Certificate) -> list[tuple[str, str, str]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import families, options, output
-from gpbounds.cli.steps import leave
 
 EPILOG = None
 TRAIN_EPILOG = """\
@@ -291,14 +290,14 @@ def train(args: argparse.Namespace) -> None:
         written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
         terms = certificate.record(table, trained)
         output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
-        leave(trained.interrupted)
+        output.leave(trained.interrupted)
         return
     print(certificate.report(table, trained))
     print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
     if not table.as_in_file:
         print(f"{data_file} holds the certified rows, with the target in the last column.")
     print(f"Check it:\n  {check_command}")
-    leave(trained.interrupted)
+    output.leave(trained.interrupted)
 
 
 def _accuracies(args: argparse.Namespace) -> list[float]:

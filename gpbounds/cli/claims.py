@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections import Counter
-from typing import Any
 
 from gpbounds.claims import STATUSES, VERDICTS, Claim, find, ledger
 from gpbounds.cli import options, output

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.bound import outward
-from gpbounds.cli import models, output
+from gpbounds.cli import models
 from gpbounds.cli.certificate import as_written
 from gpbounds.cli.examples import Examples
-from gpbounds.cli.problem import describe_kernel, headline, kernel_record, short
 from gpbounds.likelihoods import Bernoulli, Poisson
+from gpbounds.texts import short, table, wrapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,22 +58,20 @@ def report(result: Result) -> str:
     """Data, model, and the scores as a table."""
     train, test, estimator = result.train, result.test, result.estimator
     own, baseline = result.own.scores(), result.baseline.scores()
-    table = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
+    scores = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
     lines = [
-        output.wrapped(
+        wrapped(
             f"Data: {train.name}, D = {train.D}: {train.N} rows for training, {test.N} held out (seed {result.seed}). "
             f"{' '.join(train.notes)}".rstrip()
         ),
-        output.wrapped(f"Model: {result.what}. {models.for_the_shell(estimator.stop_reason_)}"),
-        output.wrapped(
-            f"Kernel: {describe_kernel(estimator.kernel_)}; likelihood: {likelihood(result)}. {units(result)}"
-        ),
+        wrapped(f"Model: {result.what}. {models.for_the_shell(estimator.stop_reason_)}"),
+        wrapped(f"Kernel: {describe_kernel(estimator.kernel_)}; likelihood: {likelihood(result)}. {units(result)}"),
         *evidence(result),
         "",
-        output.table(("score on the rows held out", "model", "without inputs"), table),
+        table(("score on the rows held out", "model", "without inputs"), scores),
         "",
-        output.wrapped(EXPLAINED.get(type(result.own.likelihood), OF_REAL_TARGETS)),
-        *(output.wrapped(f"Note: {note}") for note in notes(result)),
+        wrapped(EXPLAINED.get(type(result.own.likelihood), OF_REAL_TARGETS)),
+        *(wrapped(f"Note: {note}") for note in notes(result)),
     ]
     return "\n".join(lines)
 
@@ -103,7 +102,7 @@ def evidence(result: Result) -> list[str]:
     lower, upper = bounds
     ends = f"{outward(float(lower), 'lower')} and {outward(float(upper), 'upper')}"
     what = "Log p(y) of the rows for training" + (", y standardised" if units(result) else "")
-    return [output.wrapped(f"{what}: between {ends}, with probability {100 * lower.confidence:g} %.")]
+    return [wrapped(f"{what}: between {ends}, with probability {100 * lower.confidence:g} %.")]
 
 
 def units(result: Result) -> str:

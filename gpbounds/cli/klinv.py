@@ -7,6 +7,7 @@ from typing import Any
 
 from gpbounds.cli import options, output
 from gpbounds.rigor import decimal
+from gpbounds.texts import table
 
 EPILOG = """\
 example:
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
         (direction, repr(numbers["p"]), repr(numbers["1-p"]), f"{numbers['dp/dq']:.6g}", f"{numbers['dp/deps']:.6g}")
         for direction, numbers in ends.items()
     ]
-    print(output.table(("", "p", "1 - p", "dp/dq", "dp/d(d)"), rows))
+    print(table(("", "p", "1 - p", "dp/dq", "dp/d(d)"), rows))
     print(f"\nProved, rounding included (P-12), {DIGITS} digits:")
     print(f"  {ends['lower']['certified']} <= p <= {ends['upper']['certified']}")
     print(f"  {ends['upper']['certified 1-p']} <= 1 - p <= {ends['lower']['certified 1-p']}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import Any
 
 from gpbounds.bound import Bound
 from gpbounds.cli import options, output
 from gpbounds.rigor import decimal
+from gpbounds.texts import table, wrapped
 
 EPILOG = """\
 example:
@@ -61,11 +61,11 @@ def run(args: argparse.Namespace) -> None:
         record = {"command": "pac", "bound": best.to_dict(), "penalty": origin}
         output.print_json({**record, "others": {name: other.to_dict() for name, other in others.items()}})
         return
-    print(f"{output.wrapped(str(best))}\n")
-    print(output.table(("term", "value", "from"), _rows(best, args, prior, origin)))
+    print(f"{wrapped(str(best))}\n")
+    print(table(("term", "value", "from"), _rows(best, args, prior, origin)))
     print()
-    print(output.table(("other bounds", "value", "claim"), [_other(*item) for item in others.items()]))
-    print(output.wrapped(f"\nThe bound on the mean prediction assumes: {others['mean prediction'].assumptions[-1]}"))
+    print(table(("other bounds", "value", "claim"), [_other(*item) for item in others.items()]))
+    print(wrapped(f"\nThe bound on the mean prediction assumes: {others['mean prediction'].assumptions[-1]}"))
 
 
 def penalty(args: argparse.Namespace) -> tuple[float, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import families, options, output
-from gpbounds.cli.steps import leave
 
 EPILOG = """\
 example:
@@ -235,9 +234,9 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         written = {name: str(path) for name, path in files.items()}
         output.print_json({"command": "train", **held_out.record(result), "files": written})
-        leave(interrupted)
+        output.leave(interrupted)
         return
     print(held_out.report(result))
     print(f"\nSaved {', '.join(str(path) for path in files.values())}")
     print(f'Load it:\n  python -c "import fitting; print(fitting.load({str(files["model"])!r}))"')
-    leave(interrupted)
+    output.leave(interrupted)

@@ -1,0 +1,227 @@
+"""Studies from Python: what `plan` returns is what the command prints, and data frames name the inputs."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fitting
+from gpbounds import Gaussian, Matern, SquaredExponential
+from gpbounds.cli import main
+from gpbounds.kernels import Constant
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+
+SETTINGS = {"target": 0.5, "kernel": SquaredExponential(1.5, [0.7, 0.9]), "noise": 0.2, "simulate": 0}
+WORDS = ("--target", "0.5", "--variance", "1.5", "--lengthscale", "0.7,0.9", "--noise", "0.2", "--simulate", "0")
+
+
+def sample(N=60, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, 2))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.standard_normal(N)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study") / "sample.csv"
+    np.savetxt(path, np.column_stack(sample()), delimiter=",", fmt="%.17g")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return fitting.plan(*sample(), **SETTINGS, name="sample")
+
+
+class Page(HTMLParser):
+    """The tags that are open, and the text: a page is well formed if nothing is left open."""
+
+    EMPTY = frozenset({"meta", "link", "br", "input", "hr", "img", "path", "use", "rect", "circle", "line", "image"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.texts, self.addresses = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def is_whole_page(text):
+    page = Page(text)
+    assert text.startswith("<!DOCTYPE html>")
+    assert page.open == []
+    assert all(address.startswith("#") for address in page.addresses)  # no other file and no network
+    return "".join(page.texts)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, ()),
+        ({"alpha": 0.5, "select": "kdpp", "most": 20}, ("--alpha", "0.5", "--select", "kdpp", "--most", "20")),
+        ({"draws": 0, "y_norm2": "prior", "delta": 0.1}, ("--best", "0", "--y-norm2", "prior", "--delta", "0.1")),
+        ({"old_forms": True, "inputs": Gaussian([1.0, 2.0])}, ("--old-forms", "--std", "1,2")),
+        ({"method": ("inducing", "mercer"), "target": 1.0}, ("--method", "inducing", "mercer", "--target", "1")),
+        ({"rng": 3, "alpha": 0.5, "direction": "p||q"}, ("--seed", "3", "--alpha", "0.5", "--direction", "p||q")),
+    ],
+)
+def test_python_and_shell_have_the_same_record_and_text(capsys, file, more, words):
+    planned = fitting.plan(*sample(), **SETTINGS | more, name="sample")
+    assert main(["plan", "--data", file, *WORDS, *words, "--json"]) == 0
+    assert planned.to_dict() == json.loads(capsys.readouterr().out)
+    assert main(["plan", "--data", file, *WORDS, *words]) == 0
+    text = capsys.readouterr().out
+    planned.print()
+    for option, argument in (("--old-forms", "old_forms=True"), ("--y-norm2 prior", "y_norm2='prior'")):
+        text = text.replace(option, argument)
+    assert capsys.readouterr().out.split() == text.split()
+
+
+def test_fitted_hyperparameters_are_those_of_the_shell(capsys, file):
+    planned = fitting.plan(*sample(), target=5.0, nu=1.5, noise=0.3, simulate=0, select="none", name="sample")
+    words = ("--target", "5", "--kernel", "matern32", "--noise", "0.3", "--simulate", "0", "--select", "none")
+    assert main(["plan", "--data", file, *words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert planned.to_dict() == record
+    assert record["statement"]["noise"] == 0.3
+    assert record["kernels"][0]["nu"] == 1.5
+
+
+def test_notes_name_arguments_in_the_words_of_their_reader(capsys, file):
+    """More rows than ``rows``: Python reads rows=40, the shell --rows 40; all else is equal."""
+    planned = fitting.plan(*sample(), **SETTINGS, rows=40, name="sample")
+    assert main(["plan", "--data", file, *WORDS, "--rows", "40", "--json"]) == 0
+    shell = json.loads(capsys.readouterr().out)
+    python = planned.to_dict()
+    (note,) = [note for note in python["after the fact"]["notes"] if "rows=40" in note]
+    assert note.replace("rows=40", "--rows 40") in shell["after the fact"]["notes"]
+    assert python["plans"] == shell["plans"]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_data_frames_name_their_columns(planned, kind):
+    X, y = sample()
+    frame = {"pandas": pandas.DataFrame, "polars": polars.DataFrame}[kind]({"east": X[:, 0], "north": X[:, 1]})
+    target = {"pandas": pandas.Series, "polars": polars.Series}[kind](
+        name="height", **{"data" if kind == "pandas" else "values": y}
+    )
+    named = fitting.plan(frame, target, **SETTINGS, name="sample")
+    assert named.problem.data.columns == ("east", "north")
+    assert named.to_dict() == planned.to_dict()
+    assert "east, north" in is_whole_page(named.page())
+
+
+def test_the_interchange_protocol_is_enough():
+    class Exchanged:
+        """A frame that has no ``columns``, only the protocol and its numbers."""
+
+        def __dataframe__(self):
+            return SimpleNamespace(column_names=lambda: ["east", "north"])
+
+        def __array__(self, dtype=None, copy=None):
+            return sample()[0]
+
+    planned = fitting.plan(Exchanged(), sample()[1], **SETTINGS | {"select": "none"})
+    assert planned.problem.data.columns == ("east", "north")
+
+
+def test_a_constant_column_is_dropped_with_its_name():
+    X, y = sample()
+    frame = pandas.DataFrame({"east": X[:, 0], "same": 1.0, "north": X[:, 1]})
+    planned = fitting.plan(frame, y, **SETTINGS | {"select": "none"})
+    assert planned.problem.data.columns == ("east", "north")
+
+
+def test_the_record_is_shown_saved_and_drawn(planned, tmp_path):
+    planned.save(tmp_path / "plan.html")
+    text = is_whole_page((tmp_path / "plan.html").read_text(encoding="utf-8"))
+    assert "Inducing points for sample" in text
+    for entry in planned.entries:
+        assert f"M = {entry.plan.M}" in text
+    planned.save(tmp_path / "plan.json")
+    assert json.loads((tmp_path / "plan.json").read_text(encoding="utf-8")) == planned.to_dict()
+    with pytest.raises(ValueError, match=r"path: expected a name that ends in \.html or \.json, got 'plan\.txt'"):
+        planned.save("plan.txt")
+    inside = re.fullmatch(r'<iframe srcdoc="(.*?)" style="[^"]*" title="page"></iframe>', planned._repr_html_(), re.S)
+    assert "&lt;!DOCTYPE html&gt;" in inside[1]
+    (ax,) = planned.plot().axes
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["Data-aware", "Given y", "After the fact"]
+    assert {f"{entry.plan.M} suffice" for entry in planned.entries} <= {text.get_text() for text in ax.texts}
+
+
+def test_after_ctrl_c_the_record_has_what_was_found(monkeypatch):
+    from fitting.study.problem import Problem
+
+    true = Problem.stated
+
+    def stops(self, case, N, alpha):
+        if case.kind == "given y":
+            raise KeyboardInterrupt
+        return true(self, case, N, alpha)
+
+    monkeypatch.setattr(Problem, "stated", stops)
+    planned = fitting.plan(*sample(), **SETTINGS)
+    assert planned.interrupted
+    assert [entry.level for entry in planned.entries] == ["data-aware"]
+    assert "Interrupted; not computed: given y" in str(planned)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": -1.0}, "target: expected a positive finite number"),
+        ({"rows": 1}, "rows: expected a whole number >= 2, got 1"),
+        ({"select": "best of all"}, "select: expected"),
+        ({"method": "nystrom"}, "method: expected"),
+        ({"kernel": Constant(1.0)}, "kernel: expected a SquaredExponential or a Matern"),
+        ({"kernel": None, "nu": -1.0}, "nu: expected a positive number"),
+        ({"noise": -0.1}, "noise: expected"),
+        ({"y_norm2": "posterior"}, "y_norm2: expected a number or 'prior', got 'posterior'"),
+        ({"inputs": Gaussian([1.0])}, "inputs: expected a law of 2 inputs, as X has, got 1"),
+        ({"method": "fourier", "width": [1.0, 2.0, 3.0]}, r"width: expected one number or one for each of 2 dimension"),
+        ({"width": 3.0}, "width belongs to method='fourier'"),
+    ],
+)
+def test_arguments_are_refused_in_the_words_of_python(change, message):
+    with pytest.raises(ValueError, match=message):
+        fitting.plan(*sample(), **SETTINGS | change)
+
+
+def test_rows_are_refused_by_name():
+    X, y = sample()
+    with pytest.raises(ValueError, match="X: expected columns of numbers, got 'east' in column 'where'"):
+        fitting.plan(pandas.DataFrame({"a": X[:, 0], "where": "east"}), y)
+    with pytest.raises(ValueError, match="X"):
+        fitting.plan(np.where(X > 2.0, np.nan, X), y)
+    with pytest.raises(ValueError, match=r"y: expected 60 targets, one for each row of X, got shape \(59, 1\)"):
+        fitting.plan(X, y[:-1])
+
+
+def test_a_matern_kernel_is_taken_as_it_is():
+    X, y = sample()
+    planned = fitting.plan(X, y, target=50.0, kernel=Matern(1.5, 2.0, [1.0, 3.0]), noise=0.5, simulate=0, select="none")
+    (kernel,) = planned.problem.kernels
+    assert (kernel.nu, kernel.variance, list(kernel.lengthscale)) == (1.5, 2.0, [1.0, 3.0])
+    assert planned.problem.origin == "Kernel and noise are as given."
