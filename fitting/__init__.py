@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fitting.objectives.objective import objective as objective
     from fitting.objectives.objective import variational_objective as variational_objective
     from fitting.objectives.packing import packing as packing
+    from fitting.study.auditing import audit as audit
     from fitting.study.planning import plan as plan
 
 _HOME = {
@@ -50,6 +51,7 @@ _HOME = {
     "SparsePACGP": "estimators",
     "VariationalGP": "estimators",
     "VariationalGPClassifier": "estimators",
+    "audit": "study.auditing",
     "calibration_error": "metrics",
     "certify": "certifying",
     "classification_error": "metrics",

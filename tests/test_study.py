@@ -1,4 +1,4 @@
-"""Studies from Python: what `plan` returns is what the command prints, and data frames name the inputs."""
+"""Studies from Python: `plan` and `audit` return what the commands print, and data frames name the inputs."""
 
 from __future__ import annotations
 
@@ -225,3 +225,98 @@ def test_a_matern_kernel_is_taken_as_it_is():
     (kernel,) = planned.problem.kernels
     assert (kernel.nu, kernel.variance, list(kernel.lengthscale)) == (1.5, 2.0, [1.0, 3.0])
     assert planned.problem.origin == "Kernel and noise are as given."
+
+
+# Audits
+
+
+@pytest.fixture(scope="module")
+def trained():
+    X, y = sample(90)
+    return fitting.SparseGP("vfe", n_inducing=12, random_state=0).fit(X[:70], y[:70])
+
+
+@pytest.fixture(scope="module")
+def audited(trained):
+    return fitting.audit(trained, *sample(90), most=60, epsilon=1.0, name="sample")
+
+
+def test_an_audit_from_python_is_that_of_the_shell(capsys, tmp_path, trained, audited):
+    trained.save(tmp_path / "model.npz")
+    np.savetxt(tmp_path / "sample.csv", np.column_stack(sample(90)), delimiter=",", fmt="%.17g")
+    words = ["audit", str(tmp_path / "sample.csv"), "--model", str(tmp_path / "model.npz"), "--most", "60"]
+    words += ["--certificate", "1", "--out", str(tmp_path / "shell.html")]
+    assert main([*words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record.pop("out") == str(tmp_path / "shell.html")
+    own = audited.to_dict()
+    read, counted = record["notes"].pop(0), own["notes"].pop(0)  # the first note says where the model is from
+    assert read.startswith("The model was read from")
+    assert counted == "20 rows of the table were not used in the training of the model."
+    assert own == record
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    for finding in audited.findings:
+        assert " ".join(finding.text.split()) in " ".join(shown.split())
+    audited.save(tmp_path / "python.html")
+    pages = [(tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("python", "shell")]
+    assert [page.replace(counted, read) for page in pages] == [pages[1], pages[1]]
+
+
+def test_an_audit_is_shown_saved_and_drawn(capsys, audited, tmp_path):
+    audited.print()
+    assert capsys.readouterr().out == f"{audited}\n"
+    assert "Inducing points" in is_whole_page(audited.page())
+    assert "&lt;!DOCTYPE html&gt;" in audited._repr_html_()
+    audited.save(tmp_path / "audit.json")
+    assert json.loads((tmp_path / "audit.json").read_text(encoding="utf-8")) == audited.to_dict()
+    (ax,) = audited.plot().axes
+    counts = [level.M for level in audited.enough.of("chosen")]
+    assert any(list(line.get_xdata()) == counts for line in ax.lines)
+
+
+def test_an_audit_names_the_columns_of_a_data_frame(trained, audited):
+    X, y = sample(90)
+    named = fitting.audit(
+        trained, pandas.DataFrame(X, columns=["east", "north"]), y, most=60, epsilon=1.0, name="sample"
+    )
+    assert named.subject.columns == ("east", "north")
+    assert named.enough.divergence == audited.enough.divergence
+    assert any("east" in part.column for part in named.places.parts)
+
+
+def test_a_model_of_another_library_is_audited_on_all_rows_or_on_a_share():
+    from gpbounds.renyi import Model
+
+    X, y = sample(90)
+    model = Model(SquaredExponential(1.5, [0.7, 0.9]), 0.2, X[:30:2], None)
+    whole = fitting.audit(model, X, y, held_out=0.0, most=60)
+    assert whole.calibration is None
+    assert whole.subject.N == 90
+    assert any("trained on all rows" in note for note in whole.notes)
+    part = fitting.audit(model, X, y, held_out=0.2, most=60)
+    assert (part.subject.N, part.calibration.n) == (72, 18)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": 0.0}, "target: expected a positive finite number"),
+        ({"most": 0}, "most: expected a whole number >= 1"),
+        ({"delta": 1.0}, "delta: expected"),
+        ({"epsilon": -1.0}, "epsilon: expected"),
+        ({"X": np.zeros((90, 3))}, "model: expected a model of 3 inputs, as data has, got one of 2"),
+        ({"X": np.zeros((90, 2))}, "model: expected a model whose training rows are among those of data, but 70 of"),
+    ],
+)
+def test_an_audit_refuses_in_the_words_of_python(trained, change, message):
+    X, y = sample(90)
+    with pytest.raises(ValueError, match=message):
+        fitting.audit(trained, **{"X": X, "y": y} | change)
+
+
+def test_a_classifier_is_refused_by_name():
+    X, y = sample(40)
+    model = fitting.VariationalGPClassifier(n_inducing=5, random_state=0).fit(X, y > 0.0)
+    with pytest.raises(ValueError, match=r"model: expected a SparseGP, .* got a VariationalGPClassifier"):
+        fitting.audit(model, X, y)

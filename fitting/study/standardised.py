@@ -113,18 +113,17 @@ def columns_of(table: Any, argument: str) -> tuple[tuple[str, ...], Float]:
         names = tuple(map(str, table.__dataframe__().column_names()))
     elif getattr(table, "name", None) is not None:
         names = (str(table.name),)
-    numbers = np.asarray(table)
-    if names and numbers.dtype.kind not in "biuf":
-        _require_numbers(numbers.reshape(len(numbers), -1), names, argument)
-        numbers = numbers.astype(np.float64)
-    return names, as_host_points(numbers, argument)
+    if names and np.asarray(table).dtype == object:
+        _refuse_text(table, names, argument)
+    return names, as_host_points(table, argument)
 
 
-def _require_numbers(cells: Any, names: tuple[str, ...], argument: str) -> None:
-    """Refuse a column of a data frame that holds anything else than numbers."""
-    for name, column in zip(names, cells.T, strict=True):
-        other = next((cell for cell in column if not isinstance(cell, int | float | np.number | np.bool_)), None)
-        if other is not None or any(cell is None for cell in column):
+def _refuse_text(table: Any, names: tuple[str, ...], argument: str) -> None:
+    """Refuse a column of a data frame that holds text, by its name."""
+    cells = np.asarray(table)
+    for name, column in zip(names, cells.reshape(len(cells), -1).T, strict=True):
+        text = next((cell for cell in column if isinstance(cell, str)), None)
+        if text is not None:
             raise ValueError(
-                f"{argument}: expected columns of numbers, got {other!r} in column {name!r}: drop it, or encode it"
+                f"{argument}: expected columns of numbers, got {text!r} in column {name!r}: drop it, or encode it"
             )

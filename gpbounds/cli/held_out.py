@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fitting.study.predicted import LEVEL, Predicted
 from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.bound import outward
 from gpbounds.cli import models
@@ -33,8 +34,8 @@ class Result:
     train: Examples
     test: Examples
     estimator: Any
-    own: models.Law
-    baseline: models.Law
+    own: Predicted
+    baseline: Predicted
     seed: int
 
     @property
@@ -158,11 +159,11 @@ def picture(result: Result) -> Any:
         return plotting.labels_page(
             plotting.Probabilities(own.y > 0.0, own.predicted(), first, second), title=title, target=target
         )
-    low, high = own.interval(models.LEVEL)
+    low, high = own.interval(LEVEL)
     predictions = plotting.Intervals(own.shift + own.scale * own.y, own.predicted(), low, high)
     counts = isinstance(own.likelihood, Poisson)
     return plotting.targets_page(
-        predictions, own.ranks(result.seed), level=models.LEVEL, counts=counts, title=title, target=target
+        predictions, own.ranks(result.seed), level=LEVEL, counts=counts, title=title, target=target
     )
 
 

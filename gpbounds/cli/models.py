@@ -6,18 +6,18 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fitting.study.predicted import Predicted
 from gpbounds.arrays import Float
 from gpbounds.cli.examples import Examples
 from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
 from gpbounds.cli.options import UsageError
 from gpbounds.kernels import Stationary
-from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
 
 CLASSES = {
@@ -63,71 +63,6 @@ ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts":
 
 UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
 """Arguments that all estimators have, and that begin messages of errors."""
-
-LEVEL = 0.95
-"""Probability of the intervals whose coverage is reported."""
-
-
-@dataclass(frozen=True, eq=False)
-class Law:
-    """Predictions of a fitted model at rows with known targets.
-
-    Attributes
-    ----------
-    likelihood : Likelihood
-    y, mean, variance : arrays (n,)
-        Targets, and mean and variance of the latent f, in the units of the likelihood.
-    shift, scale : float
-        The target in the units of the file is shift + scale·y.
-    """
-
-    likelihood: Likelihood
-    y: Float
-    mean: Float
-    variance: Float
-    shift: float = 0.0
-    scale: float = 1.0
-
-    def predicted(self) -> Float:
-        """The predictive means, in the units of the file; for labels, probabilities of the second one."""
-        return self.shift + self.scale * self.likelihood.predictive_mean(self.mean, self.variance)
-
-    def interval(self, level: float) -> tuple[Float, Float]:
-        """The central intervals of targets, in the units of the file."""
-        low, high = (
-            self.shift + self.scale * self.likelihood.predictive_quantile(p, self.mean, self.variance)
-            for p in (0.5 * (1.0 - level), 0.5 * (1.0 + level))
-        )
-        return low, high
-
-    def scores(self) -> dict[str, float]:
-        """The scores of these predictions by name, errors in the units of the file."""
-        from fitting import metrics
-
-        about = (self.likelihood, self.y, self.mean, self.variance)
-        loss = metrics.log_loss(*about)
-        if isinstance(self.likelihood, Bernoulli):
-            return {
-                "error": metrics.classification_error(self.y, self.mean),
-                "log loss": loss,
-                "expected calibration error": metrics.calibration_error(self.y, self.predicted()),
-            }
-        found = {f"coverage of {100 * LEVEL:g} % intervals": metrics.coverage(*about, level=LEVEL)}
-        if isinstance(self.likelihood, Poisson):
-            return {
-                "mean relative error": metrics.mean_relative_error(self.y, self.predicted()),
-                "log loss": loss,
-                **found,
-            }
-        truth = self.shift + self.scale * self.y
-        rmse = math.sqrt(metrics.square_loss(truth, self.predicted()))
-        return {"RMSE": rmse, "log loss": loss + math.log(self.scale), **found}
-
-    def ranks(self, seed: int) -> Float:
-        """The randomised probability integral transform of each target, uniform under a true model."""
-        from fitting import metrics
-
-        return metrics.randomised_pit(self.likelihood, self.y, self.mean, self.variance, seed)
 
 
 def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,12 +145,6 @@ def saved(path: Path) -> Any:
     return load(path)
 
 
-def noise_of(estimator: Any) -> float:
-    """The noise variance of a fitted estimator with Gaussian noise, in its own units of the target."""
-    likelihood = getattr(estimator, "likelihood_", None)
-    return float(estimator.noise_ if likelihood is None else likelihood.noise)
-
-
 def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
     """Scalings to mean 0 and variance 1 of the rows for training; a constant column keeps its unit."""
 
@@ -248,42 +177,18 @@ def in_words_of_the_shell(text: str, model: str) -> str:
     return f"{head}:{rest.replace('expected None', 'expected not to be given')}"
 
 
-def law(estimator: Any, rows: Examples) -> Law:
-    """The predictions of a fitted estimator at ``rows``."""
-    likelihood = getattr(estimator, "likelihood_", None) or Gaussian(estimator.noise_)
-    latent = getattr(estimator, "latent", estimator.predict)
-    mean, std = latent(rows.X, return_std=True)
-    shift, scale = float(estimator.y_mean_[0]), float(estimator.y_scale_[0])
-    y = rows.y
-    if isinstance(likelihood, Bernoulli):
-        unknown = ~np.isin(y, estimator.classes_)
-        if unknown.any():
-            raise ValueError(
-                f"y: expected the labels of the rows for training, {estimator.classes_.tolist()}, in the rows held "
-                f"out, got {y[unknown].tolist()[0]!r}"
-            )
-        y = np.where(y == estimator.classes_[1], 1.0, 0.0)
-    return Law(likelihood, (y - shift) / scale, (mean - shift) / scale, (std / scale) ** 2, shift, scale)
-
-
-def joint(estimator: Any, X: Any) -> Any:
-    """The joint covariance of the latent f at X, in squared units of the targets."""
-    latent = getattr(estimator, "latent", estimator.predict)
-    return latent(X, return_cov=True)[1]
-
-
-def without_inputs(own: Law, estimator: Any, train: Examples) -> Law:
+def without_inputs(own: Predicted, estimator: Any, train: Examples) -> Predicted:
     """One law for all rows: the Gaussian, the shares of labels, or the Poisson law of the targets for training."""
     zero = 0.0 * own.y
     if isinstance(own.likelihood, Bernoulli):
         from scipy.special import ndtri
 
         share = (np.sum(train.y == estimator.classes_[1]) + 0.5) / (train.N + 1.0)
-        return Law(Bernoulli("probit"), own.y, zero + float(ndtri(share)), zero)
+        return Predicted(Bernoulli("probit"), own.y, zero + float(ndtri(share)), zero)
     if isinstance(own.likelihood, Poisson):
-        return Law(Poisson("exp"), own.y, zero + math.log((train.y.sum() + 0.5) / train.N), zero)
+        return Predicted(Poisson("exp"), own.y, zero + math.log((train.y.sum() + 0.5) / train.N), zero)
     mean, variance = float(train.y.mean()), float(train.y.var())
-    return Law(Gaussian(variance), own.shift + own.scale * own.y, zero + mean, zero)
+    return Predicted(Gaussian(variance), own.shift + own.scale * own.y, zero + mean, zero)
 
 
 def remarks(estimator: Any) -> Sequence[str]:

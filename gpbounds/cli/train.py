@@ -212,6 +212,7 @@ OPTIONS = (
 
 def run(args: argparse.Namespace) -> None:
     """Train a model, write it and its figure, and print its scores."""
+    from fitting.study.predicted import predicted
     from gpbounds.cli import examples, held_out, models
 
     given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
@@ -223,7 +224,7 @@ def run(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.file}")
     print(f"Training on {train.N} of the {table.N} rows of {table.name} ...", file=sys.stderr)
     estimator = models.fitted(args.model, arguments, train, args.kernel, progress=sys.stderr.isatty())
-    own = models.law(estimator, test)
+    own = predicted(estimator, test.X, test.y)
     result = held_out.Result(
         args.model, train, test, estimator, own, models.without_inputs(own, estimator, train), args.seed
     )
