@@ -14,6 +14,7 @@ import fitting
 from gpbounds import Gaussian, Matern, SquaredExponential
 from gpbounds.cli import main
 from gpbounds.kernels import Constant
+from gpbounds.pacbayes import Certificate, Scaling
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -320,3 +321,70 @@ def test_a_classifier_is_refused_by_name():
     model = fitting.VariationalGPClassifier(n_inducing=5, random_state=0).fit(X, y > 0.0)
     with pytest.raises(ValueError, match=r"model: expected a SparseGP, .* got a VariationalGPClassifier"):
         fitting.audit(model, X, y)
+
+
+# Certificates
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    X, y = sample(90)
+    model = fitting.ExactGP(kernel=SquaredExponential(2.0, [0.7, 0.9]), noise=0.3).fit(X, y)
+    return fitting.certify(model, X, y, epsilon=1.0, delta=0.05)
+
+
+def test_a_certificate_is_one_and_is_shown_as_a_page(certificate, tmp_path):
+    """The file is that of `Certificate.save`, byte by byte, and anybody can check it without the model."""
+    X, y = sample(90)
+    assert isinstance(certificate, Certificate)
+    certificate.save(tmp_path / "certificate.json")
+    Certificate.save(certificate, tmp_path / "same.json")
+    assert (tmp_path / "certificate.json").read_bytes() == (tmp_path / "same.json").read_bytes()
+    read = Certificate.load(tmp_path / "certificate.json")
+    assert read == certificate
+    assert read.check(X, y).confirmed
+    certificate.save(tmp_path / "certificate.html")
+    text = is_whole_page((tmp_path / "certificate.html").read_text(encoding="utf-8"))
+    assert certificate.statement in text
+    assert f"{certificate.risk:.6f}" in text
+    assert "&lt;!DOCTYPE html&gt;" in certificate._repr_html_()
+
+
+def test_a_certificate_prints_its_statement(capsys, certificate):
+    certificate.print()
+    assert capsys.readouterr().out == f"{certificate}\n"
+    assert certificate.statement in str(certificate)
+
+
+def test_the_figure_of_a_certificate_shows_the_predictions_of_its_rows(certificate):
+    left, right = certificate.plot().axes
+    dots = np.concatenate([each.get_offsets() for each in left.collections if len(each.get_offsets()) > 1])
+    truth, mean, _ = certificate._predictions()
+    np.testing.assert_allclose(sorted(map(tuple, dots)), sorted(zip(truth, mean, strict=True)), rtol=1e-12)
+    np.testing.assert_array_equal(truth, sample(90)[1])
+    assert any(f"{certificate.risk:.4f}" in text.get_text() for text in right.texts)
+
+
+def test_predictions_of_scaled_rows_are_drawn_in_raw_units():
+    """A model of scaled rows, certified with its scalings, predicts what the same model predicts in raw units."""
+    X, y = sample(90)
+    inputs, outputs = Scaling("disjoint split", 0.5, 2.0), Scaling("disjoint split", -1.0, 3.0)
+    kernel = SquaredExponential(1.0, 1.0)
+    model = fitting.ExactGP(kernel=kernel, noise=0.3).fit(inputs.apply(X), outputs.apply(y))
+    certificate = fitting.certify(model, X, y, epsilon=0.5, delta=0.05, scaling=(inputs, outputs))
+    truth, mean, std = certificate._predictions()
+    own_mean, own_std = model.predict(inputs.apply(X), return_std=True)
+    np.testing.assert_allclose(truth, y, rtol=1e-12)
+    np.testing.assert_allclose(mean, -1.0 + 3.0 * own_mean, rtol=1e-12)
+    np.testing.assert_allclose(std, 3.0 * own_std, rtol=1e-12)
+
+
+def test_a_certificate_of_rows_in_partitions_is_drawn_without_predictions(tmp_path):
+    X, y = sample(90)
+    model = fitting.SparseGP("vfe", n_inducing=12, random_state=0).fit(X, y)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    certificate = fitting.certify(model, tmp_path / "X.npy", tmp_path / "y.npy", epsilon=1.0, delta=0.05)
+    assert certificate == fitting.certify(model, X, y, epsilon=1.0, delta=0.05)
+    (ax,) = certificate.plot().axes
+    assert any(f"{certificate.risk:.4f}" in text.get_text() for text in ax.texts)

@@ -6,19 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from fitting.study.words import describe_kernel, headline
-from gpbounds.arrays import Float
+from fitting.study.terms import DECLARED, figure, scalings, terms, tolerance
+from fitting.study.words import describe_kernel
 from gpbounds.cli.table import Table
 from gpbounds.cli.training import Trained
 from gpbounds.pacbayes import Certificate
 from gpbounds.rigor import decimal
 from gpbounds.texts import short, wrapped
 from gpbounds.texts import table as aligned
-
-DECLARED = (
-    "You declare that loss, epsilon, delta, kernel, grid and scaling were fixed before the data were seen; no file can "
-    "prove this."
-)
 
 
 def report(table: Table, trained: Trained) -> str:
@@ -61,7 +56,7 @@ SMALL_EPSILON = (
 
 def advice(table: Table, certificate: Certificate) -> str:
     """What lowers a vacuous bound, and whether ε is small."""
-    width, _ = tolerance(table, certificate)
+    width, _ = tolerance(certificate, table.shown[1])
     spread = float(np.std(table.shown[1]))
     if np.ndim(width) or spread == 0.0 or not float(width) < SMALL * spread:
         return VACUOUS
@@ -85,36 +80,6 @@ def by_accuracy(trained: Trained) -> str:
         f"ln({len(rows)}) for the choice (P-47), so you may choose one of them now:"
     )
     return f"{wrapped(head)}\n{aligned(('E', 'in raw units', 'KL', 'R_S', 'bound'), rows)}"
-
-
-def terms(certificate: Certificate) -> list[tuple[str, str, str]]:
-    """Name, value and origin of each term of the bound."""
-    N, G = certificate.data.rows, certificate.grid
-    if len(set(G.steps)) == 1:
-        points = f"{G.T} ln({G.steps[0] + 1})"
-    else:
-        points = " + ".join(f"ln({g + 1})" for g in G.steps)
-    rows = [
-        ("KL/N", certificate.kl, f"{certificate.kl:.6g}/{N}"),
-        ("ln|Θ|/N", certificate.log_count, f"{certificate.log_count:.6g}/{N}: {points}"),
-        ("ln(ξ/δ)/N", certificate.log_xi, f"{certificate.log_xi:.6g}/{N}"),
-    ]
-    per_datum = [(name, f"{nats / N:.6f}", origin) for name, nats, origin in rows]
-    total = certificate.kl + certificate.log_count + certificate.log_xi
-    return [
-        *per_datum,
-        ("d, their sum", f"{total / N:.6f}", ""),
-        ("R_S", f"{certificate.risk:.6f}", f"{certificate.loss!r} on these {N} rows"),
-        ("kl⁻¹(R_S, d)", decimal(certificate.bound, True, 6), "the bound; 1 is vacuous"),
-    ]
-
-
-def scalings(certificate: Certificate) -> list[tuple[str, str]]:
-    """The scalings that the certificate declares, as text."""
-    descriptions = {name: scaling.describe() for name, scaling in certificate.scalings}
-    if len(set(descriptions.values())) == 1:
-        return [(" and ".join(descriptions).capitalize(), descriptions["inputs"])]
-    return [(name.capitalize(), text) for name, text in descriptions.items()]
 
 
 def record(table: Table, trained: Trained) -> dict[str, Any]:
@@ -141,43 +106,5 @@ def record(table: Table, trained: Trained) -> dict[str, Any]:
 
 def picture(table: Table, trained: Trained) -> Any:
     """The figure: predictions against truth with the band that the loss tolerates, and the terms of the bound."""
-    from gpbounds import plotting
-
-    certificate = trained.certificate
-    width, label = tolerance(table, certificate)
-    return plotting.certificate_page(
-        plotting.Predictions(table.shown[1], trained.mean, trained.std, width),
-        certificate.risk,
-        [("KL(Q‖P)", certificate.kl), ("ln|Θ|", certificate.log_count), ("ln(ξ(N)/δ)", certificate.log_xi)],
-        certificate.bound,
-        title=as_written(title(table, certificate)),
-        target=as_written(table.target),
-        tolerated=label,
-    )
-
-
-def as_written(text: str) -> str:
-    """``text`` with dollar signs escaped, because matplotlib would read them as mathematics."""
-    return text.replace("$", r"\$")
-
-
-def tolerance(table: Table, certificate: Certificate) -> tuple[float | Float, str]:
-    """The deviation |v − y| that the loss tolerates, in raw units, and a label for it."""
-    loss: Any = certificate.loss
-    epsilon, unit = float(loss.high if loss.name == "interval" else loss.epsilon), float(certificate.outputs.scale)
-    value = {"squared": "< 1", "relative": "< 1", "exponential": "< 0.632"}.get(loss.name, "0")
-    if loss.name in ("relative", "interval"):
-        return epsilon * np.abs(table.shown[1]), f"loss {value}: within ±{epsilon:g} |y|"
-    return epsilon * unit, f"loss {value}: within ±{short(epsilon * unit)}"
-
-
-def title(table: Table, certificate: Certificate) -> str:
-    """Four lines: the claim, the loss and the scaling, the kernel, the posterior."""
-    kernel = headline(certificate.kernel, 1.0).rpartition(", noise")[0]
-    scaling = "as given" if certificate.outputs.origin == "as given" else "scaled by constants from other rows"
-    return (
-        f"{table.name}, N = {table.N:,}, D = {table.D}: with probability {100 * (1 - certificate.delta):g} % "
-        f"the Gibbs risk is at most {decimal(certificate.bound, True, 4)}\n"
-        f"Loss {certificate.loss!r}; inputs and target {scaling}\n{kernel}\n"
-        f"Q: {certificate.posterior.describe()}"
-    )
+    y = table.shown[1]
+    return figure(trained.certificate, y, trained.mean, trained.std, table.name, table.target)

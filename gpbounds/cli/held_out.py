@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitting.study.predicted import LEVEL, Predicted
+from fitting.study.terms import as_written
 from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.bound import outward
 from gpbounds.cli import models
-from gpbounds.cli.certificate import as_written
 from gpbounds.cli.examples import Examples
 from gpbounds.likelihoods import Bernoulli, Poisson
 from gpbounds.texts import short, table, wrapped
