@@ -229,7 +229,7 @@ def add_train(actions: Any) -> None:
 
 def train(args: argparse.Namespace) -> None:
     """Train a model, write certificate, figure and rows, and print the terms of the bound."""
-    from gpbounds.cli import certificate, rows, training
+    from gpbounds.cli import rows, training
 
     if args.share is not None and args.scaling != "split":
         raise options.UsageError("--share is an option of --scaling split")
@@ -279,7 +279,7 @@ def train(args: argparse.Namespace) -> None:
     # The certificates come last: whoever finds a new one finds the rows of which it speaks.
     if not table.as_in_file:
         table.write(files["data"])
-    certificate.picture(table, trained).savefig(files["picture"])
+    training.picture(table, trained).savefig(files["picture"])
     for other, path in zip(trained.others, more.values(), strict=True):
         other.save(path)
     trained.certificate.save(files["certificate"])
@@ -288,11 +288,11 @@ def train(args: argparse.Namespace) -> None:
     if args.json:
         written: dict[str, Any] = {name: str(path) for name, path in files.items()}
         written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
-        terms = certificate.record(table, trained)
+        terms = training.record(table, trained)
         output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
         output.leave(trained.interrupted)
         return
-    print(certificate.report(table, trained))
+    print(training.report(table, trained))
     print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
     if not table.as_in_file:
         print(f"{data_file} holds the certified rows, with the target in the last column.")
