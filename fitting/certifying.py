@@ -17,6 +17,7 @@ from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import FamilyLaw
 from fitting.objectives.objective import Member, Objective, objective
 from fitting.rows.data import Held
+from fitting.study.predicted import by_position
 from fitting.study.terms import ModelCertificate, Predictions
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
@@ -181,7 +182,8 @@ def _predictions(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> Pr
     own = isinstance(model, PACGP | SparsePACGP) or model.normalize_y  # these predict in raw units themselves
 
     def predictions() -> tuple[Float, Float, Float]:
-        mean, std = model.predict(rows.X if own else inputs.apply(rows.X), return_std=True)
+        with by_position():
+            mean, std = model.predict(rows.X if own else inputs.apply(rows.X), return_std=True)
         if own:
             return rows.y, mean, std
         shift, scale = np.ravel(outputs.shift)[0], np.ravel(outputs.scale)[0]

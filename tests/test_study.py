@@ -286,6 +286,19 @@ def test_an_audit_names_the_columns_of_a_data_frame(trained, audited):
     assert any("east" in part.column for part in named.places.parts)
 
 
+def test_a_model_of_a_data_frame_is_audited_and_certified_by_it():
+    """scikit-learn's warning that an array has no names is not shown: the columns have been compared by name."""
+    X, y = sample(90)
+    frame = pandas.DataFrame(X, columns=["east", "north"])
+    model = fitting.SparseGP("vfe", n_inducing=12, random_state=0).fit(frame[:70], y[:70])
+    assert fitting.audit(model, frame, y, most=20).calibration.n == 20
+    with pytest.raises(ValueError, match="X: expected the columns of training in their order, east, north, got north"):
+        fitting.audit(model, frame[["north", "east"]], y)
+    certificate = fitting.certify(model, frame[:70], y[:70], epsilon=1.0, delta=0.05)
+    assert certificate == fitting.certify(model, X[:70], y[:70], epsilon=1.0, delta=0.05)
+    assert len(certificate.plot().axes) == 2
+
+
 def test_a_model_of_another_library_is_audited_on_all_rows_or_on_a_share():
     from gpbounds.renyi import Model
 

@@ -123,6 +123,10 @@ def audit(
         examined = of_points(model, table, "the model", asked)
     else:
         supported(model, table, "", argument)
+        names = tuple(map(str, getattr(model, "feature_names_in_", ())))
+        if names and columns and names != columns:
+            there, here = ", ".join(names), ", ".join(columns)
+            raise ValueError(f"X: expected the columns of training in their order, {there}, got {here}")
         numbers = training_rows(model, table, "", argument)
         note = f"{numbers[1].size} rows of the table were not used in the training of the model."
         examined = of_model(model, table, numbers, (note,))

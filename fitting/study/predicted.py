@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +81,8 @@ def predicted(estimator: Any, X: Float, y: Any) -> Predicted:
     """The predictions of a fitted estimator at the rows X (n, D), whose targets are y (n,)."""
     likelihood = getattr(estimator, "likelihood_", None) or Gaussian(estimator.noise_)
     latent = getattr(estimator, "latent", estimator.predict)
-    mean, std = latent(X, return_std=True)
+    with by_position():
+        mean, std = latent(X, return_std=True)
     shift, scale = float(estimator.y_mean_[0]), float(estimator.y_scale_[0])
     if isinstance(likelihood, Bernoulli):
         unknown = ~np.isin(y, estimator.classes_)
@@ -94,10 +98,19 @@ def predicted(estimator: Any, X: Float, y: Any) -> Predicted:
 def joint(estimator: Any, X: Any) -> Any:
     """The joint covariance of the latent f at X, in squared units of the targets."""
     latent = getattr(estimator, "latent", estimator.predict)
-    return latent(X, return_cov=True)[1]
+    with by_position():
+        return latent(X, return_cov=True)[1]
 
 
 def noise_of(estimator: Any) -> float:
     """The noise variance of a fitted estimator with Gaussian noise, in its own units of the target."""
     likelihood = getattr(estimator, "likelihood_", None)
     return float(estimator.noise_ if likelihood is None else likelihood.noise)
+
+
+@contextmanager
+def by_position() -> Iterator[None]:
+    """Predict from arrays also with a model of a data frame, whose columns have been compared before."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield
