@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from gpbounds.cli.options import Command, Parser
 from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
@@ -63,9 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: no α ends a command where no α can be shown
     try:
         args = build_parser().parse_args(argv)
-        from gpbounds.linalg.parallel import one_blas_thread
-
-        with sigterm_raises(), one_blas_thread():  # what is large runs in lanes
+        with sigterm_raises(), _threads(getattr(args, "large", True)):
             args.run(args)
         sys.stdout.flush()
     except SystemExit as stop:  # --help and --version
@@ -83,6 +82,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gpbounds: {_sentence(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _threads(large: bool) -> AbstractContextManager[None]:
+    """One thread of BLAS for a command whose large parts run in lanes; nothing for one that has no large part."""
+    if not large:
+        return nullcontext()
+    from gpbounds.linalg.parallel import one_blas_thread
+
+    return one_blas_thread()
 
 
 def _sentence(error: Exception) -> str:

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verdict", choices=VERDICTS, help="only this verdict on the printed form")
     parser.add_argument("--status", choices=STATUSES, help="only this status: what the true statement rests on")
     options.add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=False)
 
 
 def run(args: argparse.Namespace) -> None:

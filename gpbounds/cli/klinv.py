@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("q", metavar="Q", type=options.number, help="empirical risk in [0, 1]")
     parser.add_argument("eps", metavar="D", type=options.number, help="d in kl(q‖p) <= d, in nats, 0 to inf")
     options.add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=False)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -384,7 +384,6 @@ def problem(args: argparse.Namespace) -> Problem:
     """The problem that the options describe: a law and numbers of rows, or a table."""
     from fitting.study.problem import about_law, about_rows
     from fitting.study.steps import shown
-    from gpbounds.cli.data import load
 
     with shown("Reading the data and fitting the kernel"):
         asked = question(args)
@@ -394,6 +393,8 @@ def problem(args: argparse.Namespace) -> Problem:
             return about_law(parsed_inputs(args, dimension(args)), args.sizes, asked)
         if args.sizes is not None:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
+        from gpbounds.cli.data import load
+
         data = load(args.data)
         law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
         law = parsed_inputs(args, args.dim or data.D) if law_options else None

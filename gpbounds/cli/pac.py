@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--hyperparameters", metavar="T", type=options.whole, help="... and their number: the penalty is T ln(G)"
     )
     options.add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=False)
 
 
 def run(args: argparse.Namespace) -> None:
