@@ -22,8 +22,8 @@ from fitting.iterative import IterativeEvidence
 from fitting.iterative.solution import Cotangent, pulled
 from fitting.objectives.objective import Objective, at_point, objective
 from fitting.objectives.point import Parameters
+from fitting.study.standardised import load
 from gpbounds import Matern, SquaredExponential
-from gpbounds.cli.data import load
 from gpbounds.iterative import evidence
 from gpbounds.renyi import log_evidence
 

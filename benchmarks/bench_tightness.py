@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from harness import opening
 
+from fitting.study import hyperparameters
+from fitting.study.standardised import load
 from gpbounds import Gaussian, Matern, SquaredExponential, Uniform
-from gpbounds.cli import hyperparameters
-from gpbounds.cli.data import load
 from gpbounds.cli.demo import diabetes
 from gpbounds.files import replacing
 from gpbounds.kdpp import expected_trace, sample_eigen

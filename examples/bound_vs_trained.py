@@ -33,11 +33,11 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from fitting import ExactGP, RenyiGP, SparseGP
+from fitting.study.standardised import Standardised, load, standardise
+from fitting.study.subsets import smallest_reaching
 from gpbounds import Empirical, Gaussian, SquaredExponential, kdpp, rate, renyi, validation
 from gpbounds.cli import options
-from gpbounds.cli.data import Data, load, standardise
 from gpbounds.cli.demo import diabetes
-from gpbounds.cli.study import smallest_reaching
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.plotting import BLACK, BLUE, GREEN, PURPLE, SKY, VERMILLION, divergence_symbol
@@ -70,7 +70,7 @@ class Bracket:
 class Study:
     """All numbers of one data set that the picture shows."""
 
-    data: Data
+    data: Standardised
     alpha: float
     kernel: Kernel
     noise: float
@@ -86,7 +86,7 @@ class Study:
         return table[:, 0], table[:, 1], table[:, 2]
 
 
-def synthetic(N: int, seed: int) -> Data:
+def synthetic(N: int, seed: int) -> Standardised:
     """sin(2x₁) + cos(x₁ + x₂) at Gaussian inputs, with noise of variance 0.09."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((N, 2))
@@ -94,7 +94,7 @@ def synthetic(N: int, seed: int) -> Data:
     return standardise("synthetic", X, y)
 
 
-def trained(data: Data, seed: int) -> tuple[Kernel, float]:
+def trained(data: Standardised, seed: int) -> tuple[Kernel, float]:
     """Kernel and noise of the trained exact GP; an irrelevant lengthscale may end on its limit."""
     start = SquaredExponential(1.0, np.sqrt(data.D) * np.ones(data.D))
     limits = {name: (1e-2, 1e3) for name in start.parameter_names if name.startswith("lengthscale")}
@@ -104,7 +104,7 @@ def trained(data: Data, seed: int) -> tuple[Kernel, float]:
     return model.kernel_, float(model.noise_)
 
 
-def learned(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray, steps: int) -> np.ndarray:
+def learned(data: Standardised, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray, steps: int) -> np.ndarray:
     """``Z`` after training of the sparse objective with fixed kernel and noise."""
     held = (*kernel.parameter_names, "noise")
     shared: dict[str, Any] = {"inducing": Z, "fixed": held, "max_iter": steps, "tol": 1e-8}
@@ -114,7 +114,7 @@ def learned(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarra
         return np.asarray(model.fit(data.X, data.y).inducing_)
 
 
-def bracket(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray) -> tuple[float, float]:
+def bracket(data: Standardised, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray) -> tuple[float, float]:
     """The tightest lower and upper bound on D_α = log p(y) − L_α: `renyi.gap` by two methods, `renyi.evidence`."""
     problem = (kernel, data.X, data.y, Z)
     methods: tuple[Any, ...] = ("dense", "blocks")
@@ -125,7 +125,7 @@ def bracket(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarra
     return max(map(float, lows)), min(map(float, highs))
 
 
-def bounds(data: Data, kernel: Kernel, noise: float, alpha: float, M: np.ndarray) -> dict[str, np.ndarray]:
+def bounds(data: Standardised, kernel: Kernel, noise: float, alpha: float, M: np.ndarray) -> dict[str, np.ndarray]:
     laws: dict[str, Gaussian | Empirical] = {
         "a priori": Gaussian(data.X.std(axis=0).round(12)),
         "data-aware": Empirical(data.X),
@@ -141,7 +141,7 @@ def bounds(data: Data, kernel: Kernel, noise: float, alpha: float, M: np.ndarray
 
 
 def chosen(
-    data: Data, kernel: Kernel, noise: float, alpha: float, M: int, draws: int, steps: int, seed: int
+    data: Standardised, kernel: Kernel, noise: float, alpha: float, M: int, draws: int, steps: int, seed: int
 ) -> Iterator[tuple[str, int, np.ndarray]]:
     """(choice, draw, Z) for M inducing points."""
     greedy = kdpp.select(kernel, data.X, M, "greedy", trace=0.0).Z
@@ -153,7 +153,7 @@ def chosen(
 
 
 def study(
-    data: Data,
+    data: Standardised,
     alpha: float,
     draws: int,
     size_count: int,
@@ -301,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sets = [synthetic(rows, args.seed), diabetes()] if not args.data else []
         for name, path in named(args.data):
             data = load(path)
-            sets.append(Data(name, data.X, data.y, data.notes))
+            sets.append(Standardised(name, data.X, data.y, data.notes))
         parts = [part.subset(rows, args.seed) for part in sets]
         parts = [standardise(part.name, part.X, part.y) for part in parts]
 

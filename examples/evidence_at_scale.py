@@ -29,16 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.cli import hyperparameters, options
-from gpbounds.cli.data import Data, load
-from gpbounds.cli.hyperparameters import Hyperparameters
-from gpbounds.cli.output import table
+from fitting.study import hyperparameters
+from fitting.study.hyperparameters import Hyperparameters
+from fitting.study.standardised import Standardised, load
+from gpbounds.cli import options
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.files import replacing
 from gpbounds.iterative import evidence
 from gpbounds.kdpp import select
 from gpbounds.renyi import evidence as brackets
 from gpbounds.renyi import log_evidence
+from gpbounds.texts import table
 
 INDUCING = 500
 
@@ -93,7 +94,7 @@ def gpytorch_value(X: np.ndarray, y: np.ndarray, hyper: Hyperparameters) -> floa
         return float(likelihood(model(inputs), targets)) * len(y)
 
 
-def row(part: Data, hyper: Hyperparameters, dense: int, seed: int) -> Row:
+def row(part: Standardised, hyper: Hyperparameters, dense: int, seed: int) -> Row:
     kernel, noise, X, y = hyper.kernel, hyper.noise, part.X, part.y
     start = time.perf_counter()
     lower, upper = evidence(kernel, X, y, noise=noise, rng=seed)

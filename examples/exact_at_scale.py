@@ -40,7 +40,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fitting import ExactGP, RenyiGP, SparseGP
 from gpbounds.cli import options
-from gpbounds.cli.output import table
+from gpbounds.texts import table
 
 METHODS = ("egp-batch", "egp-bbmm", "sgp", "pep", "renyi")
 LEAST_NOISE = 1e-4

@@ -34,13 +34,14 @@ from pathlib import Path
 import numpy as np
 from sklearn.mixture import GaussianMixture
 
+from fitting.study import hyperparameters
+from fitting.study.standardised import Standardised, load
 from gpbounds import Empirical, Gaussian, Sampler, inducing_points, rate, spectrum
 from gpbounds.arrays import Float
-from gpbounds.cli import hyperparameters, options
-from gpbounds.cli.data import Data, load
-from gpbounds.cli.output import table
+from gpbounds.cli import options
 from gpbounds.files import replacing
 from gpbounds.kernels import SquaredExponential
+from gpbounds.texts import table
 
 SETS, TAIL_AT, FITTED_ROWS = 39, 200, 5000
 SETTINGS = {"delta": 0.05, "draws": 10, "law": "tilted"}
@@ -95,12 +96,12 @@ def mixture(kernel: SquaredExponential, X: Float, seed: int) -> tuple[Sampler, i
     return Sampler(draw, f"a mixture of {model.n_components} Gaussians"), int(model.n_components)
 
 
-def row_of(data: Data, rows: int, seed: int) -> Row | None:
+def row_of(data: Standardised, rows: int, seed: int) -> Row | None:
     """The line of one data set; None where no M below the number of rows is enough for 10 nats."""
     order = np.random.default_rng(seed).permutation(data.N)
     half = data.N // 2
     first, other = data.X[order[:half]], data.X[order[half : half + min(rows, data.N - half)]]
-    fitted = hyperparameters.fit(Data(data.name, first, data.y[order[:half]]), seed=seed)
+    fitted = hyperparameters.fit(Standardised(data.name, first, data.y[order[:half]]), seed=seed)
     kernel, shared = fitted.kernel, {"noise": fitted.noise, **SETTINGS}
     assert isinstance(kernel, SquaredExponential)
     inputs, N = Empirical(other), len(other)

@@ -29,7 +29,7 @@ from scipy.spatial import cKDTree
 from tqdm import tqdm
 
 from gpbounds.cli import options
-from gpbounds.cli.output import table
+from gpbounds.texts import table
 
 LEAST_VARIANCE = 1e-4
 

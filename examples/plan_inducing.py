@@ -14,10 +14,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fitting.study.standardised import load
+from fitting.study.subsets import counts_to_try
 from gpbounds.cli import options
-from gpbounds.cli.data import load
 from gpbounds.cli.demo import show
-from gpbounds.cli.study import counts_to_try
 
 
 def main(argv: Sequence[str] | None = None) -> None:

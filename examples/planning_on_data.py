@@ -35,13 +35,13 @@ import numpy as np
 
 import gpbounds
 from fitting.objectives.objective import objective
-from gpbounds.cli import hyperparameters, options
-from gpbounds.cli.data import Data, load
-from gpbounds.cli.floors import Floors
-from gpbounds.cli.hyperparameters import Hyperparameters
-from gpbounds.cli.output import table
-from gpbounds.cli.problem import fitted_law
-from gpbounds.cli.study import divergence_of
+from fitting.study import hyperparameters
+from fitting.study.afterwards import Floors
+from fitting.study.hyperparameters import Hyperparameters
+from fitting.study.problem import fitted_law
+from fitting.study.standardised import Standardised, load
+from fitting.study.subsets import divergence_of
+from gpbounds.cli import options
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.files import replacing
 from gpbounds.kdpp import sample_eigen
@@ -49,6 +49,7 @@ from gpbounds.kdpp.esp import tilted_eigenvalues
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence
+from gpbounds.texts import table
 
 DRAWS, SETS, DELTA = 10, 39, 0.05
 
@@ -84,7 +85,7 @@ HEADER = ("data", "N", "target", "a priori", "given y", "true", "low, prior", "l
 class Truth:
     """The divergence that the best of 10 draws of the tilted k-DPP reaches; one decomposition serves all M."""
 
-    def __init__(self, part: Data, hyper: Hyperparameters, seed: int) -> None:
+    def __init__(self, part: Standardised, hyper: Hyperparameters, seed: int) -> None:
         self.part, self.kernel, self.noise = part, hyper.kernel, hyper.noise
         self.decomposed = eigen(hyper.kernel(part.X), "k(X, X)", vectors=True)
         self.weights = tilted_eigenvalues(np.maximum(self.decomposed.values, 0.0), noise=hyper.noise)
@@ -114,7 +115,7 @@ class Truth:
 
 
 def rows_of(
-    data: Data, part: Data, hyper: Hyperparameters, targets: Sequence[float], *, sets: int, seed: int
+    data: Standardised, part: Standardised, hyper: Hyperparameters, targets: Sequence[float], *, sets: int, seed: int
 ) -> list[Row]:
     """The lines of one data set."""
     N, records = part.N, []

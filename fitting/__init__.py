@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from fitting.objectives.objective import objective as objective
     from fitting.objectives.objective import variational_objective as variational_objective
     from fitting.objectives.packing import packing as packing
+    from fitting.study.auditing import audit as audit
+    from fitting.study.planning import plan as plan
 
 _HOME = {
     "ExactGP": "estimators",
@@ -49,6 +51,7 @@ _HOME = {
     "SparsePACGP": "estimators",
     "VariationalGP": "estimators",
     "VariationalGPClassifier": "estimators",
+    "audit": "study.auditing",
     "calibration_error": "metrics",
     "certify": "certifying",
     "classification_error": "metrics",
@@ -59,6 +62,7 @@ _HOME = {
     "member": "objectives.collapsed",
     "objective": "objectives.objective",
     "packing": "objectives.packing",
+    "plan": "study.planning",
     "randomised_pit": "metrics",
     "sharpness": "flatness",
     "sharpness_of": "flatness",

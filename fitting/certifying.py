@@ -17,7 +17,9 @@ from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import FamilyLaw
 from fitting.objectives.objective import Member, Objective, objective
 from fitting.rows.data import Held
-from gpbounds.arrays import host
+from fitting.study.predicted import by_position
+from fitting.study.terms import ModelCertificate, Predictions
+from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter
@@ -96,7 +98,9 @@ def certify(
 
     Returns
     -------
-    Certificate, or a tuple of them where ``epsilon`` is a sequence
+    ModelCertificate, or a tuple of them where ``epsilon`` is a sequence
+        A `gpbounds.pacbayes.Certificate`, with ``print()``, ``save("certificate.json")`` or ``save("page.html")``,
+        ``plot()``; a notebook shows its page.
 
     Raises
     ------
@@ -167,8 +171,25 @@ def certify(
             charges=all_charges,
             nonrigorous=nonrigorous,
         )
-        certificates.append(certificate)
+        certificates.append(ModelCertificate.of(certificate, _predictions(model, rows, inputs, outputs)))
     return tuple(certificates) if np.ndim(epsilon) else certificates[0]
+
+
+def _predictions(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> Predictions | None:
+    """The model's latent predictions at its rows, computed when a figure asks for them; None for rows in partitions."""
+    if not isinstance(rows, Arrays):
+        return None
+    own = isinstance(model, PACGP | SparsePACGP) or model.normalize_y  # these predict in raw units themselves
+
+    def predictions() -> tuple[Float, Float, Float]:
+        with by_position():
+            mean, std = model.predict(rows.X if own else inputs.apply(rows.X), return_std=True)
+        if own:
+            return rows.y, mean, std
+        shift, scale = np.ravel(outputs.shift)[0], np.ravel(outputs.scale)[0]
+        return rows.y, shift + scale * mean, scale * std
+
+    return predictions
 
 
 def _declared_mean(model: Any, mean: DeclaredMean | None) -> DeclaredMean | None:

@@ -247,6 +247,7 @@ DOORS = {
         {"kernel": SE, "X": X, "noise": 0.5, "blocks": vecchia.near(SE, X, block=2, neighbours=2, rng=0)}
     ],
     "gpbounds.vecchia.near": [{"kernel": SE, "X": X, "block": 2, "neighbours": 2, "rng": 0}],
+    "fitting.audit": [{"model": lambda: MODEL, "X": X, "y": Y, "most": 2}],
     "fitting.calibration_error": [{"y": np.array([0.0, 1.0, 1.0]), "probability": np.array([0.0, 1.0, 1.0])}],
     "fitting.certify": [{"model": lambda: MODEL, "X": X, "y": Y, "nonrigorous": True, "epsilon": 1.0}],
     "fitting.classification_error": [{"y": np.array([0.0, 1.0, 1.0]), "m": MEANS}],
@@ -257,6 +258,7 @@ DOORS = {
     "fitting.packing": [
         {"kernel": SE, "noise": 0.5, "Z": Z, "mean": MEANS, "factor": FACTOR, "scale": np.array([2.0])},
     ],
+    "fitting.plan": [{"X": X, "y": Y, "kernel": SE, "noise": 0.5, "simulate": 0, "most": 2}],
     "fitting.randomised_pit": [TRIPLE | {"rng": 0}],
     "fitting.sharpness": [{"model": lambda: MODEL, "X": X, "y": Y, "corners": 1}],
     "fitting.sharpness_of": [{"function": lambda x: (float(x @ x), 2.0 * x), "x": np.array([1.0, 2.0])}],

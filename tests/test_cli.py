@@ -18,15 +18,16 @@ import pytest
 from thinning import one_in
 
 import gpbounds
+from fitting.study import hyperparameters
+from fitting.study.problem import box, data_cases, fitted_law
+from fitting.study.standardised import load, standardise
+from fitting.study.subsets import counts_to_try, smallest_reaching, study
 from gpbounds import claims, renyi
 from gpbounds.bound import outward
-from gpbounds.cli import build_parser, hyperparameters, main, worst
-from gpbounds.cli.data import load, standardise
+from gpbounds.cli import build_parser, main
 from gpbounds.cli.demo import diabetes, record, report, show
-from gpbounds.cli.options import UsageError, wholes
+from gpbounds.cli.options import UsageError, problem, wholes
 from gpbounds.cli.output import print_json
-from gpbounds.cli.problem import data_cases, fitted_law, from_arguments
-from gpbounds.cli.study import counts_to_try, smallest_reaching, study
 
 COMMANDS = ("rate", "plan", "curve", "claims", "demo")
 RISK_COMMANDS = ("klinv", "pac", "certify")  # tested beside what they compute
@@ -288,7 +289,7 @@ def test_a_grid_of_lengthscales_is_called_a_grid(capsys):
     common = ("--kernel", "matern32", "--inputs", "uniform", "--noise", 1)
     (boxed,) = ask_json(capsys, "plan", "-N", 500, "--target", 5, *common, "--lengthscale-range", "0.5:2")["plans"]
     assert any("evaluated on a grid, not proved" in note for note in boxed["notes"])
-    kernels, _ = worst.box(1.5, 1.0, 0.5, 2.0)
+    kernels, _ = box(1.5, 1.0, 0.5, 2.0)
     assert len(kernels) == 9
     settings = {"inputs": gpbounds.Uniform(), "noise": 1.0}
     plans = [gpbounds.inducing_points(k, 500, 1.0, target=5.0, **settings) for k in kernels]
@@ -677,7 +678,7 @@ def small():
     """A study of 70 of the diabetes patients, with hyperparameters given."""
     data = diabetes().subset(70, 1)
     data = standardise("diabetes (70)", data.X, data.y)
-    hyper = hyperparameters.from_options(np.inf, 1.0, 4.0, 0.4)
+    hyper = hyperparameters.as_given(np.inf, 1.0, 4.0, 0.4)
     counts = np.array([3.0, 10.0, 30.0, 50.0])
     return study(data, hyper, alpha=1.0, target=1.0, rows=60, draws=4, counts=counts, old_forms=True, simulate=0)
 
@@ -728,7 +729,7 @@ def test_the_report_and_its_record_agree_with_the_library(small):
 
 def test_ctrl_c_leaves_the_bounds_and_the_subsets_that_were_evaluated(capsys, tmp_path, monkeypatch):
     data = diabetes().subset(50, 0)
-    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.from_options(np.inf, 1.0, 3.0, 0.5))
+    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.as_given(np.inf, 1.0, 3.0, 0.5))
 
     def three(jobs):
         yield from jobs[:3]
@@ -751,7 +752,7 @@ def test_ctrl_c_leaves_the_bounds_and_the_subsets_that_were_evaluated(capsys, tm
 
 def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
     data = diabetes().subset(20, 0)
-    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.from_options(np.inf, 1.0, 3.0, 0.5))
+    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.as_given(np.inf, 1.0, 3.0, 0.5))
     out = tmp_path / "d.png"
     show(data, 0.5, 1.0, 2, 0, out, counts=np.array([2.0, 10.0]), as_json=True)
     answer = json.loads(capsys.readouterr().out)
@@ -766,7 +767,7 @@ def test_subsets_that_do_not_exist_are_left_out():
     """Rank 6: of larger sizes there is no k-DPP, no greedy subset, and no random one that factorises."""
     X = np.repeat(np.random.default_rng(0).standard_normal((6, 2)), 5, axis=0)
     data = standardise("twins", X, np.random.default_rng(1).standard_normal(30))
-    hyper = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
+    hyper = hyperparameters.as_given(np.inf, 1.0, 1.0, 0.5)
     counts = np.array([3.0, 6.0, 12.0])
     result = study(data, hyper, alpha=1.0, target=0.1, rows=30, draws=2, counts=counts, simulate=0)
     assert np.isfinite(result.reached.greedy[0, :2]).all()
@@ -793,7 +794,7 @@ def rare(tmp_path):
 
 def test_the_a_priori_law_of_a_study_takes_its_standard_deviations_from_all_rows(rare):
     """Every line and every plan, also where an input is constant on the rows of the dense algebra."""
-    fixed = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
+    fixed = hyperparameters.as_given(np.inf, 1.0, 1.0, 0.5)
     done = study(
         rare[1], fixed, alpha=1.0, target=1.0, rows=20, draws=1, counts=np.array([3.0, 8.0]), seed=1, old_forms=True
     )
@@ -815,7 +816,7 @@ def test_a_command_takes_the_standard_deviations_of_the_law_from_all_rows(rare, 
     words += ["--out", str(tmp_path / "curve.png")] if command == "curve" else []
     args = build_parser().parse_args(words)
     args.sizes = None
-    laws = [case.inputs for case in from_arguments(args).cases if isinstance(case.inputs, gpbounds.Gaussian)]
+    laws = [case.inputs for case in problem(args).cases if isinstance(case.inputs, gpbounds.Gaussian)]
     assert len(laws) == 1 + len(old)
     assert all(law.stds == pytest.approx([1.0, 1.0]) for law in laws)
     assert main(words) == 0

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import fitting
+from fitting.study.auditing import AuditQuestion
 from gpbounds.audit import calibration, enough, subject
-from gpbounds.cli import audited, build_parser, main
+from gpbounds.cli import audit, build_parser, main
 from gpbounds.kernels import SquaredExponential
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model, exact_gap, from_sklearn, log_evidence, predict, variational_bound
@@ -284,7 +285,7 @@ def test_a_trained_mean_is_subtracted_and_its_predictions_are_kept(folder, tmp_p
     kernel = SquaredExponential(100.0, [1.0, 2.0])
     model = fitted(fitting.SparseGP(kernel=kernel, n_inducing=8, mean=mean, max_iter=3, random_state=0), X, y)
     model.save(tmp_path / "model.npz")
-    about = audited.case(_arguments(folder, tmp_path))
+    about = audit.examined(_arguments(folder, tmp_path), AuditQuestion())
     np.testing.assert_allclose(np.ravel(about.subject.y), y - model.mean_(X), rtol=1e-12)
     centre, spread = model.predict(table[60:, :2], return_std=True)
     np.testing.assert_allclose(about.predicted, [centre, spread**2], rtol=1e-9)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from thinning import one_in
 
+from fitting.study.terms import tolerance
 from fitting.training.watch import Watch
-from gpbounds.cli import certificate, main, rows, training
+from gpbounds.cli import main, rows, training
 from gpbounds.pacbayes import Certificate
 from gpbounds.plotting import Predictions, certificate_page, plot_terms
 from gpbounds.plotting.certificates import separated
@@ -496,10 +497,10 @@ def test_labels_keep_their_distance_within_the_axis_and_stay_where_they_fit(plac
 
 def test_the_band_is_what_the_loss_tolerates_in_raw_units(capsys, folder, tmp_path, full):
     table = rows.read(folder / "data.csv")
-    assert certificate.tolerance(table, full) == (0.6, "loss 0: within ±0.6")
+    assert tolerance(full, table.shown[1]) == (0.6, "loss 0: within ±0.6")
     train(capsys, folder / "data.csv", *QUICK, "--loss", "relative", "--scaling", "split", "--out", tmp_path)
     made, kept = Certificate.load(tmp_path / "certificate.json"), rows.read(tmp_path / "certificate_data.csv")
-    width, _ = certificate.tolerance(kept, made)
+    width, _ = tolerance(made, kept.shown[1])
     scaled = made.outputs.apply(kept.y)
     edge = made.loss.value(scaled, made.outputs.apply(kept.y + np.asarray(width)))
     np.testing.assert_allclose(edge, 1.0, rtol=1e-9)

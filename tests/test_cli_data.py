@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpbounds
+from fitting.study.afterwards import CHOICES, Chooser, Gaps, NoSuchSubset, brackets, directed, ladder, least
+from fitting.study.standardised import load
+from fitting.study.words import headline
 from gpbounds import renyi
 from gpbounds.bound import outward
 from gpbounds.cli import main
-from gpbounds.cli.afterwards import Gaps, directed, least
-from gpbounds.cli.brackets import brackets, ladder
-from gpbounds.cli.data import load
-from gpbounds.cli.problem import headline
-from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
 from gpbounds.rates import theorems
 from gpbounds.rows.tables import column_names, read_table, read_with_words
 
@@ -185,7 +183,7 @@ def test_the_other_direction_costs_its_factor(table):
     assert all("R-dir" in bound.claim and bound.quantity == "D_0.3[p||q*]" for bound in turned)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CHOICES)
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_every_method_gives_points_whose_gap_lies_in_its_bracket(table, method, alpha):
     data = load(table)
@@ -245,7 +243,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
 def test_above_the_rows_for_dense_algebra_the_bracket_holds_without_the_exact_value(table):
     data = load(table)
     exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
-    for method in METHODS:
+    for method in CHOICES:
         bracket = brackets(KERNEL, data, NOISE, [1, 10, 60], method=method, rows=50, seed=1)
         assert bracket.exact is None
         assert bracket.M == [1, 10, 60]

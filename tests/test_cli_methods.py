@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gpbounds
+from fitting.study.standardised import load
 from gpbounds.cli import main
-from gpbounds.cli.data import load
 from gpbounds.lowrank import LeverageFourierFeatures, MercerFeatures, kl_features, optimal_kl
 from gpbounds.lowrank.fourier import fourier_rank
 from gpbounds.lowrank.truncation import mercer_rank
@@ -185,7 +185,7 @@ def test_matern_on_rows(capsys, table):
     fixed = ("--kernel", "matern52", "--lengthscale", 2, "--variance", 1, "--noise", 0.5)
     answer = ask_json(capsys, "plan", "--data", table, *fixed, "--method", "mercer", "fourier")
     assert ("mercer", "data-aware") not in {(p["method"], p["case"]) for p in answer["plans"]}
-    assert any("closed form are known for --kernel se only" in note for note in answer["notes"])
+    assert any("closed form are known for the squared exponential kernel only" in note for note in answer["notes"])
 
 
 def test_printed_forms_are_labelled(capsys):

@@ -9,10 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from gpbounds.cli import main, plan
-from gpbounds.cli.afterwards import Gaps
-from gpbounds.cli.problem import Problem
-from gpbounds.cli.steps import Steps, shown
+from fitting.study import planning
+from fitting.study.afterwards import Gaps
+from fitting.study.problem import Problem
+from fitting.study.steps import Steps, shown
+from gpbounds.cli import main
 from gpbounds.renyi.streamed import Streamed
 
 FIXED = ("--lengthscale", "0.7", "--variance", "1", "--noise", "0.2", "--simulate", "0", "--target", "0.5")
@@ -75,7 +76,7 @@ def test_where_nothing_can_be_had_the_first_error_is_the_answer(capsys, table, m
         raise ArithmeticError("nothing converges")
 
     monkeypatch.setattr(Problem, "plan", fails)
-    monkeypatch.setattr(plan, "after_the_fact", fails)
+    monkeypatch.setattr(planning, "_after_the_fact", fails)
     assert main(["plan", "--data", table, *FIXED]) == 2
     assert capsys.readouterr().err == "gpbounds: nothing converges\n"
 
@@ -129,7 +130,7 @@ def test_the_running_step_is_shown_with_its_time_on_a_terminal_only(capsys, monk
         pass
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    steps = Steps(2)
+    steps = Steps(2, progress=True)
     steps.take("slow", lambda: time.sleep(1.2))
     text = capsys.readouterr().err
     assert "Step 1 of 2: slow [00:00]" in text

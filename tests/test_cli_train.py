@@ -14,7 +14,7 @@ import fitting
 from fitting import metrics
 from fitting.training.watch import Watch
 from gpbounds import kernels
-from gpbounds.cli import examples, held_out, main, models
+from gpbounds.cli import examples, main, models
 from gpbounds.likelihoods import Gaussian, Poisson
 from gpbounds.plotting import Intervals, Probabilities, labels_page, targets_page
 from tests.test_cli_certify_train import drawn
@@ -73,7 +73,7 @@ class Blank:
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures are not drawn."""
-    monkeypatch.setattr(held_out, "picture", lambda result: Blank())
+    monkeypatch.setattr(models, "picture", lambda result: Blank())
 
 
 # Every model
@@ -103,7 +103,7 @@ def undrawn(monkeypatch):
 def test_real_targets(capsys, folder, tmp_path, monkeypatch, model, words):
     """The scores are those of the loaded model on the rows held out, in the units of the file."""
     if words != QUICK:  # one picture is drawn
-        monkeypatch.setattr(held_out, "picture", lambda result: Blank())
+        monkeypatch.setattr(models, "picture", lambda result: Blank())
     record = answer(capsys, folder / "real.csv", "--model", model, *words, "--seed", 4, "--out", tmp_path / "new")
     loaded = fitting.load(tmp_path / "new" / "model.npz")
     assert type(loaded).__name__ == record["estimator"] == models.CLASSES[model]

@@ -242,14 +242,11 @@ def test_imports_run_in_one_direction(inside_functions):
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]  # a circle is detected
 
 
-APPLICATION = {Path("gpbounds", "cli", name) for name in ("hyperparameters.py", "models.py", "training.py")}
-"""The command line stands above both packages: these files alone train models, and import `fitting` in a function."""
-
-
 @every_file
 def test_gpbounds_does_not_know_fitting(path):
+    """The command line is above both packages; nothing else in `gpbounds` imports `fitting`, nor the command line."""
     label = path.relative_to(Path(gpbounds.__path__[0]).parent)
-    if label.parts[0] == "fitting":
+    if label.parts[0] == "fitting" or label.parts[:2] == ("gpbounds", "cli"):
         return
     names = set()
     for node in ast.walk(tree(path)):
@@ -257,18 +254,50 @@ def test_gpbounds_does_not_know_fitting(path):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names.add((node.module or "").partition(".")[0])
-    assert ("fitting" in names) == (label in APPLICATION)
+    assert "fitting" not in names
 
 
 def test_the_command_line_is_above_both_packages():
-    """Nothing outside ``gpbounds.cli`` knows it, and `fitting` is not loaded until a fit is asked for."""
+    """Nothing outside ``gpbounds.cli`` knows it, and no estimator is loaded until a fit is asked for."""
     labels = {dotted(label) for label in SOURCES}
     for label, path in SOURCES.items():
         below = not dotted(label).startswith("gpbounds.cli") and Path(label).name != "__main__.py"
         if below:
             assert not [m for m in imported(label, path, labels, True) if m.startswith("gpbounds.cli")], label
-    program = "import sys, gpbounds.cli.demo, gpbounds.cli.training; print(*(n.partition('.')[0] for n in sys.modules))"
-    assert "fitting" not in fresh(program).split()
+    loaded = fresh(
+        "import sys, gpbounds.cli.demo, gpbounds.cli.training, gpbounds.cli.plan; print(*sys.modules)"
+    ).split()
+    assert "fitting.study.subsets" in loaded
+    assert not [name for name in loaded if name.startswith("fitting.estimators") or name == "sklearn"]
+
+
+def loaded_by(*words):
+    """What is loaded when a command has ended; packages are named by their first part, and modules in full."""
+    command = f"from gpbounds.cli import main; main({list(words)!r}); print('\\n', *sys.modules)"
+    return set(fresh(f"import sys; {command}").splitlines()[-1].split())
+
+
+def test_the_version_loads_no_numbers():
+    assert not {"numpy", "scipy", "sklearn", "matplotlib"} & loaded_by("--version")
+    assert not {"numpy", "scipy"} & loaded_by("--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [
+        (("klinv", "0.02", "0.05"), "klinv"),
+        (("claims", "R-thm1"), "claims"),
+        (("rate", "-N", "1e6", "-M", "20"), "rate"),
+        (("plan", "-N", "1e4"), "plan"),
+    ],
+)
+def test_a_command_loads_what_it_needs(words, own):
+    """Its own module and none of another command, nor a library that it does not use."""
+    from gpbounds.cli import COMMANDS
+
+    loaded = loaded_by(*words)
+    assert {name for name in COMMANDS if f"gpbounds.cli.{name}" in loaded} == {own}
+    assert not {"scipy.stats", "scipy.optimize", "sklearn", "pandas", "matplotlib", "fitting.estimators"} & loaded
 
 
 def lasting_effects(node, scoped=False):
@@ -290,7 +319,7 @@ def lasting_effects(node, scoped=False):
 @every_file
 def test_nothing_is_set_globally_and_nothing_is_printed(path):
     parts = path.relative_to(Path(gpbounds.__path__[0]).parent).parts
-    talks = parts[:2] in (("gpbounds", "cli"), ("gpbounds", "cli.py"))
+    talks = parts[:2] == ("gpbounds", "cli") or parts == ("fitting", "study", "answer.py")  # its method ``print``
     writes = ("print", "sys.stdout.write")
     assert not [(called, line) for called, line in lasting_effects(tree(path)) if not (talks and called in writes)]
 

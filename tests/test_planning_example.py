@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gpbounds
-from gpbounds.cli import hyperparameters
-from gpbounds.cli.data import load
+from fitting.study import hyperparameters
+from fitting.study.standardised import load
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -52,7 +52,7 @@ def test_the_a_priori_law_takes_its_covariance_from_all_rows(example, tmp_path, 
     data = load(file)
     part = data.subset(20, 1)
     assert part.X[:, 1].std() == pytest.approx(0.0, abs=1e-12)
-    fixed = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
+    fixed = hyperparameters.as_given(np.inf, 1.0, 1.0, 0.5)
     (row,) = example.rows_of(data, part, fixed, [0.5], sets=39, seed=0)
     settings = {"target": 0.5, "noise": 0.5, "delta": 0.05, "draws": 10, "law": "tilted", "simulate": 39, "rng": 0}
     law = gpbounds.Gaussian(cov=np.corrcoef(data.X.T))

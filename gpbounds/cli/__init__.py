@@ -6,12 +6,26 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
-from gpbounds.cli.options import Parser
-from gpbounds.cli.signals import TERMINATED, Terminated, sigterm_raises
-from gpbounds.cli.steps import INTERRUPTED
+from gpbounds.cli.options import Command, Parser
+from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
 from gpbounds.errors import ImpossibleInterval
-from gpbounds.linalg.parallel import one_blas_thread
+
+COMMANDS = {
+    "rate": "the bound for given N, M, alpha",
+    "plan": "the least M (or rank) that meets a target",
+    "curve": "plot the bound against M",
+    "klinv": "the inverse of the binary kl",
+    "pac": "the PAC-Bayes bound on the true risk",
+    "certify": "risk certificates: train, check",
+    "train": "train any model on a table, and score it",
+    "audit": "audit a trained model: one page",
+    "mc": "bias and cost of Monte Carlo",
+    "claims": "the ledger of theorems",
+    "demo": "bounds and true divergences on real data",
+}
+"""Each command is a module of this package, which is imported when the command is asked for, and its help."""
 
 EPILOG = """\
 example:
@@ -27,7 +41,6 @@ command has an answer (also if no number of inducing points meets the target); 1
 def build_parser() -> Parser:
     """The parser of ``gpbounds`` and its commands."""
     from gpbounds import __version__
-    from gpbounds.cli import audit, certify, claims, curve, demo, klinv, mc, pac, plan, rate, train
 
     parser = Parser(
         prog="gpbounds",
@@ -35,9 +48,9 @@ def build_parser() -> Parser:
         epilog=EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"gpbounds {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (rate, plan, curve, klinv, pac, certify, train, audit, mc, claims, demo):
-        module.add(commands)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Command)
+    for name, sentence in COMMANDS.items():
+        commands.add_parser(name, help=sentence, module=f"{__name__}.{name}")
     return parser
 
 
@@ -51,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: no α ends a command where no α can be shown
     try:
         args = build_parser().parse_args(argv)
-        with sigterm_raises(), one_blas_thread():  # what is large runs in lanes
+        with sigterm_raises(), _threads(getattr(args, "large", True)):
             args.run(args)
         sys.stdout.flush()
     except SystemExit as stop:  # --help and --version
@@ -69,6 +82,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gpbounds: {_sentence(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _threads(large: bool) -> AbstractContextManager[None]:
+    """One thread of BLAS for a command whose large parts run in lanes; nothing for one that has no large part."""
+    if not large:
+        return nullcontext()
+    from gpbounds.linalg.parallel import one_blas_thread
+
+    return one_blas_thread()
 
 
 def _sentence(error: Exception) -> str:

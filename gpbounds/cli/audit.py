@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from gpbounds.cli import options, output
-from gpbounds.files import replacing
+from gpbounds.cli import families, options, output
+from gpbounds.rows.tables import column_names
+
+if TYPE_CHECKING:
+    from fitting.study.auditing import AuditQuestion, Examined
+    from gpbounds.cli.examples import Examples
 
 EPILOG = """\
 example:
@@ -32,11 +37,17 @@ predictions; with --certificate P-09.  The page states the claims it uses.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "audit", help="audit a trained model: one page", description=options.purpose(__doc__), epilog=EPILOG
-    )
+DEFAULT_INDUCING = 100
+
+OTHER_LIBRARIES = (
+    "convert a model of GPflow, GPyTorch, GPJax or scikit-learn in Python by "
+    'gpbounds.renyi.from_gpflow(model).save("model.json"), from_gpytorch, from_gpjax or from_sklearn'
+)
+"""How models of other libraries are passed; no file is unpickled, because that runs any code in it."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet (a file or a folder) of raw values"
     )
@@ -108,9 +119,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Audit the model, write the page, and print the findings."""
-    from gpbounds.cli import audited
-    from gpbounds.cli.steps import Steps, shown
-    from gpbounds.pages.audit import audit_page
+    from fitting.study.auditing import AuditQuestion, audit_of
+    from fitting.study.steps import shown
 
     if args.out.suffix not in (".html", ".htm"):
         raise options.UsageError(f"--out: expected a name that ends in .html, got {args.out}")
@@ -124,19 +134,84 @@ def run(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
     if args.certificate is not None and not args.certificate > 0.0:
         raise options.UsageError(f"--certificate: expected a positive number, got {args.certificate:g}")
+    asked = AuditQuestion(
+        args.enough,
+        args.most,
+        args.rows,
+        args.held_out,
+        args.certificate,
+        args.delta,
+        args.seed,
+        progress=True,
+        spelled=options.flag,
+    )
     with shown("Reading the data and the model" if args.model else "Reading the data and training a model"):
-        case = audited.case(args)
-    steps = Steps(5)
-    audit = audited.audit(case, args, steps)
-    steps.finish(audit.enough is not None or audit.calibration is not None)
-    audit = audited.with_notes(audit, steps.reasons)
-    with replacing(args.out) as file:
-        file.write(audit_page(audit))
+        model = examined(args, asked)
+    audit = audit_of(model, asked)
+    audit.save(args.out)
     if args.json:
-        output.print_json({"command": "audit", **audit.to_dict(), "out": str(args.out)})
-        steps.leave()
-        return
-    print(audited.report(audit))
-    print(f"\nSaved {args.out}")
-    sys.stdout.flush()
-    steps.leave()
+        output.print_json({**audit.to_dict(), "out": str(args.out)})
+    else:
+        audit.print()
+        print(f"\nSaved {args.out}")
+    output.leave(audit.interrupted)
+
+
+def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
+    """A saved model, or a new one, with the rows of the file.
+
+    Raises
+    ------
+    ValueError, OSError
+        for a table or a model that cannot be read, a model of other inputs or other rows, or without a Gaussian
+        likelihood.
+    """
+    from fitting.study import auditing
+    from gpbounds.cli import examples, models
+    from gpbounds.renyi import Model
+
+    table = examples.read(args.file, args.target)
+    rows = auditing.RawRows(table.name, table.X, table.y, tuple(_columns(args, table)), table.notes)
+    spelled = asked.spelled
+    if not args.held_out and (args.model is None or args.model.suffix == ".json"):
+        raise options.UsageError("--held-out: expected a share between 0 and 1, got 0")
+    if args.model is None:
+        numbers = auditing.split(rows.N, args.held_out, args.seed, spelled)
+        train, held = (replace(table, X=table.X[each], y=table.y[each]) for each in numbers)
+        settings = {"n_inducing": DEFAULT_INDUCING if args.inducing is None else args.inducing}
+        model = models.fitted(
+            "sparse",
+            settings | {"random_state": args.seed},
+            train,
+            families.SQUARED_EXPONENTIAL,
+            progress=sys.stderr.isatty(),
+        )
+        if any(run.status == "interrupted" for run in model.runs_):
+            raise KeyboardInterrupt  # nobody asked about a model that is trained in part
+        notes: tuple[str, ...] = (
+            f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
+            models.for_the_shell(model.stop_reason_),
+        )
+        return auditing.of_model(model, rows, numbers, notes)
+    if args.model.suffix == ".json":
+        return auditing.of_points(Model.load(args.model), rows, str(args.model), asked)
+    if args.model.suffix != ".npz":
+        raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {OTHER_LIBRARIES}")
+    model = models.saved(args.model)
+    auditing.supported(model, rows, f" in {args.model}", spelled)
+    numbers = auditing.training_rows(model, rows, f" in {args.model}", spelled)
+    unused = numbers[1].size
+    notes = (f"The model was read from {args.model}; {unused} rows of the file were not used in its training.",)
+    return auditing.of_model(model, rows, numbers, notes)
+
+
+def _columns(args: argparse.Namespace, table: Examples) -> list[str]:
+    """Names of the inputs."""
+    names = column_names(args.file)
+    if names is None:
+        return [f"x{j + 1}" for j in range(table.D)]
+    last = names[-1] if args.target is None else args.target
+    if last not in names and last.isdecimal():
+        last = names[int(last) - 1]
+    where = names.index(last)
+    return [name or f"x{j + 1}" for j, name in enumerate([*names[:where], *names[where + 1 :]])]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import families, options, output
-from gpbounds.cli.steps import leave
 
+EPILOG = None
 TRAIN_EPILOG = """\
 example:
   gpbounds certify train train.csv --epsilon 0.6 --delta 0.01 --scaling split --out model
@@ -68,12 +68,9 @@ theorem: Reeb et al., Eq. 5: P-14, P-44, P-45, N-rounded-kl, N-rounded-exact of 
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command and its subcommands to the parser."""
-    parser = commands.add_parser(
-        "certify", help="risk certificates: train, check", description=options.purpose(__doc__)
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=options.Parser)
     add_train(actions)
     checking = actions.add_parser(
         "check",
@@ -232,7 +229,7 @@ def add_train(actions: Any) -> None:
 
 def train(args: argparse.Namespace) -> None:
     """Train a model, write certificate, figure and rows, and print the terms of the bound."""
-    from gpbounds.cli import certificate, rows, training
+    from gpbounds.cli import rows, training
 
     if args.share is not None and args.scaling != "split":
         raise options.UsageError("--share is an option of --scaling split")
@@ -282,7 +279,7 @@ def train(args: argparse.Namespace) -> None:
     # The certificates come last: whoever finds a new one finds the rows of which it speaks.
     if not table.as_in_file:
         table.write(files["data"])
-    certificate.picture(table, trained).savefig(files["picture"])
+    training.picture(table, trained).savefig(files["picture"])
     for other, path in zip(trained.others, more.values(), strict=True):
         other.save(path)
     trained.certificate.save(files["certificate"])
@@ -291,16 +288,16 @@ def train(args: argparse.Namespace) -> None:
     if args.json:
         written: dict[str, Any] = {name: str(path) for name, path in files.items()}
         written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
-        terms = certificate.record(table, trained)
+        terms = training.record(table, trained)
         output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
-        leave(trained.interrupted)
+        output.leave(trained.interrupted)
         return
-    print(certificate.report(table, trained))
+    print(training.report(table, trained))
     print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
     if not table.as_in_file:
         print(f"{data_file} holds the certified rows, with the target in the last column.")
     print(f"Check it:\n  {check_command}")
-    leave(trained.interrupted)
+    output.leave(trained.interrupted)
 
 
 def _accuracies(args: argparse.Namespace) -> list[float]:

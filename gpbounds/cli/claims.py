@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections import Counter
-from typing import Any
 
 from gpbounds.claims import STATUSES, VERDICTS, Claim, find, ledger
 from gpbounds.cli import options, output
@@ -22,11 +21,8 @@ theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (d
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "claims", help="the ledger of theorems", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("id", nargs="?", metavar="ID", help="print this claim in full")
     parser.add_argument(
         "--section", metavar="S", help="only this section: A to I, N, L.1 to L.6, P.1 to P.4, D.1 to D.5"
@@ -34,7 +30,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--verdict", choices=VERDICTS, help="only this verdict on the printed form")
     parser.add_argument("--status", choices=STATUSES, help="only this status: what the true statement rests on")
     options.add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=False)
 
 
 def run(args: argparse.Namespace) -> None:

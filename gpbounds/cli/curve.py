@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fitting.study.afterwards import Brackets, Floors, brackets, ladder
+from fitting.study.problem import Case, Problem, bounds_at
+from fitting.study.steps import Steps
+from fitting.study.subsets import BEST_OF_SEVERAL, BY_ORDER
+from fitting.study.words import describe, headline
 from gpbounds import plotting
 from gpbounds.bound import Bound
-from gpbounds.cli import options, output, selection
-from gpbounds.cli.brackets import Brackets, brackets, ladder
-from gpbounds.cli.floors import Floors
-from gpbounds.cli.looks import BEST_OF_SEVERAL, BY_ORDER
-from gpbounds.cli.problem import Case, Problem, bounds_at, describe, from_arguments, headline
-from gpbounds.cli.steps import Steps, shown
+from gpbounds.cli import options, output
 from gpbounds.inputs import Empirical
+from gpbounds.texts import table, wrapped
 
 if TYPE_CHECKING:
     from gpbounds.rates.base import Statement
@@ -43,11 +44,8 @@ FLOOR = 1e-4
 """Without -M, a curve ends where the bound falls below this value (in nats), or at M = N - 1."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "curve", help="plot the bound against M", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e3,1e6,1e9"
     )
@@ -67,22 +65,22 @@ def add(commands: Any) -> None:
     options.add_setting(parser, several=True)
     options.add_data(parser)
     options.add_best(parser)
-    selection.add_select(parser)
+    options.add_select(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Draw the curves, save the figure, and print its path."""
-    selection.check_select(args)
-    with shown("Reading the data and fitting the kernel"):
-        problem = from_arguments(args)
+    if args.most < 1:
+        raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
+    problem = options.problem(args)
     case_sizes = [len(case.sizes) for case in problem.cases]
     if len(args.alpha) > 1 and max(case_sizes, default=1) > 1:
         raise options.UsageError("curve: expected several alpha or several N, not both")
     problem.check_numbers(args.alpha)
     series: list[Series] = []
-    steps = Steps(sum(case_sizes) * len(args.alpha) + 1)
+    steps = Steps(sum(case_sizes) * len(args.alpha) + 1, progress=True)
     for case in problem.cases:
         for N in case.sizes:
             for alpha in args.alpha:
@@ -112,16 +110,16 @@ def run(args: argparse.Namespace) -> None:
         output.print_json(
             {
                 "command": "curve",
-                **output.problem_record(problem),
+                **problem.record(),
                 "series": records,
                 "evidence": bracket and bracket.to_dict(),
                 "notes": notes,
                 "out": str(args.out),
             }
         )
-        steps.leave()
+        output.leave(steps.stopped)
         return
-    print(output.heading(problem))
+    print(problem.heading())
     for case, N, alpha, M, bound in series:
         values = np.asarray(bound.value).ravel()
         ends = f"{values[0]:.3g} at M = {M[0]} to {values[-1]:.3g} at M = {M[-1]}"
@@ -130,11 +128,11 @@ def run(args: argparse.Namespace) -> None:
     if bracket is not None:
         exact = "" if bracket.exact is None else f"; exactly {bracket.exact:.8g}"
         print(f"\nlog p(y) with {bracket.method} inducing points, in nats{exact}:")
-        print(output.table(("M", "ELBO", "lower", "upper", "width", "upper by"), bracket.rows()), end="\n\n")
+        print(table(("M", "ELBO", "lower", "upper", "width", "upper by"), bracket.rows()), end="\n\n")
     for note in notes:
-        print(output.wrapped(f"Note: {note}"))
+        print(wrapped(f"Note: {note}"))
     print(f"Saved {args.out}")
-    steps.leave()
+    output.leave(steps.stopped)
 
 
 def _curve(problem: Problem, case: Case, N: int, alpha: float, counts: list[int] | None) -> Series:
@@ -155,7 +153,7 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
     else:
         counts = ladder(min(args.most, N - 1))
     settings = {"method": args.select, "rows": args.rows, "seed": args.seed, "rigor": args.rigor}
-    bracket = brackets(problem.kernels[0], problem.data, problem.settings.noise, counts, **settings)
+    bracket = brackets(problem.kernels[0], problem.data, problem.settings.noise, counts, progress=True, **settings)
     if not bracket.M:
         return None, ("The evidence is omitted: the method cannot choose so many points.",)
     return bracket, ()

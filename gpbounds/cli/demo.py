@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study import hyperparameters
+from fitting.study.afterwards import Floors, sentence
+from fitting.study.problem import Case, fitted_law
+from fitting.study.standardised import Standardised, standardise
+from fitting.study.subsets import Study, picture, smallest_reaching, study
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.cli import hyperparameters, options, output
-from gpbounds.cli.data import Data, standardise
-from gpbounds.cli.floors import Floors, sentence
-from gpbounds.cli.problem import Case, fitted_law
-from gpbounds.cli.steps import leave
-from gpbounds.cli.study import Study, picture, smallest_reaching, study
+from gpbounds.cli import options, output
 from gpbounds.inputs import Gaussian
+from gpbounds.texts import table, wrapped
 
 EPILOG = """\
 example:
@@ -36,11 +37,8 @@ R-samp, data-aware by R-lem3.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "demo", help="bounds and true divergences on real data", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -84,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def diabetes() -> Data:
+def diabetes() -> Standardised:
     """scikit-learn's diabetes data, standardised."""
     from sklearn.datasets import load_diabetes
 
@@ -93,7 +91,7 @@ def diabetes() -> Data:
 
 
 def show(
-    data: Data,
+    data: Standardised,
     alpha: float,
     target: float,
     draws: int,
@@ -121,7 +119,7 @@ def show(
     if share:
         fitted, law, data = fitted_on_held_out(data, share, seed)
     else:
-        fitted = hyperparameters.fit(data, seed=seed)
+        fitted = hyperparameters.fit(data, seed=seed, progress=True)
     result = study(
         data,
         fitted,
@@ -143,11 +141,13 @@ def show(
     else:
         print(report(result))
         print(f"\nSaved {out}")
-    leave(result.reached.interrupted)
+    output.leave(result.reached.interrupted)
     return result
 
 
-def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparameters.Hyperparameters, Gaussian, Data]:
+def fitted_on_held_out(
+    data: Standardised, share: float, seed: int
+) -> tuple[hyperparameters.Hyperparameters, Gaussian, Standardised]:
     """(hyperparameters and law of the inputs from a random ``share`` of the rows, the others standardised by those).
 
     Neither kernel and noise nor the law nor the standardisation depend on the other rows.
@@ -163,8 +163,8 @@ def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparame
     centre, spread = data.X[first].mean(axis=0), data.X[first].std(axis=0)
     middle, scale = data.y[first].mean(), data.y[first].std()
     note = f"Standardised by {count} rows held out, which take no part in the rest."
-    others = Data(data.name, (data.X[rest] - centre) / spread, (data.y[rest] - middle) / scale, (note,))
-    fitted = hyperparameters.fit(held, seed=seed)
+    others = Standardised(data.name, (data.X[rest] - centre) / spread, (data.y[rest] - middle) / scale, (note,))
+    fitted = hyperparameters.fit(held, seed=seed, progress=True)
     origin = fitted.origin.replace(f"{held.N} rows", f"{held.N} held-out rows")
     return replace(fitted, fitted=(), origin=origin), fitted_law(held), others
 
@@ -191,16 +191,16 @@ def report(result: Study) -> str:
         points = "one k-DPP draw" if case.draws is None else f"best of {case.draws}"
         claim = plan.bound.claim if plan.bound else "-"
         rows.append((case.kind, str(plan.N), points, y, _least(plan.M, plan.N), claim))
-    lines = [output.heading(problem), ""]
+    lines = [problem.heading(), ""]
     lines += [f"Inducing points that suffice for {divergence} <= {result.target:g} nats, with probability {sure}:"]
-    lines += [output.table(("bound", "N", "points", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
+    lines += [table(("bound", "N", "points", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
     lines += [_needed(result), *reaching(result)]
     lines += [
         "",
         f"{divergence} in nats of subsets of {part.N} rows (median; for several of a kind from least to greatest):",
     ]
-    lines += [output.table(*_truth(result)), *_meaning(result), ""]
-    lines += [output.wrapped(f"Note: {note}") for note in notes(result)]
+    lines += [table(*_truth(result)), *_meaning(result), ""]
+    lines += [wrapped(f"Note: {note}") for note in notes(result)]
     return "\n".join(lines)
 
 
@@ -219,7 +219,7 @@ def vacuous(result: Study) -> list[str]:
 def _needed(result: Study) -> str:
     problem = result.problem
     floors = Floors.of(problem.kernels[0], result.part.X, problem.settings.noise, result.alpha)
-    return output.wrapped(sentence(floors.record(result.target)))
+    return wrapped(sentence(floors.record(result.target)))
 
 
 def reaching(result: Study) -> list[str]:
@@ -278,7 +278,7 @@ def _heading(case: Case) -> str:
 
 
 def _meaning(result: Study) -> list[str]:
-    return ["", *(output.wrapped(sentence) for sentence in result.plans[0][1].meaning)]
+    return ["", *(wrapped(sentence) for sentence in result.plans[0][1].meaning)]
 
 
 def notes(result: Study) -> list[str]:
@@ -311,7 +311,7 @@ def record(done: Study) -> dict[str, Any]:
     """The study, ready for JSON."""
     reached = done.reached
     return {
-        **output.problem_record(done.problem),
+        **done.problem.record(),
         "rows": done.part.N,
         "alpha": done.alpha,
         "target": done.target,

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpbounds.cli import options, output
 from gpbounds.rigor import decimal
+from gpbounds.texts import table
 
 EPILOG = """\
 example:
@@ -21,15 +22,12 @@ theorem: Reeb et al., Eq. 3, 12 and 13: P-03, P-06, P-07, P-12 of `gpbounds clai
 DIGITS = 17
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "klinv", help="the inverse of the binary kl", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("q", metavar="Q", type=options.number, help="empirical risk in [0, 1]")
     parser.add_argument("eps", metavar="D", type=options.number, help="d in kl(q‖p) <= d, in nats, 0 to inf")
     options.add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=False)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
         (direction, repr(numbers["p"]), repr(numbers["1-p"]), f"{numbers['dp/dq']:.6g}", f"{numbers['dp/deps']:.6g}")
         for direction, numbers in ends.items()
     ]
-    print(output.table(("", "p", "1 - p", "dp/dq", "dp/d(d)"), rows))
+    print(table(("", "p", "1 - p", "dp/dq", "dp/d(d)"), rows))
     print(f"\nProved, rounding included (P-12), {DIGITS} digits:")
     print(f"  {ends['lower']['certified']} <= p <= {ends['upper']['certified']}")
     print(f"  {ends['upper']['certified 1-p']} <= 1 - p <= {ends['lower']['certified 1-p']}")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpbounds.cli import options, output
+from gpbounds.texts import table
 
 EPILOG = """\
 example:
@@ -24,11 +25,8 @@ claims`.
 LINKS = {"bernoulli": ("probit", "logit"), "poisson": ("exp", "softplus")}
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "mc", help="bias and cost of Monte Carlo", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--likelihood", choices=("gaussian", "bernoulli", "poisson", "student_t"), required=True)
     parser.add_argument(
         "--link", metavar="NAME", help="bernoulli: probit (default), logit; poisson: exp (default), softplus"
@@ -144,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
     for k, value, b in zip(args.samples, objectives, biases, strict=True):
         share = f"{100 * b / abs(limit):.2g} %" if limit else ""
         rows.append((f"{k:,}", f"{value:.6f}", f"{b:.3g}", share))
-    print(output.table(("L", "E[-log mean]", "bias", "of -log E p"), rows))
+    print(table(("L", "E[-log mean]", "bias", "of -log E p"), rows))
     if gradients is not None and np.any(gradients.wrong_sign):
         wrong = ", ".join(f"{k:,}" for k, w in zip(args.samples, gradients.wrong_sign, strict=True) if w)
         print(f"Warning: at L = {wrong} the φ''-form of the gradient has the wrong sign; use Σφ'ε/Σφ instead (D-24).")
@@ -158,7 +156,7 @@ def run(args: argparse.Namespace) -> None:
         needed = [np.atleast_1d(sizes[rule].L)[i] for rule in rules]
         counts = (*needed, needed[-1] * args.n)
         rows.append((f"{k:,}", *(f"{x:,.0f}" if x < 1e12 else f"{x:.3g}" for x in counts)))
-    print(output.table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows))
+    print(table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows))
     for note in sizes["chernoff"].notes:
         print(f"  {note}")
     if exact is not None:

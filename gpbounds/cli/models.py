@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.predicted import LEVEL, Predicted
+from fitting.study.terms import as_written
+from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.arrays import Float
+from gpbounds.bound import outward
 from gpbounds.cli.examples import Examples
 from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
 from gpbounds.cli.options import UsageError
 from gpbounds.kernels import Stationary
-from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
+from gpbounds.texts import short, table, wrapped
 
 CLASSES = {
     "exact": "ExactGP",
@@ -63,71 +68,6 @@ ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts":
 
 UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
 """Arguments that all estimators have, and that begin messages of errors."""
-
-LEVEL = 0.95
-"""Probability of the intervals whose coverage is reported."""
-
-
-@dataclass(frozen=True, eq=False)
-class Law:
-    """Predictions of a fitted model at rows with known targets.
-
-    Attributes
-    ----------
-    likelihood : Likelihood
-    y, mean, variance : arrays (n,)
-        Targets, and mean and variance of the latent f, in the units of the likelihood.
-    shift, scale : float
-        The target in the units of the file is shift + scale·y.
-    """
-
-    likelihood: Likelihood
-    y: Float
-    mean: Float
-    variance: Float
-    shift: float = 0.0
-    scale: float = 1.0
-
-    def predicted(self) -> Float:
-        """The predictive means, in the units of the file; for labels, probabilities of the second one."""
-        return self.shift + self.scale * self.likelihood.predictive_mean(self.mean, self.variance)
-
-    def interval(self, level: float) -> tuple[Float, Float]:
-        """The central intervals of targets, in the units of the file."""
-        low, high = (
-            self.shift + self.scale * self.likelihood.predictive_quantile(p, self.mean, self.variance)
-            for p in (0.5 * (1.0 - level), 0.5 * (1.0 + level))
-        )
-        return low, high
-
-    def scores(self) -> dict[str, float]:
-        """The scores of these predictions by name, errors in the units of the file."""
-        from fitting import metrics
-
-        about = (self.likelihood, self.y, self.mean, self.variance)
-        loss = metrics.log_loss(*about)
-        if isinstance(self.likelihood, Bernoulli):
-            return {
-                "error": metrics.classification_error(self.y, self.mean),
-                "log loss": loss,
-                "expected calibration error": metrics.calibration_error(self.y, self.predicted()),
-            }
-        found = {f"coverage of {100 * LEVEL:g} % intervals": metrics.coverage(*about, level=LEVEL)}
-        if isinstance(self.likelihood, Poisson):
-            return {
-                "mean relative error": metrics.mean_relative_error(self.y, self.predicted()),
-                "log loss": loss,
-                **found,
-            }
-        truth = self.shift + self.scale * self.y
-        rmse = math.sqrt(metrics.square_loss(truth, self.predicted()))
-        return {"RMSE": rmse, "log loss": loss + math.log(self.scale), **found}
-
-    def ranks(self, seed: int) -> Float:
-        """The randomised probability integral transform of each target, uniform under a true model."""
-        from fitting import metrics
-
-        return metrics.randomised_pit(self.likelihood, self.y, self.mean, self.variance, seed)
 
 
 def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,12 +150,6 @@ def saved(path: Path) -> Any:
     return load(path)
 
 
-def noise_of(estimator: Any) -> float:
-    """The noise variance of a fitted estimator with Gaussian noise, in its own units of the target."""
-    likelihood = getattr(estimator, "likelihood_", None)
-    return float(estimator.noise_ if likelihood is None else likelihood.noise)
-
-
 def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
     """Scalings to mean 0 and variance 1 of the rows for training; a constant column keeps its unit."""
 
@@ -248,42 +182,18 @@ def in_words_of_the_shell(text: str, model: str) -> str:
     return f"{head}:{rest.replace('expected None', 'expected not to be given')}"
 
 
-def law(estimator: Any, rows: Examples) -> Law:
-    """The predictions of a fitted estimator at ``rows``."""
-    likelihood = getattr(estimator, "likelihood_", None) or Gaussian(estimator.noise_)
-    latent = getattr(estimator, "latent", estimator.predict)
-    mean, std = latent(rows.X, return_std=True)
-    shift, scale = float(estimator.y_mean_[0]), float(estimator.y_scale_[0])
-    y = rows.y
-    if isinstance(likelihood, Bernoulli):
-        unknown = ~np.isin(y, estimator.classes_)
-        if unknown.any():
-            raise ValueError(
-                f"y: expected the labels of the rows for training, {estimator.classes_.tolist()}, in the rows held "
-                f"out, got {y[unknown].tolist()[0]!r}"
-            )
-        y = np.where(y == estimator.classes_[1], 1.0, 0.0)
-    return Law(likelihood, (y - shift) / scale, (mean - shift) / scale, (std / scale) ** 2, shift, scale)
-
-
-def joint(estimator: Any, X: Any) -> Any:
-    """The joint covariance of the latent f at X, in squared units of the targets."""
-    latent = getattr(estimator, "latent", estimator.predict)
-    return latent(X, return_cov=True)[1]
-
-
-def without_inputs(own: Law, estimator: Any, train: Examples) -> Law:
+def without_inputs(own: Predicted, estimator: Any, train: Examples) -> Predicted:
     """One law for all rows: the Gaussian, the shares of labels, or the Poisson law of the targets for training."""
     zero = 0.0 * own.y
     if isinstance(own.likelihood, Bernoulli):
         from scipy.special import ndtri
 
         share = (np.sum(train.y == estimator.classes_[1]) + 0.5) / (train.N + 1.0)
-        return Law(Bernoulli("probit"), own.y, zero + float(ndtri(share)), zero)
+        return Predicted(Bernoulli("probit"), own.y, zero + float(ndtri(share)), zero)
     if isinstance(own.likelihood, Poisson):
-        return Law(Poisson("exp"), own.y, zero + math.log((train.y.sum() + 0.5) / train.N), zero)
+        return Predicted(Poisson("exp"), own.y, zero + math.log((train.y.sum() + 0.5) / train.N), zero)
     mean, variance = float(train.y.mean()), float(train.y.var())
-    return Law(Gaussian(variance), own.shift + own.scale * own.y, zero + mean, zero)
+    return Predicted(Gaussian(variance), own.shift + own.scale * own.y, zero + mean, zero)
 
 
 def remarks(estimator: Any) -> Sequence[str]:
@@ -296,3 +206,169 @@ def remarks(estimator: Any) -> Sequence[str]:
 def for_the_shell(text: str) -> str:
     """``text`` on one line, with the names of options instead of arguments."""
     return " ".join(text.split()).replace("max_iter", "--max-iter").replace("tol is", "--tol is")
+
+
+# Scores on the rows held out, as text, as JSON and as a figure.
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A trained model and its predictions at the rows held out.
+
+    Attributes
+    ----------
+    model : str
+        Its name among `CLASSES`.
+    train, test : Examples
+    estimator : Any
+    own, baseline : Predicted
+        The model's predictions at ``test``, and one law for all rows.
+    seed : int
+    """
+
+    model: str
+    train: Examples
+    test: Examples
+    estimator: Any
+    own: Predicted
+    baseline: Predicted
+    seed: int
+
+    @property
+    def what(self) -> str:
+        """The estimator, and its settings that were not left out, in one sentence."""
+        about = [type(self.estimator).__name__]
+        for name in ("method", "features", "rank", "objective", "posterior", "relaxation"):
+            value = getattr(self.estimator, name, None)
+            if value is not None:
+                about.append(f"{name} {value}")
+        if getattr(self.estimator, "dim", None) is not None:
+            about.append(f"of the inputs projected to {self.estimator.dim} dimensions")
+        if hasattr(self.estimator, "beta_") and self.estimator.beta_ != 1.0:
+            about.append(f"beta {self.estimator.beta_:g}")
+        if hasattr(self.estimator, "inducing_"):
+            about.append(f"{self.estimator.inducing_.shape[0]} inducing points")
+        return ", ".join(about)
+
+
+def report(result: Result) -> str:
+    """Data, model, and the scores as a table."""
+    train, test, estimator = result.train, result.test, result.estimator
+    own, baseline = result.own.scores(), result.baseline.scores()
+    scores = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
+    lines = [
+        wrapped(
+            f"Data: {train.name}, D = {train.D}: {train.N} rows for training, {test.N} held out (seed {result.seed}). "
+            f"{' '.join(train.notes)}".rstrip()
+        ),
+        wrapped(f"Model: {result.what}. {for_the_shell(estimator.stop_reason_)}"),
+        wrapped(f"Kernel: {describe_kernel(estimator.kernel_)}; likelihood: {likelihood(result)}. {units(result)}"),
+        *evidence(result),
+        "",
+        table(("score on the rows held out", "model", "without inputs"), scores),
+        "",
+        wrapped(EXPLAINED.get(type(result.own.likelihood), OF_REAL_TARGETS)),
+        *(wrapped(f"Note: {note}") for note in notes(result)),
+    ]
+    return "\n".join(lines)
+
+
+LOG_LOSS = "Log loss: the mean of -log p(target), in nats; lower is better."
+OF_REAL_TARGETS = f"RMSE: in units of the target.  {LOG_LOSS}"
+EXPLAINED: dict[type, str] = {
+    Bernoulli: f"Error: the share of wrong labels.  {LOG_LOSS}  Calibration: the mean distance between predicted "
+    "probability and share of labels, in ten bins.",
+    Poisson: f"Relative error: |y - prediction|/max(y, 1).  {LOG_LOSS}  Intervals of counts cover more than 95 % even "
+    "if the model is right.",
+}
+
+
+def likelihood(result: Result) -> str:
+    """The likelihood with its parameters, to four digits."""
+    own = result.own.likelihood
+    values = [f"{name}={short(getattr(own, name))}" for name in own.parameter_names]
+    link = [f"link={own.link}"] if isinstance(own, Bernoulli | Poisson) else []
+    return f"{type(own).__name__}({', '.join([*link, *values])})"
+
+
+def evidence(result: Result) -> list[str]:
+    """The interval of log p(y) that a model trained by iterations comes with."""
+    bounds = getattr(result.estimator, "evidence_bounds_", None)
+    if bounds is None:
+        return []
+    lower, upper = bounds
+    ends = f"{outward(float(lower), 'lower')} and {outward(float(upper), 'upper')}"
+    what = "Log p(y) of the rows for training" + (", y standardised" if units(result) else "")
+    return [wrapped(f"{what}: between {ends}, with probability {100 * lower.confidence:g} %.")]
+
+
+def units(result: Result) -> str:
+    """A sentence on the standardised target."""
+    if (result.own.shift, result.own.scale) == (0.0, 1.0):
+        return ""
+    shift, scale = short(result.own.shift), short(result.own.scale)
+    return f"Variance and noise are in units of the standardised target, (y - {shift})/{scale}."
+
+
+def notes(result: Result) -> list[str]:
+    """Remarks of training, and what a certificate of this model does not say."""
+    texts = list(remarks(result.estimator))
+    if result.model in CERTIFIED:
+        texts.append(
+            f"The bound on the Gibbs risk is {result.estimator.bound_:.4g} with probability "
+            f"{100.0 * (1.0 - result.estimator.delta):g} %, if the units of the columns had been fixed in advance; "
+            "here they come from the same rows.  gpbounds certify train issues a certificate that holds."
+        )
+    return texts
+
+
+def record(result: Result) -> dict[str, Any]:
+    """The content of `report`, ready for JSON."""
+    train, test, estimator = result.train, result.test, result.estimator
+    bounds = getattr(estimator, "evidence_bounds_", None)
+    return {
+        "model": result.model,
+        "estimator": type(estimator).__name__,
+        "data": {"name": train.name, "N": train.N, "held out": test.N, "D": train.D, "notes": train.notes},
+        "scores": result.own.scores(),
+        "without inputs": result.baseline.scores(),
+        "objective": estimator.objective_,
+        "log evidence": None if bounds is None else [float(end) for end in bounds],
+        "beta": getattr(estimator, "beta_", getattr(estimator, "beta", 1.0)),
+        "kernel": kernel_record(estimator.kernel_),
+        "likelihood": result.own.likelihood.to_dict(),
+        "target": {"shift": result.own.shift, "scale": result.own.scale},
+        "training": for_the_shell(estimator.stop_reason_),
+        "iterations": estimator.n_iter_,
+        "notes": notes(result),
+    }
+
+
+def picture(result: Result) -> Any:
+    """The figure: predictions against targets, and their calibration."""
+    from gpbounds import plotting
+
+    own, target = result.own, as_written(result.test.target)
+    title = as_written(heading(result))
+    if isinstance(own.likelihood, Bernoulli):
+        first, second = (as_written(str(label)) for label in result.estimator.classes_)
+        return plotting.labels_page(
+            plotting.Probabilities(own.y > 0.0, own.predicted(), first, second), title=title, target=target
+        )
+    low, high = own.interval(LEVEL)
+    predictions = plotting.Intervals(own.shift + own.scale * own.y, own.predicted(), low, high)
+    counts = isinstance(own.likelihood, Poisson)
+    return plotting.targets_page(
+        predictions, own.ranks(result.seed), level=LEVEL, counts=counts, title=title, target=target
+    )
+
+
+def heading(result: Result) -> str:
+    """Three lines: the data, the model, the scores."""
+    train, own = result.train, result.own
+    kernel = headline(result.estimator.kernel_, 1.0).rpartition(", noise")[0]
+    scores = ", ".join(f"{name} {value:.4g}" for name, value in own.scores().items())
+    return (
+        f"{train.name}: {train.N:,} rows for training, {result.test.N:,} held out, D = {train.D}\n"
+        f"{result.what}; likelihood {likelihood(result)}\n{kernel}\n{scores}"
+    )

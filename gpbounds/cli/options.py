@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
+from fitting.study.steps import WrongArguments
 
-from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.validation import RIGOR, rigor_of
+if TYPE_CHECKING:
+    from fitting.study.problem import Problem, Question
+    from fitting.study.ranks import Aims
+    from gpbounds.inputs import InputLaw
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
 
 
-class UsageError(ValueError):
+class UsageError(WrongArguments):
     """Wrong command-line arguments; the message is one sentence."""
 
 
@@ -29,6 +32,26 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}")
+
+
+class Command(Parser):
+    """The parser of a command, whose module is imported when the command is asked for: it adds the arguments.
+
+    The module has a docstring, whose first line describes the command after its name, a function ``add`` that takes
+    this parser, and an ``EPILOG``, which may be None.
+    """
+
+    def __init__(self, *, module: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._module: str | None = module
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Let the module add its arguments, and parse; `argparse` calls this where the command has been named."""
+        if self._module is not None:
+            module, self._module = importlib.import_module(self._module), None
+            self.description, self.epilog = purpose(module.__doc__), module.EPILOG
+            module.add(self)
+        return super().parse_known_args(args, namespace)
 
 
 def purpose(doc: str | None) -> str:
@@ -96,19 +119,12 @@ def interval(text: str) -> tuple[float, float]:
 
 def kernel_family(text: str) -> float:
     """The smoothness ν of a named kernel; infinity for the squared exponential."""
-    named = {"se": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-    if text in named:
-        return named[text]
-    family, _, nu = text.partition(":")
+    from fitting.study.words import smoothness
+
     try:
-        value = float(nu) if family == "matern" else math.nan
-    except ValueError:
-        value = math.nan
-    if not (0.0 < value < math.inf):
-        raise argparse.ArgumentTypeError(
-            f"expected se, matern12, matern32, matern52 or matern:NU with NU > 0, got {text!r}"
-        )
-    return value
+        return smoothness(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("kernel: ")) from None
 
 
 def picture_file(text: str) -> Path:
@@ -211,6 +227,8 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
 
 def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
     """``--rigor``; its help ends with ``with_data``, for a command that has ``--data``."""
+    from gpbounds.validation import RIGOR
+
     parser.add_argument(
         "--rigor",
         type=_rigor,
@@ -223,6 +241,8 @@ def add_rigor(parser: argparse._ActionsContainer, with_data: str = "") -> None:
 
 def _rigor(word: str) -> str:
     """``arb``, the word of earlier releases, is read as `rigor_of` reads it; argparse refuses other strangers."""
+    from gpbounds.validation import rigor_of
+
     return rigor_of(word) if word == "arb" else word
 
 
@@ -288,6 +308,10 @@ def dimension(args: argparse.Namespace) -> int:
 
 def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
     """The law of the inputs that the command line describes."""
+    import numpy as np
+
+    from gpbounds.inputs import Gaussian, Uniform
+
     if args.inputs == "uniform":
         if args.std:
             raise UsageError("--std belongs to --inputs gaussian; uniform takes --low and --high")
@@ -299,9 +323,21 @@ def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
 
 
 def _per_dimension(name: str, values: Any, dim: int) -> Any:
+    import numpy as np
+
     if values.ndim and values.size != dim:
         raise UsageError(f"{name}: expected one number or one for each of {dim} dimension(s), got {values.size}")
     return np.broadcast_to(values, (dim,))
+
+
+def flag(name: str, value: object = None) -> str:
+    """An option as a shell spells it; a switch has the value True.
+
+    >>> flag("y_norm2"), flag("rows", 40), flag("old_forms", True)
+    ('--y-norm2', '--rows 40', '--old-forms')
+    """
+    option = f"--{name.replace('_', '-')}"
+    return option if value is None or value is True else f"{option} {value}"
 
 
 def parsed_norm(args: argparse.Namespace) -> float | str | None:
@@ -312,3 +348,87 @@ def parsed_norm(args: argparse.Namespace) -> float | str | None:
         return number(args.y_norm2)
     except argparse.ArgumentTypeError:
         raise UsageError(f"--y-norm2: expected a number or 'prior', got {args.y_norm2!r}") from None
+
+
+def question(args: argparse.Namespace) -> Question:
+    """What the options ask, of a command that has those of the kernel, of the setting and of the data."""
+    from fitting.study.problem import Question
+
+    scale = None if args.lengthscale is None else scalar_or_list(args.lengthscale)
+    if args.lengthscale_range and scale is not None:
+        raise UsageError("--lengthscale-range replaces --lengthscale: use one of the two options")
+    several = set(getattr(args, "method", ["inducing"])) == {"inducing"}
+    return Question(
+        family=args.kernel,
+        variance=args.variance,
+        lengthscale=scale,
+        noise=args.noise,
+        lengthscale_range=args.lengthscale_range,
+        delta=args.delta,
+        tv=args.tv,
+        form=args.form,
+        direction=args.direction,
+        y_norm2=parsed_norm(args),
+        rigor=args.rigor,
+        draws=getattr(args, "best", 0) if several else 0,
+        simulate=getattr(args, "simulate", None),
+        old_forms=getattr(args, "old_forms", False),
+        rows=args.rows,
+        seed=args.seed,
+        progress=True,
+        spelled=flag,
+    )
+
+
+def problem(args: argparse.Namespace) -> Problem:
+    """The problem that the options describe: a law and numbers of rows, or a table."""
+    from fitting.study.problem import about_law, about_rows
+    from fitting.study.steps import shown
+
+    with shown("Reading the data and fitting the kernel"):
+        asked = question(args)
+        if args.data is None:
+            if args.sizes is None:
+                raise UsageError("expected -N, the number of data, or --data FILE")
+            return about_law(parsed_inputs(args, dimension(args)), args.sizes, asked)
+        if args.sizes is not None:
+            raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
+        from fitting.study.standardised import load
+
+        data = load(args.data)
+        law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
+        law = parsed_inputs(args, args.dim or data.D) if law_options else None
+        if law is not None and law.dim != data.D:
+            raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {law.dim}")
+        if args.rows < 2:
+            raise UsageError(f"--rows: expected a whole number >= 2, got {args.rows}")
+        return about_rows(data, asked, law)
+
+
+def add_select(parser: argparse.ArgumentParser) -> None:
+    """``--select`` and ``--most``."""
+    from fitting.study.afterwards import CHOICES
+
+    group = parser.add_argument_group("after the fact (with --data): chosen inducing points for these rows")
+    group.add_argument(
+        "--select",
+        choices=(*CHOICES, "none"),
+        default="greedy",
+        help="method that chooses the inducing points (default %(default)s); none omits this part",
+    )
+    group.add_argument(
+        "--most",
+        metavar="M",
+        type=whole,
+        default=1000,
+        help="largest number of inducing points (or rank of a Mercer expansion) to try (default %(default)s)",
+    )
+
+
+def aims(args: argparse.Namespace, alpha: float) -> Aims:
+    """What the options want to reach; refuses a ``--most`` below 1."""
+    from fitting.study.ranks import Aims
+
+    if args.most < 1:
+        raise UsageError(f"--most: expected a whole number >= 1, got {args.most}")
+    return Aims(args.target, alpha, args.method, args.width, args.select, args.most)

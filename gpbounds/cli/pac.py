@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import Any
 
 from gpbounds.bound import Bound
 from gpbounds.cli import options, output
 from gpbounds.rigor import decimal
+from gpbounds.texts import table, wrapped
 
 EPILOG = """\
 example:
@@ -20,11 +20,8 @@ theorem: Reeb et al., Theorem 1 and Eq. 5, with xi(N) in place of 2 sqrt(N): P-0
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "pac", help="the PAC-Bayes bound on the true risk", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "--risk", metavar="R", type=options.number, required=True, help="empirical Gibbs risk R_S(Q) in [0, 1]"
     )
@@ -44,7 +41,7 @@ def add(commands: Any) -> None:
         "--hyperparameters", metavar="T", type=options.whole, help="... and their number: the penalty is T ln(G)"
     )
     options.add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=False)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -64,11 +61,11 @@ def run(args: argparse.Namespace) -> None:
         record = {"command": "pac", "bound": best.to_dict(), "penalty": origin}
         output.print_json({**record, "others": {name: other.to_dict() for name, other in others.items()}})
         return
-    print(f"{output.wrapped(str(best))}\n")
-    print(output.table(("term", "value", "from"), _rows(best, args, prior, origin)))
+    print(f"{wrapped(str(best))}\n")
+    print(table(("term", "value", "from"), _rows(best, args, prior, origin)))
     print()
-    print(output.table(("other bounds", "value", "claim"), [_other(*item) for item in others.items()]))
-    print(output.wrapped(f"\nThe bound on the mean prediction assumes: {others['mean prediction'].assumptions[-1]}"))
+    print(table(("other bounds", "value", "claim"), [_other(*item) for item in others.items()]))
+    print(wrapped(f"\nThe bound on the mean prediction assumes: {others['mean prediction'].assumptions[-1]}"))
 
 
 def penalty(args: argparse.Namespace) -> tuple[float, str]:

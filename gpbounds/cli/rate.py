@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.problem import Case
 from gpbounds.bound import Bound, outward
 from gpbounds.cli import options, output
-from gpbounds.cli.problem import Case, from_arguments
-from gpbounds.cli.steps import shown
 from gpbounds.rates.base import sentences
+from gpbounds.texts import table, wrapped
 
 EPILOG = """\
 example:
@@ -27,11 +27,8 @@ k-DPP).
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "rate", help="the bound for given N, M, alpha", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e6, 40_000"
     )
@@ -54,24 +51,21 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the bound, or a table of them, for every case."""
-    with shown("Reading the data and fitting the kernel"):
-        problem = from_arguments(args)
+    problem = options.problem(args)
     results = [(case, problem.rate(case, case.sizes, args.counts, args.alpha)) for case in problem.cases]
     if args.json:
         bounds = [_record(case, bound, args.counts, args.alpha) for case, bound in results]
-        output.print_json(
-            {"command": "rate", **output.problem_record(problem), "bounds": bounds, "notes": problem.notes}
-        )
+        output.print_json({"command": "rate", **problem.record(), "bounds": bounds, "notes": problem.notes})
         return
-    print(output.heading(problem))
+    print(problem.heading())
     for case, bound in results:
-        print(f"\n{case.title}\n{output.wrapped(_text(case, bound, args.counts, args.alpha), '  ')}")
+        print(f"\n{case.title}\n{wrapped(_text(case, bound, args.counts, args.alpha), '  ')}")
         for note in case.notes:
-            print(output.wrapped(f"Note: {note}", "  "))
+            print(wrapped(f"Note: {note}", "  "))
     if problem.notes:
         print()
     for note in problem.notes:
-        print(output.wrapped(f"Note: {note}"))
+        print(wrapped(f"Note: {note}"))
 
 
 def _cells(case: Case, counts: list[int], alpha: list[float], values: Any) -> Iterator[tuple[int, int, float, float]]:
@@ -91,7 +85,7 @@ def _text(case: Case, bound: Bound, counts: list[int], alpha: list[float]) -> st
     confidence = float(np.asarray(bound.confidence).ravel()[0])
     head = f"{bound.quantity} <= bound, each with probability at least {outward(confidence, 'lower')} ({bound.claim}):"
     assumed = [f"  Assumes: {sentence}" for sentence in bound.assumptions]
-    return "\n".join([head, output.table(("N", "M", "alpha", "bound"), rows), *assumed])
+    return "\n".join([head, table(("N", "M", "alpha", "bound"), rows), *assumed])
 
 
 def _record(case: Case, bound: Bound, counts: list[int], alpha: list[float]) -> dict[str, Any]:

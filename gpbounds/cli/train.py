@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import families, options, output
-from gpbounds.cli.steps import leave
 
 EPILOG = """\
 example:
@@ -26,11 +25,8 @@ here they come from the rows for training.  `gpbounds certify train` issues cert
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "train", help="train any model on a table, and score it", description=options.purpose(__doc__), epilog=EPILOG
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -216,7 +212,8 @@ OPTIONS = (
 
 def run(args: argparse.Namespace) -> None:
     """Train a model, write it and its figure, and print its scores."""
-    from gpbounds.cli import examples, held_out, models
+    from fitting.study.predicted import predicted
+    from gpbounds.cli import examples, models
 
     given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
     arguments = models.settings(args.model, given) | {"random_state": args.seed}
@@ -227,20 +224,20 @@ def run(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.file}")
     print(f"Training on {train.N} of the {table.N} rows of {table.name} ...", file=sys.stderr)
     estimator = models.fitted(args.model, arguments, train, args.kernel, progress=sys.stderr.isatty())
-    own = models.law(estimator, test)
-    result = held_out.Result(
+    own = predicted(estimator, test.X, test.y)
+    result = models.Result(
         args.model, train, test, estimator, own, models.without_inputs(own, estimator, train), args.seed
     )
     args.out.mkdir(parents=True, exist_ok=True)
     estimator.set_params(progress=False).save(files["model"])
-    held_out.picture(result).savefig(files["picture"])
+    models.picture(result).savefig(files["picture"])
     interrupted = any(run.status == "interrupted" for run in estimator.runs_)
     if args.json:
         written = {name: str(path) for name, path in files.items()}
-        output.print_json({"command": "train", **held_out.record(result), "files": written})
-        leave(interrupted)
+        output.print_json({"command": "train", **models.record(result), "files": written})
+        output.leave(interrupted)
         return
-    print(held_out.report(result))
+    print(models.report(result))
     print(f"\nSaved {', '.join(str(path) for path in files.values())}")
     print(f'Load it:\n  python -c "import fitting; print(fitting.load({str(files["model"])!r}))"')
-    leave(interrupted)
+    output.leave(interrupted)

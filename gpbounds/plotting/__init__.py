@@ -23,7 +23,15 @@ from gpbounds.plotting.elements import (
     plot_curves,
     positive,
 )
-from gpbounds.plotting.figures import Bracket, bound_curves, bound_vs_empirical, bounds_and_evidence, training
+from gpbounds.plotting.figures import (
+    Bracket,
+    Range,
+    bound_curves,
+    bound_vs_empirical,
+    bounds_and_evidence,
+    sufficient,
+    training,
+)
 from gpbounds.plotting.held_out import Intervals, Probabilities, labels_page, targets_page
 
 __all__ = [
@@ -44,6 +52,7 @@ __all__ = [
     "Intervals",
     "Predictions",
     "Probabilities",
+    "Range",
     "bound_curves",
     "bound_vs_empirical",
     "bounds_and_evidence",
@@ -55,6 +64,7 @@ __all__ = [
     "plot_predictions",
     "plot_terms",
     "positive",
+    "sufficient",
     "targets_page",
     "training",
 ]

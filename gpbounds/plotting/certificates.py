@@ -60,7 +60,7 @@ class Predictions:
 
 
 def certificate_page(
-    predictions: Predictions,
+    predictions: Predictions | None,
     risk: float,
     costs: Sequence[tuple[str, float]],
     bound: float,
@@ -76,7 +76,8 @@ def certificate_page(
 
     Parameters
     ----------
-    predictions : Predictions
+    predictions : Predictions or None
+        None leaves out the first panel.
     risk, bound : float
         R_S and the bound, 0 ≤ R_S ≤ bound ≤ 1.
     costs : sequence of (label, nats)
@@ -91,12 +92,15 @@ def certificate_page(
     -------
     matplotlib.figure.Figure
     """
-    page = figure(12.0, 6.4)
+    page = figure(12.0 if predictions is not None else 6.0, 6.4)
     headline(page, title)
-    left, right = page.subplots(1, 2, width_ratios=(1.15, 1.0))
-    plot_predictions(left, predictions, target, tolerated)
-    plot_terms(right, risk, costs, bound)
-    for ax in (left, right):
+    if predictions is None:
+        panels = [page.subplots()]
+    else:
+        panels = list(page.subplots(1, 2, width_ratios=(1.15, 1.0)))
+        plot_predictions(panels[0], predictions, target, tolerated)
+    plot_terms(panels[-1], risk, costs, bound)
+    for ax in panels:
         for spine in ("top", "right"):
             ax.spines[spine].set_visible(False)
     return page

@@ -349,3 +349,49 @@ def _distances(ax: Any, parts: list[Float]) -> None:
     most = max(len(part) for part in parts)
     ax.set_xlim(1.0, most)
     plain_ticks(ax, 1, most)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers of inducing points: so many are needed, so many suffice, of ``N`` rows; None if a number is not known."""
+
+    label: str
+    needed: int | None
+    suffices: int | None
+    N: int
+
+
+def sufficient(ranges: Sequence[Range], *, title: str, xlabel: str) -> Any:
+    """A figure with a line for each of ``ranges``: from the number that is needed to the number that suffices.
+
+    Parameters
+    ----------
+    ranges : sequence of Range
+    title, xlabel : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    page = figure(7.6, 1.3 + 0.5 * max(1, len(ranges)))
+    headline(page, title)
+    ax = axes(page, "", scale="linear")
+    ax.set_xlabel(xlabel, fontsize=TEXT + 1)
+    ends = [1, *(end for each in ranges for end in (each.needed, each.suffices) if end is not None)]
+    last = max([*ends, *(each.N for each in ranges if each.suffices is None)])
+    for place, each in enumerate(ranges):
+        first, end = each.needed or 1, each.suffices or each.N
+        dashed = "-" if each.suffices is not None else ":"
+        ax.plot([first, end], [place, place], color=BLUE, linewidth=2.0, linestyle=dashed)
+        if each.needed is not None:
+            ax.plot([each.needed], [place], marker="|", markersize=14, color=BLACK)
+        if each.suffices is not None:
+            ax.plot([each.suffices], [place], marker="o", color=BLUE)
+        words = f"{each.suffices} suffice" if each.suffices is not None else f"no number below {each.N}"
+        ax.annotate(words, (end, place), xytext=(8, 6), textcoords="offset points", fontsize=TEXT, color=BLUE)
+    ax.set_yticks(range(len(ranges)), [each.label for each in ranges])
+    ax.set_ylim(len(ranges) - 0.5, -0.7)
+    ax.set_xscale("log")
+    ax.set_xlim(0.9, 2.2 * last)
+    plain_ticks(ax, 1.0, float(last))
+    return page

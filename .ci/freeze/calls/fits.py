@@ -177,6 +177,8 @@ def _more(table: dict[str, Callable[..., Any]]) -> dict[str, Callable[[], Any]]:
             for name in ("pac", "pac, squared", "sparse pac", "sparse pac, free")
         },
         "more/audit": lambda: _audited(table["sparse, vfe"]().fit(X, y), X, y),
+        "more/study, audit": lambda: fitting.audit(table["sparse, vfe"]().fit(X[5:], y[5:]), X, y, most=30).to_dict(),
+        "more/study, plan": lambda: fitting.plan(X, y, target=0.5, rows=30).to_dict(),
     }
 
 

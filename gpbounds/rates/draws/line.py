@@ -18,7 +18,6 @@ from gpbounds.rates.draws.norm import AFTERWARDS, LEAST_TRACE
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KNOWN
 from gpbounds.rates.one_draw import OneDraw
 from gpbounds.rates.trace import APriori
-from gpbounds.renyi import direction_factor
 
 SHARES = (0.5, 0.25, 0.125)
 """Shares of δ that are tried for the trace; the best one does not depend on random numbers."""
@@ -89,7 +88,11 @@ class DrawsOnALine(SeveralDraws):
         best = min(bounds, key=float)
         last = best.assumptions[-1:] if np.isinf(float(best)) else ()  # the reason stays last
         assumptions = (*best.assumptions[: len(best.assumptions) - len(last)], drawn_from(law.inputs), FIXED, *last)
-        factor = 1.0 if self.direction == "q||p" else direction_factor(alpha)
+        factor = 1.0
+        if self.direction != "q||p":
+            from gpbounds.renyi import direction_factor
+
+            factor = direction_factor(alpha)
         return replace(
             best,
             value=best.value * factor,

@@ -19,7 +19,6 @@ from gpbounds.numerics.scalars import scaled_log1p
 from gpbounds.rates import one_draw
 from gpbounds.rates.draws.prior import PEAK, SHARES
 from gpbounds.rates.draws.sentences import DRAWN, FIXED_BEFORE, FROM_PRIOR, checked_draws, record, share
-from gpbounds.renyi.floors import minimum_gap
 
 # The distribution of Tr(K − Q) over k-DPP draws: quantiles, variance, determinants.
 
@@ -298,6 +297,8 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     >>> float(subset_gap(np.diag([3.0, 2.0, 1.0]), 1, noise=0.5)).__round__(6)
     3.0
     """
+    from gpbounds.renyi.floors import minimum_gap
+
     variance = validation.scalar(validation.positive, "noise", noise)
     order = validation.scalar(validation.order, "alpha", alpha)
     beta = 1.0 - order

@@ -28,7 +28,6 @@ from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRo
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KNOWN, checked_draws, of_order, record
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.rates.one_draw import prior_sharpest
-from gpbounds.renyi import direction_factor
 from gpbounds.rigor import AFFORDABLE
 from gpbounds.validation import rigor_of
 from gpbounds.whitening import as_targets
@@ -220,6 +219,8 @@ class DrawsFromRows(SeveralDraws):
         bound = replace(bound, assumptions=tuple(assumptions), certified=certified)
         if self.direction == "q||p":
             return bound
+        from gpbounds.renyi import direction_factor
+
         return replace(
             bound,
             value=bound.value * direction_factor(alpha),

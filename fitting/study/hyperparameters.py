@@ -1,4 +1,4 @@
-"""Kernel and noise for real data: options set some hyperparameters, marginal likelihood fits the others."""
+"""Kernel and noise for real data: the caller sets some of them, marginal likelihood fits the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.cli.data import Data
+from fitting.study.standardised import Standardised
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
@@ -34,7 +34,7 @@ class Hyperparameters:
     origin : str
         One sentence.
     fitted : tuple of str
-        Names of the fitted ones; empty if options set all.
+        Names of the fitted ones; empty if the caller set all.
     notes : tuple of str
         Messages of the optimiser.
     """
@@ -56,14 +56,14 @@ class Hyperparameters:
         )
 
 
-def from_options(nu: float, variance: float | None, lengthscale: Any, noise: float | None) -> Hyperparameters:
-    """Hyperparameters from the command line; None means 1, 1 and 0.1."""
+def as_given(nu: float, variance: float | None, lengthscale: Any, noise: float | None) -> Hyperparameters:
+    """Hyperparameters that are not fitted; None means 1, 1 and 0.1."""
     kernel = stationary(nu, 1.0 if variance is None else variance, 1.0 if lengthscale is None else lengthscale)
     return Hyperparameters(kernel, 0.1 if noise is None else noise, "Kernel and noise are as given.")
 
 
 def fit(
-    data: Data,
+    data: Standardised,
     nu: float = math.inf,
     *,
     variance: float | None = None,
@@ -72,18 +72,17 @@ def fit(
     shared: bool = False,
     rows: int = FIT_ROWS,
     seed: int = 0,
+    progress: bool = False,
 ) -> Hyperparameters:
     """Fit those of variance, lengthscale (one per input, or one ``shared``) and noise that are None.
 
     `fitting.ExactGP`: marginal likelihood on at most ``rows`` seeded rows, L-BFGS-B from 1, √D, ½.
     """
     if None not in (variance, lengthscale, noise):
-        return from_options(nu, variance, lengthscale, noise)
-    # The command line is an application above both packages. Besides this file only training.py imports fitting: a
-    # test (tests/test_package.py) keeps it so.
+        return as_given(nu, variance, lengthscale, noise)
     from sklearn.exceptions import ConvergenceWarning
 
-    from fitting import ExactGP
+    from fitting.estimators.exact_gp import ExactGP
 
     part = data.subset(rows, seed)
     for name, value in (("variance", variance), ("lengthscale", lengthscale), ("noise", noise)):
@@ -101,7 +100,7 @@ def fit(
         limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
         tol=None,  # few parameters: the optimum itself, which does not depend on the path to it
         random_state=seed,
-        progress=sys.stderr.isatty(),
+        progress=progress and sys.stderr.isatty(),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # `_sentences` reports it
@@ -114,7 +113,7 @@ def fit(
     settled = stationary(
         nu,
         kernel_fitted.variance if variance is None else variance,
-        kernel_fitted.lengthscale if lengthscale is None else lengthscale,  # values from options stay exact
+        kernel_fitted.lengthscale if lengthscale is None else lengthscale,  # values of the caller stay exact
     )
     return Hyperparameters(
         settled, model.noise_ if noise is None else noise, origin, fitted, _sentences(model.remarks_)

@@ -1,4 +1,4 @@
-"""The steps of a command: the running one is shown, and answers stay if a later one fails or Ctrl-C ends it."""
+"""The steps of a study: the running one is shown, and answers stay if a later one fails or Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from gpbounds.cli.options import UsageError
-
 T = TypeVar("T")
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells use it."""
+
+class WrongArguments(ValueError):
+    """Arguments that no step can answer; the message is one sentence."""
 
 
 class Steps:
     """Answers one after another.
 
     A step that raises leaves its sentence in `reasons`; Ctrl-C ends the running step, and later ones are not begun.
-    A `UsageError` is not caught, because no step can succeed after it.
+    A `WrongArguments` is not caught, because no step can succeed after it.
 
     Attributes
     ----------
@@ -36,8 +35,8 @@ class Steps:
     ["none: invalid literal for int() with base 10: 'x'."]
     """
 
-    def __init__(self, total: int) -> None:
-        self.total, self.begun = total, 0
+    def __init__(self, total: int, progress: bool = False) -> None:
+        self.total, self.begun, self.progress = total, 0, progress
         self.reasons: list[str] = []
         self.stopped = False
         self._first: BaseException | None = None
@@ -50,9 +49,9 @@ class Steps:
             self._left.append(name)
             return None
         try:
-            with shown(f"Step {self.begun} of {self.total}: {name}"):
+            with shown(f"Step {self.begun} of {self.total}: {name}", self.progress):
                 return compute()
-        except UsageError:
+        except WrongArguments:
             raise
         except KeyboardInterrupt as interrupt:
             self.stopped, self._first = True, self._first or interrupt
@@ -71,17 +70,6 @@ class Steps:
             self.reasons.append(f"Interrupted; not computed: {', '.join(self._left)}.")
             self._left = []
 
-    def leave(self) -> None:
-        """Exit with the status of Ctrl-C if it ended a step; for the end of a command, after its output."""
-        leave(self.stopped)
-
-
-def leave(interrupted: bool) -> None:
-    """Exit with the status of Ctrl-C if it ``interrupted`` the command; for its end, after its output."""
-    if interrupted:
-        sys.stdout.flush()
-        raise SystemExit(INTERRUPTED)
-
 
 def full_stop(error: BaseException) -> str:
     """The message of an error as one sentence."""
@@ -90,9 +78,9 @@ def full_stop(error: BaseException) -> str:
 
 
 @contextmanager
-def shown(name: str) -> Iterator[None]:
-    """``name`` and the seconds since the start, on stderr for the time of the context; nothing without a terminal."""
-    if not sys.stderr.isatty():
+def shown(name: str, wanted: bool = True) -> Iterator[None]:
+    """``name`` and the seconds since the start, on stderr for the time of the context, if ``wanted`` and a terminal."""
+    if not (wanted and sys.stderr.isatty()):
         yield
         return
     from tqdm import tqdm

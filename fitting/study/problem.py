@@ -1,26 +1,25 @@
-"""The problem that a command line or a data set states: kernels, noise, and the cases to bound, with notes."""
+"""The problem that a law of the inputs or a table states: kernels, noise, and the cases to bound, with notes."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from fitting.study import hyperparameters
+from fitting.study.standardised import Standardised
+from fitting.study.words import Spelling, argument, describe, describe_kernel, kernel_record
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
-from gpbounds.cli import hyperparameters
-from gpbounds.cli.data import Data, load
-from gpbounds.cli.options import UsageError, dimension, parsed_inputs, parsed_norm, scalar_or_list
-from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
+from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel, Stationary
-from gpbounds.kernels.plain import kernel_to_plain
-
-if TYPE_CHECKING:
-    from gpbounds.rates.base import Numbers, Statement
+from gpbounds.kernels.plain import stationary
+from gpbounds.rates.base import Numbers, Statement, silent
+from gpbounds.texts import wrapped
 
 FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: the Gaussian with the covariance "
@@ -36,7 +35,7 @@ GIVEN_ROWS = 20_000
 SIMULATED_ROWS = 1000
 """Up to here inputs are simulated without being asked for."""
 OMITTED = (
-    "The a-priori bound is omitted for {rows} rows; with --simulate 39 the command decomposes 39 kernel matrices of "
+    "The a-priori bound is omitted for {rows} rows; with {option} the command decomposes 39 kernel matrices of "
     "that size."
 )
 
@@ -134,14 +133,14 @@ class Problem:
     kernels: tuple[Kernel, ...]
     settings: Settings
     cases: tuple[Case, ...]
-    data: Data | None = None
+    data: Standardised | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()
     fitted: tuple[str, ...] = ()
+    asked: Question = field(default_factory=lambda: Question())
 
     def stated(self, case: Case, N: Sequence[int], alpha: Sequence[float]) -> Statement:
         """What `gpbounds.rate` states of the case, the worst over the kernels, on the grid N x M x alpha."""
-        from gpbounds.cli.worst import WorstOf
         from gpbounds.rates.theorems import statement
 
         numbers = self.numbers(case.y_norm2, np.reshape(alpha, (1, 1, -1)) if len(alpha) > 1 else alpha[0])
@@ -167,14 +166,34 @@ class Problem:
 
     def numbers(self, y_norm2: float | None, alpha: Any) -> Numbers:
         """The numbers of a bound, checked."""
-        from gpbounds.rates.base import Numbers
-
         stated = self.settings
         return Numbers.checked(alpha, stated.noise, stated.delta, y_norm2, stated.tv, stated.direction)
 
     def notes_on(self, case: Case) -> tuple[str, ...]:
         """The notes of the problem that concern the case: given y, hyperparameters may have been fitted to it."""
         return tuple(note for note in self.notes if case.y is None or note not in self.fitted)
+
+    def heading(self) -> str:
+        """Data (if any), kernel and noise, and their origin."""
+        lines = []
+        if self.data is not None:
+            data = self.data
+            lines.append(f"Data: {data.name}, N = {data.N}, D = {data.D}. {' '.join(data.notes)}")
+        names = describe_kernel(self.kernels[0]) + (
+            f" ... {describe_kernel(self.kernels[-1])}" if len(self.kernels) > 1 else ""
+        )
+        lines.append(f"Kernel: {names}, noise variance {self.settings.noise:.3g}. {self.origin}")
+        return wrapped("\n".join(lines))
+
+    def record(self) -> dict[str, Any]:
+        """Data, kernels and settings, ready for JSON."""
+        data = self.data
+        return {
+            "data": data and {"name": data.name, "N": data.N, "D": data.D, "notes": data.notes},
+            "kernels": [kernel_record(kernel) for kernel in self.kernels],
+            "statement": vars(self.settings),
+            "origin": self.origin,
+        }
 
 
 def bounds_at(stated: Statement, N: Sequence[int], M: Sequence[int]) -> Bound:
@@ -185,61 +204,12 @@ def bounds_at(stated: Statement, N: Sequence[int], M: Sequence[int]) -> Bound:
     return stated.bound(counts if len(M) > 1 else np.asarray(counts[0, 0, 0]))
 
 
-def short(values: object) -> str:
-    """Numbers to three digits; several numbers in brackets.
-
-    >>> short([0.5, 8071.3, 2e-7])
-    '[0.5, 8071, 2e-07]'
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim:
-        return f"[{', '.join(short(value) for value in array)}]"
-    return f"{array:.0f}" if 1e3 <= abs(array) < 1e5 else f"{array:.3g}"
-
-
-def describe(inputs: InputLaw) -> str:
-    """A short description of an input law."""
-    if isinstance(inputs, Empirical):
-        return f"the {inputs.N} given inputs"
-    if isinstance(inputs, Uniform):
-        return f"inputs Uniform({short(inputs.low)}, {short(inputs.high)})"
-    if isinstance(inputs, Sampler):
-        return f"inputs of the law {inputs.name}, dim={inputs.dim}"
-    same = np.allclose(inputs.stds, inputs.stds[0], rtol=1e-12, atol=0.0)
-    covariance = "with covariances, " if inputs.correlated else ""
-    return f"inputs Gaussian({covariance}std={short(inputs.stds[0] if same else inputs.stds)}, dim={inputs.dim})"
-
-
-def describe_kernel(kernel: Kernel) -> str:
-    """A kernel with its hyperparameters to three digits."""
-    name = type(kernel).__name__ + (f"({kernel.nu:g}, " if hasattr(kernel, "nu") else "(")
-    scale = getattr(kernel, "lengthscale", np.nan)
-    return f"{name}variance={short(kernel.max_variance)}, lengthscale={short(scale)})"
-
-
-def headline(kernel: Kernel, noise: float) -> str:
-    """A kernel and its noise as one line for a figure."""
-    scale = np.asarray(getattr(kernel, "lengthscale", np.nan))
-    if scale.size == 1:
-        length = short(scale.item())
-    else:
-        length = f"{short(scale.min())} to {short(scale.max())} (one per input)"
-    name = f"Matérn-{kernel.nu:g}" if hasattr(kernel, "nu") else "Squared exponential"
-    return f"{name} kernel, variance {kernel.max_variance:.3g}, lengthscale {length}, noise variance {noise:.3g}"
-
-
-def kernel_record(kernel: Kernel) -> dict[str, object]:
-    """A kernel's parameters, ready for JSON."""
-    plain = kernel_to_plain(kernel)
-    return {"name": plain["type"], **{name: plain[name] for name in ("nu", "variance", "lengthscale") if name in plain}}
-
-
-def fitted_law(data: Data) -> Gaussian:
+def fitted_law(data: Standardised) -> Gaussian:
     """The Gaussian with the covariance of all rows, whose means are 0.
 
     A subset of the rows cannot take their place: an input can be constant on it.
 
-    >>> from gpbounds.cli.data import standardise
+    >>> from fitting.study.standardised import standardise
     >>> law = fitted_law(standardise("line", [[0.0, 0.0], [1.0, 3.0], [2.0, 3.0]], [0.0, 1.0, 3.0]))
     >>> np.round(law.cov, 4)
     array([[1.   , 0.866],
@@ -249,12 +219,12 @@ def fitted_law(data: Data) -> Gaussian:
 
 
 def data_cases(
-    data: Data,
-    part: Data,
+    data: Standardised,
+    part: Standardised,
     *,
     law: InputLaw | None = None,
     y_norm2: float | str | None = None,
-    every: Data | None = None,
+    every: Standardised | None = None,
 ) -> tuple[Case, Case]:
     """(a priori, ``every`` row; data-aware, the rows of ``part``), by default for any y with the data's squared norm.
 
@@ -264,7 +234,7 @@ def data_cases(
     inputs, fitted = (fitted_law(data), (FITTED_LAW,)) if law is None else (law, ())
     every = data if every is None else every
 
-    def norm(d: Data) -> float | None:
+    def norm(d: Standardised) -> float | None:
         if isinstance(y_norm2, str):
             return None
         return float((d.y**2).sum()) if y_norm2 is None else y_norm2
@@ -276,14 +246,14 @@ def data_cases(
 
 
 def best_cases(
-    data: Data,
-    part: Data,
+    data: Standardised,
+    part: Standardised,
     draws: int,
     *,
     simulate: int,
     seed: int,
     law: InputLaw | None = None,
-    every: Data | None = None,
+    every: Standardised | None = None,
 ) -> tuple[Case, ...]:
     """The best of several draws: a priori by simulation, data-aware (y from the prior), and given y.
 
@@ -317,62 +287,112 @@ def default_sets(rows: int) -> int:
     return 39 if rows <= SIMULATED_ROWS else 0
 
 
-def wants_best(args: argparse.Namespace) -> bool:
-    """Whether the command line asks for bounds for the best of several draws."""
-    draws = getattr(args, "best", None)
-    settings = args.y_norm2 is None and args.tv == 0.0 and args.form == "sharpest"
-    inducing = set(getattr(args, "method", ["inducing"])) == {"inducing"}
-    return bool(draws) and settings and inducing and not getattr(args, "lengthscale_range", None)
+@dataclass(frozen=True)
+class Question:
+    """What is fixed before a bound is asked for; None as a hyperparameter means that the rows determine it.
+
+    Attributes
+    ----------
+    family : float
+        Smoothness ν of a Matérn kernel; infinity for the squared exponential.
+    variance, lengthscale, noise : numbers (or a list of lengthscales) or None
+        In the units of the standardised rows.
+    lengthscale_range : (float, float) or None
+        The bounds are for the worst lengthscale in this range.
+    delta, tv, form, direction, rigor
+        As in `gpbounds.rate`.
+    y_norm2 : float, "prior" or None
+        None: the squared norm of the rows' target.
+    draws : int
+        The bounds are for the best of so many draws; 0 for one draw.
+    simulate : int or None
+        Number of simulated sets of inputs.
+    old_forms : bool
+        Whether those on one draw are added.
+    rows, seed : int
+        Number of rows in a dense matrix, and the seed of all random choices.
+    progress : bool
+        Show on stderr what is being computed, if it is a terminal.
+    spelled : function
+        Spells arguments in notes.
+    """
+
+    family: float = math.inf
+    variance: float | None = None
+    lengthscale: Any = None
+    noise: float | None = None
+    lengthscale_range: tuple[float, float] | None = None
+    delta: float = 0.05
+    tv: float = 0.0
+    form: str = "sharpest"
+    direction: str = "q||p"
+    y_norm2: float | str | None = None
+    rigor: str = "auto"
+    draws: int = 0
+    simulate: int | None = None
+    old_forms: bool = False
+    rows: int = 2000
+    seed: int = 0
+    progress: bool = False
+    spelled: Spelling = argument
+
+    @property
+    def best(self) -> int:
+        """The number of draws whose best one is bounded: 0 where the other choices leave bounds on one draw only."""
+        settings = self.y_norm2 is None and self.tv == 0.0 and self.form == "sharpest"
+        return self.draws if settings and not self.lengthscale_range else 0
 
 
-def from_arguments(args: argparse.Namespace) -> Problem:
-    """The problem that the command line describes."""
-    scale = None if args.lengthscale is None else scalar_or_list(args.lengthscale)
-    bounds = getattr(args, "lengthscale_range", None)
-    if bounds and scale is not None:
-        raise UsageError("--lengthscale-range replaces --lengthscale: use one of the two options")
-    norm = parsed_norm(args)
-    data = None
+def about_law(law: InputLaw, sizes: Sequence[int], asked: Question) -> Problem:
+    """The problem of as many rows as ``sizes`` has, drawn from a law."""
+    fixed = asked.y_norm2
+    hyper = hyperparameters.as_given(asked.family, asked.variance, asked.lengthscale, asked.noise)
+    norm = None if isinstance(fixed, str) or fixed is None else float(fixed)
+    return _stated(hyper, (Case("a priori", law, tuple(sizes), norm, rigor=asked.rigor),), asked)
+
+
+def about_rows(data: Standardised, asked: Question, law: InputLaw | None = None) -> Problem:
+    """The problem of a table: its rows, and inputs to come from ``law``, by default the Gaussian fitted to the rows."""
+    part = data.subset(asked.rows, asked.seed)
+    hyper = hyperparameters.fit(
+        data,
+        asked.family,
+        variance=asked.variance,
+        lengthscale=asked.lengthscale,
+        noise=asked.noise,
+        seed=asked.seed,
+        progress=asked.progress,
+    )
+    cases: tuple[Case, ...] = ()
     omitted: tuple[str, ...] = ()
-    if args.data is None:
-        hyper = hyperparameters.from_options(args.kernel, args.variance, scale, args.noise)
-        if args.sizes is None:
-            raise UsageError("expected -N, the number of data, or --data FILE")
-        law = parsed_inputs(args, dimension(args))
-        fixed_norm = float(norm) if norm not in (None, "prior") else None
-        cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm, rigor=args.rigor),)
-    else:
-        if args.sizes is not None:
-            raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
-        data = load(args.data)
-        law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
-        inputs = parsed_inputs(args, args.dim or data.D) if law_options else None
-        if inputs is not None and inputs.dim != data.D:
-            raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {inputs.dim}")
-        part = data.subset(args.rows, args.seed)
-        hyper = hyperparameters.fit(
-            data, args.kernel, variance=args.variance, lengthscale=scale, noise=args.noise, seed=args.seed
-        )
-        best = wants_best(args)
-        cases = data_cases(data, part, law=inputs, y_norm2=norm) if not best or args.old_forms else ()
-        if best:
-            sets = default_sets(part.N) if args.simulate is None else args.simulate
-            cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
-            omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
-        cases = tuple(case.with_rigor(args.rigor) for case in cases)
-    kernels: tuple[Kernel, ...] = (hyper.kernel,)
-    notes = (*hyper.warning, *hyper.notes)
-    if bounds:
-        hyper = replace(hyper, fitted=tuple(name for name in hyper.fitted if name != "lengthscale"))
-        notes = (*hyper.warning, *hyper.notes)
-        from gpbounds.cli.worst import box
+    if not asked.best or asked.old_forms:
+        cases = data_cases(data, part, law=law, y_norm2=asked.y_norm2)
+    if asked.best:
+        sets = default_sets(part.N) if asked.simulate is None else asked.simulate
+        cases = (*best_cases(data, part, asked.best, simulate=sets, seed=asked.seed, law=law), *cases)
+        if asked.simulate is None and not sets:
+            omitted = (OMITTED.format(rows=part.N, option=asked.spelled("simulate", 39)),)
+    cases = tuple(case.with_rigor(asked.rigor) for case in cases)
+    return without_unknown_spectra(_stated(hyper, cases, asked, data, omitted))
 
-        kernels, note = box(args.kernel, hyper.kernel.max_variance, *bounds)
-        notes = (*notes, note)
-    notes = (*notes, *omitted)
-    settings = Settings(hyper.noise, args.delta, args.tv, args.form, args.direction)
-    problem = Problem(kernels, settings, cases, data, hyper.origin, notes, hyper.warning)
-    return without_unknown_spectra(problem) if data is not None else problem
+
+def _stated(
+    hyper: hyperparameters.Hyperparameters,
+    cases: tuple[Case, ...],
+    asked: Question,
+    data: Standardised | None = None,
+    omitted: tuple[str, ...] = (),
+) -> Problem:
+    """The problem with these hyperparameters, or with the worst lengthscale of a range."""
+    kernels: tuple[Kernel, ...] = (hyper.kernel,)
+    worst: tuple[str, ...] = ()
+    if asked.lengthscale_range:
+        hyper = replace(hyper, fitted=tuple(name for name in hyper.fitted if name != "lengthscale"))
+        kernels, note = box(asked.family, hyper.kernel.max_variance, *asked.lengthscale_range)
+        worst = (note,)
+    notes = (*hyper.warning, *hyper.notes, *worst, *omitted)
+    settings = Settings(hyper.noise, asked.delta, asked.tv, asked.form, asked.direction)
+    return Problem(kernels, settings, cases, data, hyper.origin, notes, hyper.warning, asked)
 
 
 def without_unknown_spectra(problem: Problem) -> Problem:
@@ -394,3 +414,87 @@ def without_unknown_spectra(problem: Problem) -> Problem:
         else:
             cases.append(case)
     return replace(problem, cases=tuple(cases), notes=tuple(notes))
+
+
+# The worst case over a box of lengthscales: its lower end where a proof says so, else the maximum on a grid.
+
+GRID = 9
+
+
+def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kernel, ...], str]:
+    """(kernels, note): the bound of some kernel among ``kernels`` is the worst for lengthscales in [low, high].
+
+    Squared exponential and Matérn-½: k with the shorter lengthscale is k with the longer one times a correlation
+    function, exp(-cr²) or exp(-cr).  A Schur product with a correlation matrix has majorised eigenvalues (Bapat and
+    Sunder, 1985).  Tails and e_{M+1}/e_M are Schur-concave, so they do not decrease as the lengthscale falls.  All
+    bounds here increase in the trace, so they do not decrease either.
+    """
+    which = (
+        "every choice of lengthscales, one per input or one for all," if nu == np.inf else "every shared lengthscale"
+    )
+    where = f"in [{low:g}, {high:g}]"
+    each = "The statement holds for each kernel in the box that is fixed in advance, not for one that data chose."
+    if nu in (np.inf, 0.5):
+        proof = "proved: shorter lengthscales multiply k by a correlation function, so eigenvalue tails grow"
+        return (
+            (stationary(nu, variance, low),),
+            f"Worst case over {which} {where}: the least lengthscale ({proof}, Bapat and Sunder 1985). {each}",
+        )
+    scales = np.unique(np.geomspace(low, high, GRID))
+    note = (
+        f"Worst case over {scales.size} log-spaced shared lengthscales {where}: evaluated on a grid, not proved. {each}"
+    )
+    return tuple(stationary(nu, variance, float(scale)) for scale in scales), note
+
+
+@dataclass(frozen=True, eq=False)
+class WorstOf(Statement):
+    """The largest bound over kernels, and the largest of the least M's.
+
+    Attributes
+    ----------
+    numbers : Numbers
+    each : tuple of Statement
+        One for each kernel.
+    names : tuple of str
+        The kernels in words.
+    """
+
+    numbers: Numbers
+    each: tuple[Statement, ...]
+    names: tuple[str, ...]
+
+    def bound(self, M: Float) -> Bound:
+        return _largest([statement.bound(M) for statement in self.each])
+
+    def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
+        plans = [statement.least(target, advance) for statement in self.each]
+        i = worst_plan(plans)
+        note = f"The worst kernel of the grid is {self.names[i]}."
+        return replace(plans[i], notes=(*plans[i].notes, note)) if len(plans) > 1 else plans[i]
+
+
+def _largest(bounds: Sequence[Bound]) -> Bound:
+    """The largest of ``bounds`` in each cell, with its terms."""
+    first = bounds[0]
+    if len(bounds) == 1:
+        return first
+    values = np.stack([np.asarray(b.value) for b in bounds])
+    index = values.argmax(axis=0)[None]
+
+    def at_worst(parts: Sequence[Any]) -> Any:
+        wide = np.stack([np.broadcast_to(np.asarray(part), values.shape[1:]) for part in parts])
+        worst = np.take_along_axis(wide, index, axis=0)[0]
+        return worst if worst.ndim else float(worst)
+
+    return replace(
+        first,
+        value=at_worst([b.value for b in bounds]),
+        terms={name: at_worst([b.terms[name] for b in bounds]) for name in first.terms},
+        certified=False,
+    )
+
+
+def worst_plan(plans: Sequence[Plan]) -> int:
+    """Index of the plan that needs the highest rank; a plan without an answer counts as the largest."""
+    return max(range(len(plans)), key=lambda i: (plans[i].M is None, plans[i].M or 0))

@@ -1,4 +1,4 @@
-"""Compare bounds with the divergences that subsets of real data reach; the demo and an example share this study."""
+"""Bounds beside the divergences that subsets of real data reach; the demo and an example share this comparison."""
 
 from __future__ import annotations
 
@@ -8,20 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.afterwards import Floors
+from fitting.study.hyperparameters import Hyperparameters
+from fitting.study.problem import Case, Problem, Settings, best_cases, data_cases, default_sets
+from fitting.study.standardised import Standardised
+from fitting.study.words import headline
 from gpbounds import plotting
 from gpbounds.arrays import Float
 from gpbounds.bound import Plan
-from gpbounds.cli.data import Data
-from gpbounds.cli.floors import Floors
-from gpbounds.cli.hyperparameters import Hyperparameters
-from gpbounds.cli.looks import BEST_OF_SEVERAL
-from gpbounds.cli.problem import Case, Problem, Settings, best_cases, data_cases, default_sets, headline
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
 
 GREY = "0.45"
+BEST_OF_SEVERAL = {
+    "a priori, simulated": (plotting.BLUE, "-"),
+    "data-aware": (plotting.VERMILLION, "-"),
+    "given y": (plotting.ORANGE, "--"),
+}
+"""Colours and line styles of the bounds for the best of several draws, the same in every figure."""
+
+BY_ORDER = {"a priori, simulated": "-", "data-aware": "--", "given y": ":"}
+"""Line styles where colours tell the orders apart."""
+
 Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
 
@@ -62,7 +72,7 @@ class Study:
     """The content of the report and of the figure."""
 
     problem: Problem
-    part: Data
+    part: Standardised
     alpha: float
     target: float
     plans: tuple[tuple[Case, Plan], ...]
@@ -81,7 +91,7 @@ def counts_to_try(N: int, several: int = 14) -> Float:
 
 def reach(
     kernel: Kernel,
-    part: Data,
+    part: Standardised,
     noise: float,
     alpha: float,
     M: Float,
@@ -150,7 +160,7 @@ def reach(
     return Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"], interrupted)
 
 
-def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Callable[[Float], float]:
+def divergence_of(kernel: Kernel, part: Standardised, noise: float, alpha: float) -> Callable[[Float], float]:
     """Z ↦ D_α, exactly.
 
     At α = 1 it is log p(y) − L_VI: one log p(y) in O(N³) for all Z, and O(NM²) for each Z.  If this difference loses
@@ -186,7 +196,7 @@ def _longest_greedy(greedy: Callable[[Any, int], Any], K: Float, M: int) -> Any:
 
 
 def study(
-    data: Data,
+    data: Standardised,
     hyper: Hyperparameters,
     *,
     alpha: float,
@@ -234,7 +244,9 @@ def study(
     return Study(problem, part, alpha, target, plans, grid, tuple(lines), lower, floors.prior(grid), reached, best)
 
 
-def _single(problem: Problem, data: Data, part: Data, grid: Float, alpha: float, law: InputLaw | None) -> list[Line]:
+def _single(
+    problem: Problem, data: Standardised, part: Standardised, grid: Float, alpha: float, law: InputLaw | None
+) -> list[Line]:
     """The bounds on one draw, for y from the prior and for any y of the norm of the data."""
     lines = []
     for y in ("any", "prior"):

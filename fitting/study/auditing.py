@@ -1,0 +1,553 @@
+"""`audit`: was M enough for a trained model, and what follows; what is asked, and the record."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting.study.answer import Answer
+from fitting.study.predicted import joint, noise_of, predicted
+from fitting.study.standardised import columns_of
+from fitting.study.steps import Steps, WrongArguments
+from fitting.study.words import Spelling, argument, describe_kernel
+from gpbounds import audit as audits
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.audit import Audit, Subject, subject
+from gpbounds.audit.levels import Points
+from gpbounds.audit.limits import Limit
+from gpbounds.divergences import SparsePosterior, whitened_posterior
+from gpbounds.likelihoods import Gaussian
+from gpbounds.means import LinearMean
+from gpbounds.records import plain
+from gpbounds.renyi import Model
+from gpbounds.texts import wrapped
+
+SAME = 1e-9
+"""Largest difference, relative to the largest value, of a target in the table from that of a training row."""
+
+Joint = Callable[[Float], Float]
+
+
+def audit(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    target: float = 1.0,
+    most: int = 1000,
+    rows: int = 3000,
+    held_out: float = 0.2,
+    epsilon: float | None = None,
+    delta: float = 0.05,
+    rng: int = 0,
+    name: str = "data",
+    progress: bool = False,
+) -> ModelAudit:
+    """Was M enough for this model, what follows for predictions, where is it worst, and do its intervals cover?
+
+    Pass all rows that you have: those that the model was trained on are recognised, and calibration is measured on the
+    others.  `gpbounds audit` prints the same record.  The answer is about the model's kernel and noise: a model that is
+    trained again with other numbers of inducing points has others.
+
+    Parameters
+    ----------
+    model : SparseGP, RenyiGP, ExactGP, VariationalGP with Gaussian noise, or `gpbounds.renyi.Model`
+        A fitted estimator; or kernel, noise and inducing points that `gpbounds.renyi.from_gpytorch` and its like read
+        from a model of another library, whose posterior is the best one with them.
+    X : array (N, D), or a data frame (pandas, polars), whose columns name the inputs
+        In the units in which the model was trained.
+    y : array (N,)
+    target : float
+        The divergence from the exact posterior, in nats, that counts as enough.
+    most : int
+        Largest number of inducing points to try.
+    rows : int
+        Up to so many training rows the exact GP is computed, for comparison.
+    held_out : float
+        Of a `Model`, which has no rows of its own: share of the rows that are drawn at random, not used for the
+        posterior, and on which calibration is measured; 0 uses all rows.
+    epsilon : float, optional
+        Adds a bound on the probability that a draw from the prediction misses a new target by more than this, from the
+        held-out rows, in units of y; choose it before you look at them.
+    delta : float
+        Probability with which that bound may fail.
+    rng : int
+        The seed of all random choices.
+    name : str
+        Name of the data in reports.
+    progress : bool
+        Show on stderr, if it is a terminal, what is being computed.
+
+    Returns
+    -------
+    ModelAudit
+        ``print()``, ``to_dict()``, ``save("audit.html")``, ``plot()``; a notebook shows its page.  Its sections are
+        those of `gpbounds.audit.Audit`: ``enough``, ``consequences``, ``places``, ``calibration``, …
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for a model of another kind, of other inputs or other rows, and for arguments out of range.
+
+    >>> from fitting import SparseGP
+    >>> X = np.linspace(0.0, 6.0, 80)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(80)
+    >>> audited = audit(SparseGP("vfe", n_inducing=10).fit(X[::2], y[::2]), X, y)
+    >>> audited.enough.verdict, audited.calibration.n
+    ('enough', 40)
+    """
+    columns, points = columns_of(X, "X")
+    _, targets = columns_of(y, "y")
+    if targets.shape != (len(points), 1):
+        raise ValueError(f"y: expected {len(points)} targets, one for each row of X, got shape {targets.shape}")
+    asked = AuditQuestion(
+        validation.scalar(validation.positive, "target", target),
+        validation.count("most", most),
+        validation.count("rows", rows, 0),
+        held_out,
+        None if epsilon is None else validation.scalar(validation.positive, "epsilon", epsilon),
+        validation.scalar(validation.open_unit, "delta", delta),
+        validation.count("rng", rng, 0),
+        progress,
+    )
+    table = RawRows(name, points, targets[:, 0], columns)
+    if isinstance(model, Model):
+        examined = of_points(model, table, "the model", asked)
+    else:
+        supported(model, table, "", argument)
+        names = tuple(map(str, getattr(model, "feature_names_in_", ())))
+        if names and columns and names != columns:
+            there, here = ", ".join(names), ", ".join(columns)
+            raise ValueError(f"X: expected the columns of training in their order, {there}, got {here}")
+        numbers = training_rows(model, table, "", argument)
+        note = f"{numbers[1].size} rows of the table were not used in the training of the model."
+        examined = of_model(model, table, numbers, (note,))
+    return audit_of(examined, asked)
+
+
+@dataclass(frozen=True, eq=False)
+class RawRows:
+    """Rows in the units of their table.
+
+    Attributes
+    ----------
+    name : str
+    X : array (N, D)
+    y : array (N,)
+    columns : tuple of str
+        Names of the inputs; empty where they have none.
+    notes : tuple of str
+        How the table was read.
+    """
+
+    name: str
+    X: Float
+    y: Any
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def N(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def D(self) -> int:
+        """Number of inputs."""
+        return int(self.X.shape[1])
+
+    def part(self, numbers: Any) -> RawRows:
+        """The rows with these numbers, from 0."""
+        return replace(self, X=self.X[numbers], y=self.y[numbers])
+
+
+@dataclass(frozen=True)
+class AuditQuestion:
+    """What an audit is asked; `audit` describes its arguments.
+
+    Attributes
+    ----------
+    target : float
+    most, rows : int
+    held_out : float
+    epsilon : float or None
+    delta : float
+    seed : int
+    progress : bool
+    spelled : function
+        Spells arguments in notes.
+    """
+
+    target: float = 1.0
+    most: int = 1000
+    rows: int = 3000
+    held_out: float = 0.2
+    epsilon: float | None = None
+    delta: float = 0.05
+    seed: int = 0
+    progress: bool = False
+    spelled: Spelling = argument
+
+
+def split(N: int, share: float, seed: int, spelled: Spelling = argument) -> tuple[Any, Any]:
+    """Numbers of the rows for training, and of a random ``share`` that is held out, in order; 0 holds out none."""
+    option = spelled("held_out")
+    if not 0.0 <= share < 1.0:
+        raise WrongArguments(f"{option}: expected a share between 0 and 1, got {share:g}")
+    count = round(share * N)
+    if share and (count < 1 or N - count < 2):
+        raise WrongArguments(f"{option}: expected to hold out at least one row and to leave two, got {count} of {N}")
+    order = np.random.default_rng(seed).permutation(N)
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """A model with its training rows and rows that were held out.
+
+    Attributes
+    ----------
+    name, about : str
+        The data, and the model in one line.
+    subject : Subject
+    targets : array (N,)
+        Those of the training rows, in the units of the table.
+    held : RawRows
+        Rows that were held out.
+    numbers : array of int
+        Numbers of the rows in the table, from 1: those for training, then those held out.
+    predicted : (array, array)
+        Means and variances of the latent f at the held-out rows, in the units of the table.
+    joint : function or None
+        Joint covariance (k, k) of the latent f at k inputs (k, D), in squared units of the table; None where the model
+        has marginal laws only.
+    shift, scale : float
+        The target is shift + scale·y, for the y of ``subject``.
+    limited : mapping of str to str
+        Hyperparameters at a limit of their search.
+    notes : tuple of str
+    """
+
+    name: str
+    about: str
+    subject: Subject
+    targets: Float
+    held: RawRows
+    numbers: Any
+    predicted: tuple[Float, Float]
+    joint: Joint | None
+    shift: float
+    scale: float
+    limited: Mapping[str, Limit]
+    notes: tuple[str, ...]
+
+
+def of_model(model: Any, table: RawRows, numbers: tuple[Any, Any], notes: tuple[str, ...]) -> Examined:
+    """A fitted estimator with a Gaussian likelihood; ``numbers`` are those of its training rows, and of the others."""
+    train, held = (table.part(each) for each in numbers)
+    shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
+    Z = getattr(model, "inducing_", None)
+    noise = noise_of(model)
+    standardised = Model(model.kernel_, noise, Z, model.mean_)
+    about = subject(
+        model.kernel_,
+        model.X_train_,
+        standardised.residuals(model.X_train_, np.ravel(model.y_train_)),
+        Z,
+        noise=noise,
+        columns=table.columns or None,
+        posterior=_own_posterior(model),
+    )
+    own = predicted(model, held.X, held.y) if held.N else None
+    latent = (np.empty(0), np.empty(0))
+    if own is not None:
+        latent = (shift + scale * own.mean, scale**2 * own.variance)
+    method = getattr(model, "method", None)
+    label = type(model).__name__ + (f", method {method}" if method else "")
+    if scale != 1.0 or shift != 0.0:
+        sign = "−" if shift >= 0.0 else "+"
+        standard = f"(y {sign} {abs(shift):.5g})/{scale:.5g}"
+        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, {standard}.")
+    if model.mean_ is not None:
+        fitted = "" if isinstance(model.mean, LinearMean) else ", which was trained on the same rows"
+        notes = (
+            *notes,
+            f"The divergence and log p(y) are those of the residuals of the model's mean function{fitted}.",
+        )
+    if not _variational(model) and about.posterior is None:
+        notes = (
+            *notes,
+            f"{type(model).__name__} predicts by a posterior that is not given by its inducing points alone; the "
+            "divergence is that of the best sparse posterior with the same kernel, noise and inducing points. "
+            "Calibration is that of the model itself.",
+        )
+    if method in ("fitc", "pep", "pic"):
+        notes = (
+            *notes,
+            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; "
+            "the exact posterior here is that of the Gaussian process with these hyperparameters and no such noise.",
+        )
+    limited: dict[str, Limit] = {}
+    for remark in model.remarks_:
+        if remark.kind in ("lower limit", "upper limit"):
+            limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
+    described = f"{label}, {describe_kernel(model.kernel_)}, noise variance {noise:.3g}"
+    places = np.concatenate(numbers) + 1
+    together = partial(joint, model)
+    notes = (*table.notes, *notes)
+    return Examined(table.name, described, about, train.y, held, places, latent, together, shift, scale, limited, notes)
+
+
+def of_points(model: Model, table: RawRows, source: str, asked: AuditQuestion) -> Examined:
+    """A kernel, a noise variance and inducing points, whose posterior is q* given the training rows."""
+    spelled = asked.spelled
+    numbers = split(table.N, asked.held_out, asked.seed, spelled)
+    train, held = (table.part(each) for each in numbers)
+    try:
+        residuals = model.residuals(train.X, train.y)
+        about = subject(model.kernel, train.X, residuals, model.Z, noise=model.noise, columns=table.columns or None)
+        model.kernel(train.X[:1])
+    except ValueError as error:
+        raise WrongArguments(f"{spelled('model')}: {source} does not fit {table.name}: {error}") from None
+    notes = [
+        *table.notes,
+        f"Kernel, noise and inducing points were read from {source}; the posterior is the best one with them given "
+        f"{train.N} rows."
+        + (
+            f" The {held.N} others were drawn at random (seed {asked.seed}); if they were used in training, "
+            "their coverage is better than that of new rows."
+            if held.N
+            else ""
+        ),
+    ]
+    mean, variance = np.empty(0), np.empty(0)
+    together: Joint | None = None
+    if held.N == 0:
+        pass
+    elif model.Z is not None:
+        best = about.best(model.Z)
+        law, together = best.predict(held.X), best.joint
+        mean, variance = np.asarray(law.mean), np.asarray(law.variance)
+    elif about.N <= asked.rows:
+        means, variance = about.exact.predict(held.X)
+        mean, together = means[:, 0], lambda points: about.exact.predict(points, full_cov=True)[1]
+    else:
+        notes.append(f"Calibration is missing: it needs the exact GP of {about.N} rows; raise {spelled('rows')}.")
+        held, numbers = table.part(numbers[1][:0]), (numbers[0], numbers[1][:0])
+    if model.mean is not None:
+        notes.append("The divergence and log p(y) are those of the residuals of the model's mean function.")
+        mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
+    described = f"{Path(source).name}, {describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
+    places = np.concatenate(numbers) + 1
+    latent = mean, variance
+    return Examined(table.name, described, about, train.y, held, places, latent, together, 0.0, 1.0, {}, tuple(notes))
+
+
+def _variational(model: Any) -> bool:
+    """Whether the model predicts by q*: the exact GP and VFE do."""
+    name = type(model).__name__
+    return name == "ExactGP" or (name == "SparseGP" and model.method == "vfe" and model.beta == 1.0)
+
+
+def _own_posterior(model: Any) -> SparsePosterior | None:
+    """The model's posterior, where it is another than q* and given by its inducing points."""
+    law = model.posterior_
+    if _variational(model) or type(law).__name__ != "InducingPosterior":
+        return None
+    q = law.q
+    return whitened_posterior(law.kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=law.jitter)
+
+
+def supported(model: Any, table: RawRows, where: str, spelled: Spelling) -> None:
+    """Refuse models without a Gaussian likelihood, without a kernel, or of other inputs."""
+    name, option = type(model).__name__, spelled("model")
+    likelihood = getattr(model, "likelihood_", None)
+    if name not in ("SparseGP", "RenyiGP", "ExactGP", "VariationalGP") or not isinstance(
+        likelihood, Gaussian | type(None)
+    ):
+        what = name if likelihood is None else f"{name} with a {type(likelihood).__name__} likelihood"
+        raise WrongArguments(
+            f"{option}: expected a SparseGP, RenyiGP, ExactGP or a VariationalGP with a Gaussian likelihood, got a "
+            f"{what}{where}: the bounds are for Gaussian processes with Gaussian noise"
+        )
+    if model.n_features_in_ != table.D:
+        raise WrongArguments(
+            f"{option}: expected a model of {table.D} inputs, as {table.name} has, got one of {model.n_features_in_}"
+            f"{where}"
+        )
+    if np.ndim(model.y_train_) == 2 and np.shape(model.y_train_)[1] != 1:
+        P = np.shape(model.y_train_)[1]
+        raise WrongArguments(f"{option}: expected a model of one target, got one of {P}{where}")
+    if len(model.X_train_) == 0:
+        raise WrongArguments(
+            f"{option}: expected a model that holds its training rows, got one trained by partitions{where}: audit a "
+            "model of a sample of the rows"
+        )
+
+
+def training_rows(model: Any, table: RawRows, where: str, spelled: Spelling) -> tuple[Any, Any]:
+    """Numbers of the rows that the model was trained on, in its order, and of the others."""
+    shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
+    X, y = np.asarray(model.X_train_), shift + scale * np.ravel(model.y_train_)
+    close = SAME * max(float(np.abs(table.y).max()), 1e-300)
+    waiting: dict[bytes, list[int]] = defaultdict(list)
+    for number, row in enumerate(table.X + 0.0):
+        waiting[row.tobytes()].append(number)
+    chosen, missing = [], 0
+    for row, target in zip(X + 0.0, y, strict=True):
+        numbers = waiting[row.tobytes()]
+        place = next((i for i, number in enumerate(numbers) if abs(table.y[number] - target) <= close), None)
+        if place is None:
+            missing += 1
+        else:
+            chosen.append(numbers.pop(place))
+    if missing:
+        raise WrongArguments(
+            f"{spelled('model')}: expected a model whose training rows are among those of {table.name}, but {missing} "
+            f"of its {len(X)} rows{where} are not"
+        )
+    return np.array(chosen, dtype=np.int64), np.setdiff1d(np.arange(table.N), chosen)
+
+
+def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
+    """The sections of the audit one after another; the notes say why a section is missing."""
+    steps = Steps(5, asked.progress)
+    about, held = examined.subject, examined.held
+    shown = asked.progress and sys.stderr.isatty()
+    enough = steps.take(
+        "bounds against M",
+        partial(audits.enough, about, target=asked.target, most=asked.most, rows=asked.rows, progress=shown),
+    )
+    steps.stopped |= enough is not None and enough.interrupted
+    points = np.concatenate([about.X, np.asarray(held.X, dtype=np.float64).reshape(-1, about.D)])
+    parts: dict[str, Any] = {}
+    if enough is not None:
+        parts["consequences"] = steps.take(
+            "predictions", partial(audits.consequences, about, enough, points, rows=asked.rows)
+        )
+    if about.Z is not None:
+        parts["places"] = steps.take("where it is worst", partial(audits.places, about, about.Z, points))
+    parts["hyperparameters"] = audits.hyperparameters(about, examined.limited)
+    notes = list(examined.notes)
+    if held.N:
+        parts["calibration"] = steps.take("calibration", lambda: calibration(examined, asked.seed))
+        if asked.epsilon is not None:
+            epsilon, delta = asked.epsilon, asked.delta
+            parts["risk"] = steps.take(
+                "certificate", lambda: audits.held_out_risk(held.y, *examined.predicted, epsilon, delta=delta)
+            )
+    else:
+        if not any("Calibration is missing" in note for note in notes):
+            notes.append("Calibration is missing: the model was trained on all rows of the table.")
+        if asked.epsilon is not None:
+            notes.append("The certificate is missing: it needs rows that the model was not trained on.")
+    if enough is not None and enough.interrupted:
+        notes.append("The search for M was interrupted; fewer points may do.")
+    steps.finish(enough is not None or parts.get("calibration") is not None)
+    return ModelAudit(
+        examined.name,
+        examined.about,
+        about,
+        enough=enough,
+        numbers=examined.numbers,
+        unit=(examined.shift, examined.scale),
+        notes=(*notes, *steps.reasons),
+        interrupted=steps.stopped,
+        **parts,
+    )
+
+
+def calibration(examined: Examined, seed: int) -> audits.Calibration:
+    """`gpbounds.audit.calibration` of the held-out rows, in the units of the table."""
+    mean, variance = examined.predicted
+    noise = examined.scale**2 * examined.subject.noise
+    variance = variance + noise
+    targets, rows, covariance = examined.targets, audits.rows_to_test(examined.held.N, seed), None
+    if examined.joint is not None:
+        latent = examined.joint(np.asarray(examined.held.X, dtype=np.float64)[rows])
+        covariance = 0.5 * (latent + latent.T) + noise * np.eye(rows.size)
+        variance[rows] = covariance.diagonal()  # the same, but for rounding
+    return audits.calibration(
+        examined.held.y,
+        mean,
+        variance,
+        covariance=covariance,
+        rows=rows,
+        baseline=(float(targets.mean()), float(targets.var())),
+        rng=seed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ModelAudit(Audit, Answer):
+    """A `gpbounds.audit.Audit` of a model with its text, page and figure.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C ended the computation; other attributes are those of `Audit`.
+    """
+
+    interrupted: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = plain({"command": "audit", **super().to_dict()}, spelled=True)
+        return record
+
+    def __str__(self) -> str:
+        about = self.subject
+        points = "no inducing points" if about.M is None else f"M = {about.M}"
+        lines = [
+            wrapped(f"Data: {self.name}, {about.N} training rows, D = {about.D}."),
+            wrapped(f"Model: {self.model}; {points}."),
+            "",
+        ]
+        for each in self.findings:
+            claims = f" ({', '.join(each.claims)})" if each.claims else ""
+            lines.append(wrapped(f"{each.about}: {each.text}{claims}"))
+        lines += ["", *(wrapped(f"Note: {note}") for note in self.notes)]
+        return "\n".join(lines)
+
+    def page(self) -> str:
+        from gpbounds.pages.audit import audit_page
+
+        return audit_page(self)
+
+    def plot(self) -> Any:
+        """KL of the best sparse posterior against M: lower and upper bounds, and the target.
+
+        Raises
+        ------
+        ValueError
+            if the bounds could not be computed.
+        """
+        from gpbounds import plotting
+
+        if self.enough is None:
+            raise ValueError("plot: expected bounds against M, got an audit without them; its notes say why")
+        words: dict[Points, str] = {
+            "model": "the model's points",
+            "chosen": "chosen rows",
+            "added": "the model's and more rows",
+        }
+        curves = []
+        for color, (points, label) in zip(plotting.CYCLE, words.items(), strict=False):
+            levels = self.enough.of(points)
+            if not levels:
+                continue
+            pairs = [level.divergence(self.enough.evidence) for level in levels]
+            counts = [level.M for level in levels]
+            for side, style in ((1, "-"), (0, ":")):
+                name = f"{label}, {'at most' if side else 'at least'}"
+                curves.append(plotting.Curve(name, counts, [float(pair[side]) for pair in pairs], color, style))
+        title = f"{self.name}: {self.model}"
+        return plotting.bound_curves(curves, title=title, ylabel="KL$[q^*\\Vert p]$ (nats)", target=self.enough.target)

@@ -1,0 +1,434 @@
+"""Ranks that three approximations need for one target: inducing points, random Fourier features, a Mercer expansion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitting.study.afterwards import CHOICES, Afterwards, hidden
+from fitting.study.problem import Case, Problem, fitted_law, worst_plan
+from fitting.study.steps import Steps, WrongArguments, full_stop
+from fitting.study.words import Spelling, describe, describe_kernel
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import UP, Plan, outward
+from gpbounds.inputs import Gaussian, Uniform
+from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.numerics.search import least
+from gpbounds.texts import short
+
+METHODS = ("inducing", "fourier", "mercer")
+TWO_DIVERGENCES = (
+    "The target bounds two different divergences: for inducing points, the divergence between the approximate "
+    "posterior q* of f and the exact posterior p; for fourier and mercer, KL(exact || approximate) between the laws of "
+    "all N targets y, noise included (L-11)."
+)
+
+
+@dataclass(frozen=True)
+class Aims:
+    """What is to be reached, and by which approximations.
+
+    Attributes
+    ----------
+    target : float
+        In nats.
+    alpha : float
+        Order of the divergence.
+    methods : sequence of str
+        Of `METHODS`.
+    width : numbers or None
+        Range of the inputs, for Fourier features.
+    select : str
+        How inducing points are chosen after the fact; "none" omits this part.
+    most : int
+        Largest number of inducing points, or rank of a Mercer expansion, to try.
+    """
+
+    target: float = 0.1
+    alpha: float = 1.0
+    methods: Sequence[str] = ("inducing",)
+    width: Sequence[float] | None = None
+    select: str = "greedy"
+    most: int = 1000
+
+    def check(self, spelled: Spelling) -> None:
+        """Refuse what no step can answer."""
+        validation.scalar(validation.positive, spelled("target"), self.target)
+        validation.scalar(validation.order, spelled("alpha"), self.alpha)
+        for method in self.methods:
+            validation.choice(spelled("method"), method, METHODS)
+        validation.choice(spelled("select"), self.select, (*CHOICES, "none"))
+        validation.count(spelled("most"), self.most)
+
+
+ETA = 0.1
+NO_FUNCTIONS = (
+    "gpbounds has no closed form for the eigenfunctions of this kernel and law (MercerFeatures has those of se with "
+    "Gaussian inputs): the rank is valid, but you must compute the truncated expansion by other means."
+)
+
+TITLES = {"inducing": "Inducing points", "fourier": "Random Fourier features", "mercer": "Mercer expansion"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A plan with its level ("a priori" or "data-aware"), a heading, and a description of the inputs."""
+
+    level: str
+    title: str
+    inputs: str
+    plan: Plan
+    y_norm2: float | None = None
+    about: str = ""
+    points: str = "k-DPP"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        return {"case": self.level, "inputs": self.inputs, "y_norm2": self.y_norm2, **self.plan.to_dict()}
+
+
+Answers = tuple[list[Entry], list[str]]
+Rows = Callable[[], tuple[float | None, int]]
+
+
+def _worst(problem: Problem, make: Callable[[Kernel], Plan]) -> Plan:
+    """The plan for the kernel with the largest rank."""
+    every = [make(kernel) for kernel in problem.kernels]
+    i = worst_plan(every)
+    at = (f"The worst kernel of the grid is {describe_kernel(problem.kernels[i])}.",) if len(every) > 1 else ()
+    return replace(every[i], notes=(*every[i].notes, *at))
+
+
+def _explained(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -> Plan:
+    """``plan`` with its target, the meaning of the target, and more notes."""
+    from gpbounds.rates.base import total_variation
+    from gpbounds.sandwich import predictive
+
+    meaning: tuple[str, ...] = ()
+    if plan.bound is not None:
+        prediction = predictive(plan.bound, ETA, test_inputs=test_inputs)
+        confidence = float(np.asarray(prediction.kl.confidence))
+        sandwich = prediction.sandwich
+        meaning = (
+            f"KL <= {target:g} means: the approximation changes the probability of any event of y by at most "
+            f"{outward(total_variation(target, 1.0), 'upper', 3)} (total variation).",
+            f"With probability at least {outward(confidence, 'lower', 3)}, predictions of some of the N targets from "
+            "the others have means within "
+            f"{outward(float(sandwich.mean), 'upper', 3)} approximate standard deviations of the exact ones, and exact "
+            f"variances (noise included) are between {outward(float(sandwich.low), 'lower', 3)} and "
+            f"{outward(float(sandwich.high), 'upper', 3)} times the approximate ones (L-63, N-tail).",
+        )
+    return replace(plan, target=target, meaning=meaning, notes=(*plan.notes, *notes))
+
+
+# Random Fourier features
+
+
+def fourier(problem: Problem, aims: Aims, rows: Rows) -> Answers:
+    """A priori for any inputs of a known width; given the rows, for their range and effective dimension."""
+    from gpbounds.lowrank.fourier import fourier_rank
+
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    settings, target = problem.settings, aims.target
+    rule = "sharpest" if settings.form == "sharpest" else "printed"
+    matern = not isinstance(problem.kernels[0], SquaredExponential)
+    notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if matern else ()
+
+    def ask(N: int, width: Float | None, dimension: Callable[[Kernel], float] | None = None) -> Plan:
+        def plan_for(kernel: Kernel) -> Plan:
+            return fourier_rank(
+                kernel,
+                N,
+                noise=settings.noise,
+                target=target,
+                width=None if width is None or matern else width.tolist(),
+                delta=settings.delta,
+                rule=rule,
+                effective_dimension=None if dimension is None else dimension(kernel),
+                rigor=problem.asked.rigor,
+            )
+
+        return _explained(_worst(problem, plan_for), target, "fourier", notes)
+
+    for case in problem.cases:
+        if case.kind != "a priori":
+            continue
+        width = _width(problem, aims, case.inputs.dim)
+        if width is None and isinstance(case.inputs, Uniform):
+            width = case.inputs.widths
+        if width is None and not matern:
+            if problem.data is None:
+                law = f"{describe(case.inputs)}, which are not bounded"
+                reasons.append(
+                    f"no bound for {law}; state the range of the data with {problem.asked.spelled('width')}."
+                )
+            continue
+        try:
+            plan = ask(case.sizes[0], width)
+        except ValueError as error:
+            reasons.append(f"no a priori bound: {full_stop(error)}")
+            continue
+        entries.append(
+            Entry(
+                "a priori", f"{TITLES['fourier']}, a priori: {_box(width, case.inputs.dim, matern)}", _repr(width), plan
+            )
+        )
+    if problem.data is not None and _one_kernel(problem, aims, reasons):
+        data = problem.data
+        ranges = np.ptp(data.X, axis=0)
+        width = _width(problem, aims, data.D)
+        if width is not None and (width < ranges).any():
+            j = int(np.argmax(width < ranges))
+            raise WrongArguments(
+                f"{problem.asked.spelled('width')}: expected at least the range of the data, {ranges[j]:.4g} in input "
+                f"{j + 1}, got {width[j]:g}"
+            )
+        width = _rounded_up(ranges) if width is None else width
+        effective_dimension, needed = rows()
+        try:
+            plan = ask(data.N, width, None if effective_dimension is None else lambda kernel: effective_dimension)
+        except ValueError as error:
+            reasons.append(f"no data-aware bound: {full_stop(error)}")
+        else:
+            entries.append(
+                Entry(
+                    "data-aware",
+                    f"{TITLES['fourier']}, data-aware: these {data.N} rows; {_box(width, data.D, matern)}",
+                    _repr(width),
+                    replace(plan, needed=needed),
+                )
+            )
+    return entries, reasons
+
+
+def _width(problem: Problem, aims: Aims, dim: int) -> Float | None:
+    """The range that was passed, one for each dimension."""
+    if aims.width is None:
+        return None
+    values = np.asarray(aims.width, dtype=np.float64)
+    option = problem.asked.spelled("width")
+    if values.size not in (1, dim):
+        raise WrongArguments(f"{option}: expected one number or one for each of {dim} dimension(s), got {values.size}")
+    if not (np.isfinite(values) & (values > 0.0)).all():
+        raise WrongArguments(f"{option}: expected positive numbers, got {short(values)}")
+    return np.broadcast_to(np.ravel(values), (dim,))
+
+
+def _rounded_up(ranges: Float) -> Float:
+    """``ranges`` rounded up to four digits, for a readable hypothesis."""
+    unit = 10.0 ** (np.floor(np.log10(ranges)) - 3.0)
+    return np.maximum(ranges, np.round(np.ceil(ranges / unit * (1.0 + 1e-12)) * unit, 12))
+
+
+def _box(width: Float | None, dim: int, matern: bool) -> str:
+    if width is None or matern:
+        return "any inputs"
+    same = bool((width == width[0]).all())
+    where = "" if dim == 1 else " in each dimension" if same else " in their dimensions"
+    return f"any inputs of range {short(width[0] if same else width)}{where}"
+
+
+def _repr(width: Float | None) -> str:
+    return "any" if width is None else f"any of range {width.tolist()}"
+
+
+# Mercer expansion
+
+
+def mercer(problem: Problem, aims: Aims, rows: Rows) -> Answers:
+    """A priori for inputs from the law; given the rows, from the residual of the features, without probability."""
+    from gpbounds.lowrank.truncation import mercer_rank
+
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    settings, target = problem.settings, aims.target
+    for case in problem.cases:
+        if case.kind != "a priori":
+            continue
+        law, N = case.inputs, case.sizes[0]
+        closed = isinstance(law, Gaussian) and isinstance(problem.kernels[0], SquaredExponential)
+        notes = (*problem.notes, *case.notes, *(() if closed else (NO_FUNCTIONS,)))
+
+        def plan_for(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
+            return mercer_rank(
+                kernel,
+                N,
+                target,
+                inputs=law,
+                noise=settings.noise,
+                delta=settings.delta,
+                form=settings.form,
+                rigor=problem.asked.rigor,
+            )
+
+        try:
+            plan = _explained(_worst(problem, plan_for), target, "mercer", notes)
+        except ValueError as error:
+            reasons.append(f"no a priori bound: {full_stop(error)}")
+            continue
+        entries.append(
+            Entry("a priori", f"{TITLES['mercer']}, a priori: {describe(law)}, drawn independently", repr(law), plan)
+        )
+    if problem.data is not None and _one_kernel(problem, aims, reasons):
+        if not isinstance(problem.kernels[0], SquaredExponential):
+            only = "the squared exponential kernel only"
+            reasons.append(f"no data-aware bound: eigenfunctions in closed form are known for {only}.")
+        else:
+            entries.append(_certificate(problem, aims, rows))
+    return entries, reasons
+
+
+def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
+    """The least rank whose residual on these rows proves the target (L-54), without probability."""
+    from tqdm import tqdm
+
+    from gpbounds.lowrank.features import MercerFeatures
+    from gpbounds.lowrank.truncation import residual_certificate
+
+    data, target, noise = problem.data, aims.target, problem.settings.noise
+    (kernel,) = problem.kernels
+    assert data is not None
+    assert isinstance(kernel, SquaredExponential)
+    law = fitted_law(data)
+    last = min(aims.most, data.N - 1)
+    bounds: dict[int, Any] = {}
+
+    def bound(r: int) -> Any:
+        if r not in bounds:
+            progress.update()
+            residual = MercerFeatures(kernel, r, inputs=law).fit(data.X).residual_diagonal(data.X)
+            bounds[r] = residual_certificate(residual * UP, noise=noise)
+        return bounds[r]
+
+    silent = hidden(problem.asked.progress)
+    with tqdm(desc="Residual of the Mercer features", unit="rank", leave=False, disable=silent) as progress:
+        r = least(lambda r: float(bound(r)) <= target, 1, last)
+        _, needed = rows()
+        plan = Plan.at(r, bound, first=1, method="mercer", N=data.N, target=target, needed=needed)
+    notes = [f"Features of {describe(law)}; the bound holds for these {data.N} rows; the kernel may be fitted to them."]
+    if r is None:
+        notes.append(
+            f"No rank up to {last} ({problem.asked.spelled('most')}) meets the target; at this rank the bound is "
+            f"{float(bound(last)):.3g}."
+        )
+    title = f"{TITLES['mercer']}, data-aware: these {data.N} rows, residual of the features"
+    return Entry("data-aware", title, f"{data.N} rows", _explained(plan, target, "given", tuple(notes)))
+
+
+# Bounds from the rows
+
+
+def _one_kernel(problem: Problem, aims: Aims, reasons: list[str]) -> bool:
+    asked = problem.asked
+    if asked.lengthscale_range:
+        option = asked.spelled("lengthscale_range")
+        reasons.append(f"the bound given the rows needs one kernel; it is omitted with {option}.")
+    return not asked.lengthscale_range
+
+
+def from_rows(problem: Problem, aims: Aims) -> tuple[float | None, int]:
+    """(upper bound on tr K(K + σ²I)⁻¹, None beyond ``rows`` rows; rank below which no approximation meets the target).
+
+    The eigenvalues of a subset of the rows are below those of all rows, so the second number holds for all rows (L-10).
+    """
+    from gpbounds.linalg import eigen
+    from gpbounds.lowrank.truncation import optimal_rank
+
+    data = problem.data
+    assert data is not None
+    part, noise = data.subset(problem.asked.rows, problem.asked.seed), problem.settings.noise
+    decomposed = eigen(problem.kernels[0](part.X), "k(X, X)")
+    high: NDArray[np.float64] = decomposed.values + decomposed.rounding
+    effective_dimension = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None
+    return effective_dimension, optimal_rank(
+        np.maximum(decomposed.values - decomposed.rounding, 0.0), aims.target, noise=noise
+    )
+
+
+def comparison(entries: Sequence[Entry], after: Afterwards | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of a table of the ranks, including that of inducing points after the fact."""
+    rows: list[tuple[str, ...]] = []
+    for entry in entries:
+        plan, bound = entry.plan, entry.plan.bound
+        rank = "none < N" if plan.M is None else str(plan.M)
+        made = {
+            "inducing": "inducing points",
+            "fourier": "features" if plan.M is None else f"cos, sin of {plan.M // 2}",
+            "mercer": "eigenfunctions",
+        }[plan.method]
+        confidence = "-" if bound is None else _percent(float(np.asarray(bound.confidence)))
+        value = "-" if bound is None else f"{float(bound):.3g}"
+        needed = "-" if plan.needed is None else str(plan.needed)
+        rows.append((plan.method, entry.level, str(plan.N), rank, made, confidence, needed, value))
+    if after is not None:
+        rank = f"none <= {after.tried}" if after.M is None else str(after.M)
+        value = "-" if after.at is None else f"{float(after.at[1]):.3g}"
+        row = ("inducing", "after the fact", str(after.N), rank, "inducing points", "certain", str(after.needed), value)
+        rows.append(row)
+    return ("method", "level", "rows", "rank", "basis", "probability", "needed", "bound"), rows
+
+
+def _percent(confidence: float) -> str:
+    return "certain" if confidence == 1.0 else f"{100 * confidence:g} %"
+
+
+def plans(problem: Problem, aims: Aims, steps: Steps) -> Answers:
+    """An entry for each method and level with an answer, and a sentence for each one without."""
+    methods, spelled = list(dict.fromkeys(aims.methods)), problem.asked.spelled
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    rows = cache(lambda: from_rows(problem, aims))
+    if aims.width is not None and "fourier" not in methods:
+        raise WrongArguments(f"{spelled('width')} belongs to {spelled('method', 'fourier')}")
+    for method in methods:
+        if method == "inducing":
+            entries += _inducing(problem, aims, methods, steps)
+            continue
+        if aims.alpha != 1.0:
+            reasons.append(
+                f"{method}: its theorems bound only the Kullback-Leibler divergence; set {spelled('alpha')} to 1."
+            )
+            continue
+        if problem.settings.direction != "q||p":
+            reasons.append(f"{method}: its theorems bound only KL(exact || approximate); omit {spelled('direction')}.")
+            continue
+        ranks = fourier if method == "fourier" else mercer
+        more, sentences = steps.take(method, partial(ranks, problem, aims, rows)) or ([], [])
+        entries += more
+        reasons += [f"{method}: {sentence}" for sentence in sentences]
+    if not entries and reasons and not steps.stopped:
+        raise WrongArguments(" ".join([*steps.reasons, *reasons]))
+    if len({e.plan.method == "inducing" for e in entries}) == 2:
+        reasons.insert(0, TWO_DIVERGENCES)
+    if problem.asked.y_norm2 not in (None, "prior") and methods != ["inducing"]:
+        reasons.append(f"fourier, mercer: these bounds concern the law of y, so they do not use {spelled('y_norm2')}.")
+    return entries, reasons
+
+
+def _inducing(problem: Problem, aims: Aims, methods: list[str], steps: Steps) -> list[Entry]:
+    """The plans of `inducing_points` for each case that has one."""
+
+    def title(case: Case) -> str:
+        text = case.title
+        return text if methods == ["inducing"] else f"{TITLES['inducing']}, {text[0].lower()}{text[1:]}"
+
+    def entry(case: Case) -> Entry:
+        return Entry(
+            case.kind,
+            title(case),
+            repr(case.inputs),
+            problem.plan(case, aims.alpha, aims.target),
+            case.y_norm2,
+            case.about,
+            "k-DPP" if case.draws is None else f"best of {case.draws}",
+        )
+
+    entries = [steps.take(f"{case.kind}, {case.about}", partial(entry, case)) for case in problem.cases]
+    return [item for item in entries if item is not None]
