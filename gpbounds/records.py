@@ -95,12 +95,12 @@ def read_json(path: str | os.PathLike[str], what: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in fields:
             raise ValueError(f"expected each field once, got {name[:60]!r} twice")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 def _refused(word: str) -> Any:

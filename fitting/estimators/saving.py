@@ -187,9 +187,9 @@ ARGUMENTS: dict[str, tuple[Any, Any, Any]] = {
 """The class of an argument that is an object, how it is read and how it is written, by the word in the file."""
 
 
-def _mean_to_plain(found: Any) -> dict[str, Any]:
-    single = isinstance(found, LinearMean)
-    return {"single": single, "functions": plain([found] if single else found)}
+def _mean_to_plain(mean: Any) -> dict[str, Any]:
+    single = isinstance(mean, LinearMean)
+    return {"single": single, "functions": plain([mean] if single else mean)}
 
 
 def _mean_from_plain(record: Any, where: str) -> Any:

@@ -35,6 +35,7 @@ from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
+from gpbounds.rows import source
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 from gpbounds.whitening import slices
 
@@ -545,8 +546,9 @@ class Variational(WithInducing):
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """As `GaussianProcess.log_evidence_bounds`, for a Gaussian likelihood only."""
         self._fitted()
+        rows = () if X is None else (source(X, y),)
         self._gaussian_only("log_evidence_bounds")
-        return super().log_evidence_bounds(X, y, **options)
+        return super().log_evidence_bounds(*rows, **options)
 
     # ------------------------------------------------------------------ arguments
 

@@ -61,16 +61,16 @@ class Predicted:
                 "log loss": loss,
                 "expected calibration error": metrics.calibration_error(self.y, self.predicted()),
             }
-        found = {f"coverage of {100 * LEVEL:g} % intervals": metrics.coverage(*about, level=LEVEL)}
+        scores = {f"coverage of {100 * LEVEL:g} % intervals": metrics.coverage(*about, level=LEVEL)}
         if isinstance(self.likelihood, Poisson):
             return {
                 "mean relative error": metrics.mean_relative_error(self.y, self.predicted()),
                 "log loss": loss,
-                **found,
+                **scores,
             }
         truth = self.shift + self.scale * self.y
         rmse = math.sqrt(metrics.square_loss(truth, self.predicted()))
-        return {"RMSE": rmse, "log loss": loss + math.log(self.scale), **found}
+        return {"RMSE": rmse, "log loss": loss + math.log(self.scale), **scores}
 
     def ranks(self, seed: int) -> Float:
         """The randomised probability integral transform of each target, uniform under a true model."""

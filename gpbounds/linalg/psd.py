@@ -101,6 +101,8 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     if overwrite and jitter == "auto":
         raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
     A = exactly(name, A)
+    if A.dtype.kind in "iub":  # whole numbers, factorised as the same doubles are
+        A = A.astype(np.float64)
     if jitter == "auto":
         scale = float(namespace(A).diagonal(A).max())
         ladder = [step * scale for step in AUTO_LADDER]

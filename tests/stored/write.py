@@ -71,7 +71,7 @@ def certificates() -> dict[str, Any]:
         },
         "same_data": {"outputs": Scaling("same data", Y.mean(), Y.std()), "nonrigorous": True},
     }
-    found = {}
+    issued = {}
     for name, way in ways.items():
         own = {"grid": HyperGrid.shared(-3.0, 3.0, 60), "loss": losses.Band(0.5), "delta": 0.05} | way
         posterior, kernel = (
@@ -81,8 +81,8 @@ def certificates() -> dict[str, Any]:
         grid = own["grid"]
         at = grid.round(list(kernels.plain.hyperparameters(kernel).values())).theta
         rounded = kernels.plain.with_hyperparameters(kernel, at)
-        found[name] = pacbayes.Certificate.issue(X, Y, posterior, rounded, **own)
-    return found
+        issued[name] = pacbayes.Certificate.issue(X, Y, posterior, rounded, **own)
+    return issued
 
 
 def models() -> dict[str, tuple[Any, Any]]:
