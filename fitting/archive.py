@@ -22,7 +22,7 @@ from gpbounds.records import from_json, to_json
 ABOUT = "about"
 """Name of the member of the file that holds the JSON, as bytes."""
 
-DAMAGED = (
+_DAMAGED = (
     zipfile.BadZipFile,
     KeyError,
     TypeError,
@@ -69,7 +69,7 @@ def read_archive(path: str | os.PathLike[str], kind: str, version: int) -> tuple
             arrays = _members(file)
             about = unpacked(arrays.pop(ABOUT))
             stored_kind, stored_version = about["kind"], about["version"]
-        except DAMAGED as error:
+        except _DAMAGED as error:
             raise ValueError(
                 f"path: expected a {kind} written by fitting, got {os.fspath(path)!r} ({one_line(error)})"
             ) from error

@@ -36,7 +36,7 @@ KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
 CLOSE = 1e-9
 """Largest relative difference between the scaled data and the data on which the model was trained."""
 
-SIMILAR = 1e-5
+_SIMILAR = 1e-5
 """Largest relative difference of the mean of Q given the passed rows from that of the model, for rows in partitions.
 
 Other partitions round the sums differently, and nearly dependent features magnify this."""
@@ -322,7 +322,7 @@ def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: De
         model.kernel_, noise, model.inducing_
     )
     trained = host(q.mean)
-    if not float(np.abs(again.q.mean - trained).max()) <= SIMILAR * float(np.abs(trained).max()):
+    if not float(np.abs(again.q.mean - trained).max()) <= _SIMILAR * float(np.abs(trained).max()):
         raise ValueError(f"X, y: {OTHERS}")
 
 

@@ -27,7 +27,7 @@ LINES = 1e-12
 """Relative error of the weights of lines, e^{−κ}I_j(κ)."""
 
 FITTED = "Kernel, noise and input law are fixed before the data; a fit that has seen these data does not satisfy this."
-TRANSFORMED = "The map z = g(x) was fitted to the data; the bound is one for a z that is given."
+_TRANSFORMED = "The map z = g(x) was fitted to the data; the bound is one for a z that is given."
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +104,14 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
         if outer is inner and sorted(map(tuple, features.degrees.tolist())) == kept:
             prior = mercer_kl(approximated, N, inner.rank, inputs=law, noise=noise, delta=delta)
         engine: Engine = X.holder if isinstance(X, Source) else Memory([Rows(X, X[:, :0], 0)])
-        left = engine.run(residual_pass(kernel))
+        left = engine.run(_residual_pass(kernel))
         residual = residual_certificate(left.trace, noise=noise, rounding=left.allowance)
     if N <= LARGEST:
         points = X.rows(np.arange(N))[0] if isinstance(X, Source) else X
         K, Xi = approximated(_inputs(kernel, points)), kernel.features(kernel.parameters, points)
         exact = kl_features(K, Xi, noise=noise)
     if prior is not None:
-        more = [FITTED, TRANSFORMED] if isinstance(outer, Composed) else [FITTED]
+        more = [FITTED, _TRANSFORMED] if isinstance(outer, Composed) else [FITTED]
         prior = replace(prior, assumptions=(*prior.assumptions, *more))
     return LowRankKL(prior, exact, residual, "" if prior is not None else _reason(inner))
 
@@ -137,7 +137,7 @@ class Residual(Statistics):
     allowance: float
 
 
-def residual_pass(kernel: FeatureKernel) -> Program:
+def _residual_pass(kernel: FeatureKernel) -> Program:
     """The program that sums the diagonal of K − ΞΞᵀ, for Mercer features."""
     return Program.one_pass(partial(_residual, kernel), begin=partial(_kept_eigenfunctions, kernel))
 

@@ -33,7 +33,7 @@ from gpbounds.whitening import as_targets
 Function = Callable[[ArrayLike], tuple[float, Float]]
 """x ↦ (f(x), its derivatives)."""
 
-ITERATIONS = 10
+_ITERATIONS = 10
 """Iterations of L-BFGS-B from each start, as Keskar et al. take."""
 
 STEP = 1e-3
@@ -159,7 +159,7 @@ def _climb(function: Function, x: Float, at: float, box: Float, start: Float) ->
         jac=True,
         method="L-BFGS-B",
         bounds=Bounds(-np.ones(x.size), np.ones(x.size)),
-        options={"maxiter": ITERATIONS, "ftol": 0.0, "gtol": 1e-6},
+        options={"maxiter": _ITERATIONS, "ftol": 0.0, "gtol": 1e-6},
     )
     return max(seen, key=lambda pair: pair[0])
 

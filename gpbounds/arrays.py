@@ -26,9 +26,9 @@ LIMIT = 2**53
 PLAIN = {float, bool, np.float64, np.float32, np.bool_}
 """Types of numbers that are doubles already."""
 
-DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+_DATES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
-HOST = (1, 3, 11)
+_HOST = (1, 3, 11)
 """Devices of DLPack that the processor reads: its memory, and memory that CUDA or ROCm has pinned."""
 
 
@@ -100,7 +100,7 @@ def _read(name: str, value: Any) -> Any:
         value = _extended(name, value)
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-            if (device := value.__dlpack_device__())[0] not in HOST:
+            if (device := value.__dlpack_device__())[0] not in _HOST:
                 raise TypeError(f"it lies on device {tuple(map(int, device))}")
             return np.from_dlpack(value)
         return np.asarray(value)
@@ -175,7 +175,7 @@ def _objects(name: str, array: Any) -> Any:
             unmasked(name, next(item for item in items if type(item) is kind))
         if issubclass(kind, complex | np.complexfloating):
             _refuse_complex(name, kind.__name__)
-        if issubclass(kind, DATES):
+        if issubclass(kind, _DATES):
             _refuse_dates(name, kind.__name__)
         if not issubclass(kind, int | float | np.bool_ | np.integer | np.floating):
             return array

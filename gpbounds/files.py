@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-SUFFIX = ".part"
+_SUFFIX = ".part"
 """End of the name of a temporary file, which lies beside its target."""
 
 
@@ -72,7 +72,7 @@ def replacing(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -> I
 def _created(target: Path) -> tuple[Path, int]:
     """A new temporary file beside ``target``, locked: its path and descriptor."""
     while True:
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}{SUFFIX}")
+        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}{_SUFFIX}")
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         _locked(descriptor)
         if part.exists():  # not deleted before it was locked
@@ -83,9 +83,9 @@ def _created(target: Path) -> tuple[Path, int]:
 def _delete_left_over(target: Path) -> None:
     """Delete the temporary files for ``target`` whose processes have died."""
     with contextlib.suppress(OSError):
-        entries = [entry.name for entry in os.scandir(target.parent) if entry.name.endswith(SUFFIX)]
+        entries = [entry.name for entry in os.scandir(target.parent) if entry.name.endswith(_SUFFIX)]
         for name in entries:
-            stem = name.removesuffix(SUFFIX)
+            stem = name.removesuffix(_SUFFIX)
             if stem[:-9] == target.name and stem[-9:-8] == "." and set(stem[-8:]) <= set("0123456789abcdef"):
                 _delete_unlocked(target.with_name(name))
 

@@ -16,7 +16,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite, positive
 
-TRIAL = 8
+_TRIAL = 8
 """Number of rows that a `Sampler` draws twice when it is made."""
 
 
@@ -303,21 +303,21 @@ class Sampler:
         if not callable(self.draw):
             raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got {type(self.draw).__name__}")
         try:
-            inspect.signature(self.draw).bind(TRIAL, None)
+            inspect.signature(self.draw).bind(_TRIAL, None)
         except TypeError as error:
             raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got one with {error}") from None
         except ValueError:  # a built-in without a signature
             pass
         if not self.name:
             object.__setattr__(self, "name", getattr(self.draw, "__qualname__", type(self.draw).__name__))
-        first, second = (self._rows(TRIAL, np.random.default_rng(seed)) for seed in (0, 1))
+        first, second = (self._rows(_TRIAL, np.random.default_rng(seed)) for seed in (0, 1))
         if np.array_equal(first, second):
             raise ValueError(
-                f"draw: expected rows that depend on rng, got the same {TRIAL} rows from two generators; a model with "
+                f"draw: expected rows that depend on rng, got the same {_TRIAL} rows from two generators; a model with "
                 "a random_state of its own returns them every time (Sampler.of passes it rng)"
             )
         object.__setattr__(self, "dim", first.shape[1])
-        self._check(second, TRIAL)
+        self._check(second, _TRIAL)
 
     @classmethod
     def of(cls, model: Any) -> Sampler:

@@ -94,7 +94,7 @@ def in_memory(estimator: str, X: Any) -> None:
         )
 
 
-def held_rows(X: Float) -> Float:
+def _held_rows(X: Float) -> Float:
     """The training rows ``X``, of which a model holds none if it read them by partitions: that is an error."""
     if len(X) == 0:
         raise ValueError(
@@ -105,7 +105,7 @@ def held_rows(X: Float) -> Float:
 
 
 @dataclass(eq=False)
-class Placed:
+class _Placed:
     """X (N, D) and y (N,) or (N, P) in host memory and on the device of ``xp``.
 
     Attributes
@@ -711,10 +711,10 @@ class GaussianProcess(_Arguments):
 
     def _placed(self) -> tuple[Array, Array]:
         """The training data on the device of training."""
-        rows: Placed | None = vars(self).get("_placed_rows")
+        rows: _Placed | None = vars(self).get("_placed_rows")
         if rows is None or rows.X is not self.X_train_ or rows.y is not self.y_train_:
             xp = array_module(self.device)  # type: ignore[arg-type]
-            rows = self._placed_rows = Placed(self.X_train_, self.y_train_, xp)
+            rows = self._placed_rows = _Placed(self.X_train_, self.y_train_, xp)
         return rows.arrays
 
     def _keep_placed(self, X: Any) -> None:
@@ -722,7 +722,7 @@ class GaussianProcess(_Arguments):
         xp = array_module(self.device)  # type: ignore[arg-type]
         if is_cupy(X) and xp is not np:
             there = self._inputs(as_points(X, finite=False).astype(np.float64))  # a copy: the user's may change
-            self._placed_rows = Placed(self.X_train_, self.y_train_, xp, there)
+            self._placed_rows = _Placed(self.X_train_, self.y_train_, xp, there)
 
     def _some_placed(self, X: Float, Y: Float, numbers: Array) -> tuple[Array, Array]:
         """Some rows of X and Y (N, P), which may be the training data, on the device of training."""
@@ -823,7 +823,7 @@ class GaussianProcess(_Arguments):
 
     def _residuals(self) -> tuple[Array, Array]:
         """The rows of training as inputs of ``kernel_``, and their targets minus the prior mean, on the device."""
-        X, xp = held_rows(self.X_train_), self._module()
+        X, xp = _held_rows(self.X_train_), self._module()
         return place(self._kernel_inputs(X), xp), place(residuals(self._mean_of_targets(), X, self.y_train_), xp)
 
     def _kernel_inputs(self, X: Any) -> Any:

@@ -27,7 +27,7 @@ from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.rows import raw
 from gpbounds.validation import choice, positive, scalar
 
-GTOL = 1e-8
+_GTOL = 1e-8
 """Largest derivative of B at which L-BFGS-B stops; there may be thousands of derivatives in Z."""
 
 
@@ -139,7 +139,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         for i, loss in enumerate(losses):
             problem = kind.bound(with_room(self._data()), loss, start.kernel, **options)
             if shared_trainer is None:
-                shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL, ending=in_bound)
+                shared_trainer = self._trainer(problem, start, given, session, gtol=_GTOL, ending=in_bound)
             trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
             interrupted = next((each for each in models if each.interrupted), None)
             if interrupted is None:

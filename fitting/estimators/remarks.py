@@ -22,7 +22,7 @@ Kind = Literal[
     "untrained",
 ]
 
-HINTS = {
+_HINTS = {
     "lower limit": "the data show no noise, or need a smaller value than `limits` allow",
     "upper limit": "an input with such a lengthscale is irrelevant, or `limits` are too narrow",
 }
@@ -67,7 +67,7 @@ def of_limits(low: tuple[str, ...], high: tuple[str, ...]) -> list[Remark]:
     """Remarks on parameters that lie on their limits."""
     by_kind: list[tuple[Kind, tuple[str, ...]]] = [("lower limit", low), ("upper limit", high)]
     return [
-        Remark(kind, f"At the {kind}: {', '.join(names)} ({HINTS[kind]}). Fix it, or widen `limits`.", names)
+        Remark(kind, f"At the {kind}: {', '.join(names)} ({_HINTS[kind]}). Fix it, or widen `limits`.", names)
         for kind, names in by_kind
         if names
     ]

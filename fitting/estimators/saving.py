@@ -35,7 +35,7 @@ from gpbounds.whitening import Inducing
 FORMER = {"posterior": "form", "relaxation": "objective"}
 """Former name of each renamed argument."""
 
-PRESENT = {name: {former: present for present, former in FORMER.items()} for name in ("PACGP", "SparsePACGP")}
+_PRESENT = {name: {former: present for present, former in FORMER.items()} for name in ("PACGP", "SparsePACGP")}
 """Present name of each former one, by class."""
 
 FREED = {"tol": 1e-9}
@@ -57,10 +57,10 @@ FILLED: dict[str, dict[str, Any]] = {"LowRankGP": {"rank": 100}}
 """Arguments whose default is None now, by class, with the former default, which fingerprints hold."""
 
 
-def without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a file, less those that earlier versions took and ignored and that are an error now.
 
-    >>> without_ignored("LowRankGP", {"features": "fourier", "rank": 4, "order": "best"})
+    >>> _without_ignored("LowRankGP", {"features": "fourier", "rank": 4, "order": "best"})
     {'features': 'fourier', 'rank': 4, 'order': 'degree'}
     """
     if kind != "LowRankGP":
@@ -77,14 +77,14 @@ def without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
 # Posteriors as arrays, written and read without rounding.
 
 
-def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
+def _posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     """The arrays of a posterior: L or features, with G, the factor of I + G and w; for a free q, L with μ and C.
 
     Of the exact posterior by iterations the weights; that by a Cholesky factor needs no arrays: reading computes it
     again.
     """
     if isinstance(posterior, FeaturePosterior):
-        return features_to_arrays(posterior)
+        return _features_to_arrays(posterior)
     if isinstance(posterior, IterativePosterior):
         values = {"weights": posterior.weights, "mean_error": np.float64(posterior.mean_error)}
         return {f"posterior/{name}": host(value) for name, value in values.items()}
@@ -99,15 +99,15 @@ def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     return {f"posterior/{name}": host(value) for name, value in values.items()}
 
 
-def posterior_from_arrays(
+def _posterior_from_arrays(
     arrays: dict[str, Any], problem: Any, kernel: Kernel | None, noise: float, Z: Any, own: Mapping[str, Any]
 ) -> Posterior:
-    """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `posterior_to_arrays` if there are any.
+    """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `_posterior_to_arrays` if there are any.
 
     ``own`` are the user's classes of features by name.
     """
     if "posterior/parameters" in arrays:
-        return features_from_arrays(arrays, problem.data, noise, own)
+        return _features_from_arrays(arrays, problem.data, noise, own)
     if "posterior/weights" in arrays:
         assert kernel is not None
         X, weights, error = problem.data.X, arrays["posterior/weights"], float(arrays["posterior/mean_error"])
@@ -129,7 +129,7 @@ def posterior_from_arrays(
     return InducingPosterior(points, noise, q, data.single)
 
 
-def features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
+def _features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
     """The arrays of a posterior of features, and the JSON of their map as bytes.
 
     Raises
@@ -145,8 +145,8 @@ def features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
     return arrays | {f"posterior/{name}": host(value) for name, value in values.items()}
 
 
-def features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: Mapping[str, Any]) -> FeaturePosterior:
-    """The posterior, from the arrays of `features_to_arrays`; ``own`` are the user's classes by name."""
+def _features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: Mapping[str, Any]) -> FeaturePosterior:
+    """The posterior, from the arrays of `_features_to_arrays`; ``own`` are the user's classes by name."""
     features = from_plain(joined(unpacked(arrays["posterior/features"]), arrays), own)
     xp = namespace(data.X)
     G, A, w = (place(arrays[f"posterior/{name}"], xp) for name in ("G", "A", "w"))
@@ -158,7 +158,7 @@ def features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: M
 
 KIND, VERSION = "model", 1
 NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")
-ARRAYS = (
+_ARRAYS = (
     "history_",
     "inducing_",
     "y_mean_",
@@ -217,8 +217,8 @@ RESULTS = Format(
 
 def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
-    arrays = posterior_to_arrays(model.posterior_)
-    arrays |= {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
+    arrays = _posterior_to_arrays(model.posterior_)
+    arrays |= {name: host(getattr(model, name)) for name in _ARRAYS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         if name == "random_state" and not isinstance(value, int | np.integer):
@@ -300,7 +300,7 @@ def check(model: Any) -> None:
                 raise ValueError(f"{name}: expected a sentence, got {value!r}")
         elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError(f"{name}: expected a number, got {value!r}")
-    for name in ARRAYS:
+    for name in _ARRAYS:
         array = getattr(model, name, None)
         if array is None:
             continue
@@ -325,7 +325,7 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
     """The arguments of the constructor; ``own`` are the user's classes of features by name."""
     settings: dict[str, Any] = {}
     for stored, value in about["arguments"].items():
-        name = PRESENT.get(about["class"], {}).get(stored, stored)
+        name = _PRESENT.get(about["class"], {}).get(stored, stored)
         if not isinstance(value, dict):
             settings[name] = value
             continue
@@ -338,7 +338,7 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
             settings[name] = {key: (low, high) for key, (low, high) in record.items()}
         else:
             settings[name] = ARGUMENTS[word][1](record)
-    return without_ignored(about["class"], settings)
+    return _without_ignored(about["class"], settings)
 
 
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -347,7 +347,7 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
         if name not in NUMBERS:  # a file sets no other attribute
             raise ValueError(f"expected numbers named {', '.join(NUMBERS)}, got {name!r}")
         setattr(model, name, value)
-    for name in ARRAYS:
+    for name in _ARRAYS:
         if name in arrays:
             setattr(model, name, arrays[name])
     model.mean_, model.remarks_ = None, ()  # files of earlier versions have none
@@ -372,6 +372,6 @@ def posterior(model: Any, arrays: dict[str, Any], own: Mapping[str, Any]) -> Pos
         problem = problem.about(mean)
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
     kernel, noise = getattr(model, "kernel_", None), getattr(model, "noise_", 0.0)
-    found = posterior_from_arrays(arrays, problem, kernel, noise, Z, own)
+    found = _posterior_from_arrays(arrays, problem, kernel, noise, Z, own)
     model.kernel_ = found.kernel if kernel is None else kernel
     return found

@@ -17,7 +17,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative import Probes, evidence
 from gpbounds.validation import choice
 
-SOLVERS = ("auto", "cholesky", "iterative")
+_SOLVERS = ("auto", "cholesky", "iterative")
 SWITCH = 6000
 """Rows above which "auto" iterates.  On two cores, value and derivatives of log p(y) take as long either way near 5500
 rows (kin40k, squared exponential of lengthscale 1.5, noise .01); fewer rows are factorised, which is exact."""
@@ -46,7 +46,7 @@ class Solving(GaussianProcess):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        choice("solver", self.solver, SOLVERS)
+        choice("solver", self.solver, _SOLVERS)
 
     def _iterates(self, N: int) -> bool:
         """Whether N × N matrices are met by iterations."""

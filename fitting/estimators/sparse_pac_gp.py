@@ -33,7 +33,7 @@ POSTERIORS = ("fitc", "vfe", "interpolated", "free")
 SHARE = 4
 """Ratio of the numbers of inducing points of successive trainings."""
 
-FIRST_POWER = 1.0
+_FIRST_POWER = 1.0
 """The power of FITC, at which the training of a power starts."""
 
 FEWEST = 8
@@ -113,7 +113,7 @@ checkpoint : as in `PACGP`
         choice("posterior", self.posterior, POSTERIORS)
         if self.posterior == "interpolated":
             if self._trains_power:
-                return Member("diagonal", getattr(self, "power_", FIRST_POWER))
+                return Member("diagonal", getattr(self, "power_", _FIRST_POWER))
             if isinstance(self.power, str):
                 raise ValueError(f"power: expected a number >= 0 or 'trained', got {self.power!r}")
             return Member("diagonal", 0.5 if self.power is None else self.power)
@@ -129,7 +129,7 @@ checkpoint : as in `PACGP`
 
     def _given(self, X: Float, Y: Float) -> Parameters:
         given = super()._given(X, Y)
-        return replace(given, power=FIRST_POWER) if self._trains_power else given
+        return replace(given, power=_FIRST_POWER) if self._trains_power else given
 
     def _kind(self) -> Kind:
         return Free() if self.posterior == "free" else FromData(self._member())

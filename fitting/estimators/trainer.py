@@ -29,7 +29,7 @@ LEAST = 1e-3
 """A model explains something if its objective exceeds that of noise alone by so many nats per target, or by so much of
 a bound on the risk."""
 
-MORE = 4.0
+_MORE = 4.0
 """Ratio of the noise variances that are compared before training starts."""
 
 WORTH = 0.003
@@ -47,14 +47,14 @@ NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
 
 
-Redraw = Callable[[Parameters, int], Parameters]
+_Redraw = Callable[[Parameters, int], Parameters]
 """(point, number of a start) ↦ the point with the inducing inputs or weights of this start."""
 
 Draw = Callable[[Any, int], Any]
 """(kernel, number of a start) ↦ the inducing inputs of this start."""
 
 
-def with_inducing(draw: Draw) -> Redraw:
+def with_inducing(draw: Draw) -> _Redraw:
     """(point, i) ↦ the point with the inducing inputs ``draw(kernel, i)``."""
     return lambda point, i: replace(point, Z=draw(point.kernel, i))
 
@@ -152,7 +152,7 @@ class Trainer:
     natural_rate: float | None = None
     sampling: Sampling | None = None
 
-    def best_of(self, name: str, start: Parameters, restarts: int, redraw: Redraw) -> list[Outcome]:
+    def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
         ``redraw(point, i)`` returns ``point`` with what start i draws.  A restart whose start has no value is skipped;
@@ -181,7 +181,7 @@ class Trainer:
         return [replace(best, noise=noise and self.is_noise(best)), *others]
 
     def _with_more_noise(self, start: Parameters) -> Parameters:
-        """``start`` with that multiple of its noise, a power of `MORE`, from which the objective falls.
+        """``start`` with that multiple of its noise, a power of `_MORE`, from which the objective falls.
 
         The noise of an exact fit is too small for few inducing points, where K - Q counts as noise.
         """
@@ -197,7 +197,7 @@ class Trainer:
                 break
             if reached > value:
                 best, value = point, reached
-            noise *= MORE
+            noise *= _MORE
         return best
 
     def is_noise(self, outcome: Outcome) -> bool:

@@ -47,7 +47,7 @@ LARGE, MISSED = 30, 0.1
 
 
 @dataclass(eq=False)
-class Online:
+class _Online:
     """The vector of a model that batches train one after the other, and the state of its optimiser.
 
     Attributes
@@ -116,11 +116,11 @@ class Online:
 #
 # For a Gaussian likelihood and all rows, the ELBO is trained with its optimal q in closed form.
 
-HYPERPARAMETERS = ("joint", "fixed")
+_HYPERPARAMETERS = ("joint", "fixed")
 
 
 @dataclass(frozen=True)
-class Stages:
+class _Stages:
     """How J is trained.
 
     Attributes
@@ -143,7 +143,7 @@ class Stages:
             return self.by_elbo(trainer, problem, start, draw)
         elbo, runs = self.by_elbo(trainer, problem.with_goal(loss="elbo", beta=1.0), start, draw)
         if elbo.run.status == "interrupted" or trainer.optimizer is None:
-            return replace(elbo, parameters=at_its_best(problem, elbo.parameters)), runs
+            return replace(elbo, parameters=_at_its_best(problem, elbo.parameters)), runs
         outcomes = [self.onwards(trainer, problem, elbo.parameters, "after the ELBO")]
         if self.joint and goal.loss != "square-loss" and outcomes[0].run.status != "interrupted":
             with suppress(NotPositiveDefinite, NonFinite, ArithmeticError):  # the other start has a value
@@ -153,7 +153,7 @@ class Stages:
 
     def by_elbo(self, trainer: Trainer, problem: Objective, start: Parameters, draw: Draw) -> tuple[Outcome, list[Run]]:
         """The best run that trains everything by a β-ELBO or power EP, from ``start`` and its restarts."""
-        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None and has_closed_form(problem)
+        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None and _has_closed_form(problem)
         chosen = collapsed(problem) if collapses else problem
         start = replace(start, q=None) if collapses else start
         name = f"{problem.expected_losses.loss} {problem.expected_losses.beta:g}"
@@ -170,26 +170,26 @@ class Stages:
         """
         names = (*point.kernel.parameter_names, *point.likelihood.parameter_names)
         if not self.joint:
-            trainer, point = replace(trainer, fixed=names, learn_Z=False), with_mean_held(point)
+            trainer, point = replace(trainer, fixed=names, learn_Z=False), _with_mean_held(point)
         elif problem.expected_losses.loss == "square-loss":
             variances = [each for each in point.kernel.parameter_names if "variance" in each]
             trainer = replace(trainer, fixed=(*trainer.fixed, *variances))
-        return replace(trainer, objective=problem).run(name, at_its_best(problem, point))
+        return replace(trainer, objective=problem).run(name, _at_its_best(problem, point))
 
 
-def with_mean_held(point: Parameters) -> Parameters:
+def _with_mean_held(point: Parameters) -> Parameters:
     """``point``, whose prior mean training leaves as it is."""
     return point if point.prior_mean is None else replace(point, prior_mean=point.prior_mean.held)
 
 
-def at_its_best(problem: Objective, point: Parameters) -> Parameters:
+def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
     """``point``, with the best q where it has a closed form for a Gaussian."""
-    closed = problem.expected_losses.loss == "square-loss" or has_closed_form(problem)
+    closed = problem.expected_losses.loss == "square-loss" or _has_closed_form(problem)
     closed = closed and isinstance(point.likelihood, Gaussian)
     return problem.complete(replace(point, q=None) if closed else point)
 
 
-def has_closed_form(problem: Objective) -> bool:
+def _has_closed_form(problem: Objective) -> bool:
     """Whether `collapsed` has the minimum over q, for a Gaussian likelihood."""
     goal = problem.expected_losses
     return goal.loss == "elbo" or (goal.loss == "pep" and goal.beta == 1.0)
@@ -213,7 +213,7 @@ STREAM = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Betas:
+class _Betas:
     """The β that was chosen, each β with its loss on the rows held out, and all runs.
 
     Attributes
@@ -258,13 +258,13 @@ def outwards(n: int) -> tuple[list[float], list[float]]:
     return [beta for beta in betas if beta < 1.0], [beta for beta in betas[::-1] if beta >= 1.0]
 
 
-def chosen_beta(
-    stages: Stages,
+def _chosen_beta(
+    stages: _Stages,
     trainer: Trainer,
     problem: Objective,
     start: Parameters,
     draw: Callable[[Float, Float, Kernel], Any],
-) -> Betas:
+) -> _Betas:
     """The β with the least loss on a fifth of the rows, for models of the other rows.
 
     The ELBO (β = 1) comes first, and each β starts where its neighbour towards 1 ended.  A large β can make the kernel
@@ -308,17 +308,17 @@ def chosen_beta(
         tried.append((1.0, _loss(base, elbo.parameters, out), elbo.parameters))
     best, _, point = min(tried, key=lambda each: each[1])
     path = sorted(((beta, loss) for beta, loss, _ in tried), reverse=True)
-    return Betas(best, np.array(path), runs, point)
+    return _Betas(best, np.array(path), runs, point)
 
 
-def _trained(stages: Stages, trainer: Trainer, problem: Objective, point: Parameters) -> Outcome:
+def _trained(stages: _Stages, trainer: Trainer, problem: Objective, point: Parameters) -> Outcome:
     name = f"{problem.expected_losses.beta:g}"
     if stages.joint and problem.expected_losses.loss in ("elbo", "pep"):
-        outcomes, _ = Stages(True).by_elbo(
+        outcomes, _ = _Stages(True).by_elbo(
             replace(trainer, otherwise=(), raises_noise=False), problem, point, lambda kernel, i: point.Z
         )
         return outcomes
-    return stages.onwards(trainer, problem, at_its_best(problem, point), name)
+    return stages.onwards(trainer, problem, _at_its_best(problem, point), name)
 
 
 def _loss(problem: Objective, point: Parameters, out: Any) -> float:
@@ -334,7 +334,7 @@ def _loss(problem: Objective, point: Parameters, out: Any) -> float:
 
 # The common part of the variational estimators: their stages of training, and their predictive laws.
 
-GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
+_GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
 """Estimators of the derivatives of the losses."""
 
 MANY = 20_000
@@ -418,7 +418,7 @@ class Variational(WithInducing):
         problem = self._objective(JITTER * typical_variance(start.kernel, X))
         trainer = self._trainer(problem, start, given, session, **self._steps)
         runs: list[Run] = []
-        betas: Betas | None = None
+        betas: _Betas | None = None
         if isinstance(self.beta, str):
             betas = self._validated(trainer, problem, start)
             self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
@@ -484,7 +484,7 @@ class Variational(WithInducing):
         )
         return [Remark("stalled", text)]
 
-    def _online(self, X: Float, Y: Float, fresh: bool, N: int) -> Online:
+    def _online(self, X: Float, Y: Float, fresh: bool, N: int) -> _Online:
         """The state of the optimiser before its first step."""
         session = Session(None, "", seed_of(self.random_state))
         if fresh:
@@ -506,13 +506,13 @@ class Variational(WithInducing):
         trainer = self._trainer(problem, start, given, session, **self._steps)
         if self.hyperparameters == "fixed":
             names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
-            trainer, start = replace(trainer, fixed=names, learn_Z=False), with_mean_held(start)
+            trainer, start = replace(trainer, fixed=names, learn_Z=False), _with_mean_held(start)
         packing = trainer.packing(start)
         natural = None
         if self.optimizer == "natgrad":
             natural = problem.natural(packing.start, self.natural_rate or 0.1)
         steps = Steps(packing.pack(packing.start), packing.bounds, trainer.learning_rate, natural)
-        return Online(packing, steps, np.random.default_rng(session.seed), N, jitter)
+        return _Online(packing, steps, np.random.default_rng(session.seed), N, jitter)
 
     def _more(self, X: Any, y: Any) -> tuple[Float, Float]:
         """Further rows, in the units of the first ones."""
@@ -563,8 +563,8 @@ class Variational(WithInducing):
     def _check_arguments(self) -> None:
         super()._check_arguments()
         choice("objective", self.objective, LOSSES)
-        choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
-        choice("gradient", self.gradient, GRADIENTS)
+        choice("hyperparameters", self.hyperparameters, _HYPERPARAMETERS)
+        choice("gradient", self.gradient, _GRADIENTS)
         count("samples", self.samples)
         scalar(positive, "smoothing", self.smoothing)
         if self.gradient != "exact" and self.objective != "log-loss":
@@ -659,8 +659,8 @@ class Variational(WithInducing):
     def _remarks(self, outcome: Outcome) -> list[Remark]:
         return outcome.remarks(self.runs_, self.batch_size is not None or self.gradient != "exact")
 
-    def _stages(self) -> Stages:
-        return Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))
+    def _stages(self) -> _Stages:
+        return _Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         def draw(kernel: Kernel, i: int) -> Any:
@@ -668,13 +668,13 @@ class Variational(WithInducing):
 
         return self._stages().run(trainer, replace(start, Z=draw(start.kernel, 0)), draw)
 
-    def _validated(self, trainer: Trainer, problem: Objective, start: Parameters) -> Betas:
+    def _validated(self, trainer: Trainer, problem: Objective, start: Parameters) -> _Betas:
         """β by validation on a fifth of the rows."""
 
         def draw(X: Float, Y: Float, kernel: Kernel) -> Any:
             return self._drawn(replace(start, kernel=kernel), X, Y, trainer.session.seed, 0)
 
-        return chosen_beta(self._stages(), trainer, problem, start, draw)
+        return _chosen_beta(self._stages(), trainer, problem, start, draw)
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = problem.complete(outcome.parameters), outcome.run
@@ -710,7 +710,7 @@ class Variational(WithInducing):
         return np.asarray(host(exactly("y", y)), dtype=np.float64)
 
 
-def _untrained(trainer: Trainer, betas: Betas) -> Outcome:
+def _untrained(trainer: Trainer, betas: _Betas) -> Outcome:
     """The model that the search for β has kept, without training on all rows."""
     outcome = replace(trainer, optimizer=None).run("kept", betas.point)
     reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."

@@ -18,7 +18,7 @@ from fitting.features.base import FeatureMap
 from fitting.features.choices import FeatureChoice
 from gpbounds.arrays import Array, Float, host, namespace, place
 
-LARGEST_SEED = 2**31 - 1
+_LARGEST_SEED = 2**31 - 1
 
 
 def from_jax(apply: Callable[[Any, Any], Any], parameters: Any) -> FeatureChoice:
@@ -33,7 +33,7 @@ def from_jax(apply: Callable[[Any, Any], Any], parameters: Any) -> FeatureChoice
 
     JAX computes in float32 unless ``jax.config.update("jax_enable_x64", True)`` was called; a warning says so.
     """
-    return JaxFeatures(apply, parameters)
+    return _JaxFeatures(apply, parameters)
 
 
 def from_torch(module: Any) -> FeatureChoice:
@@ -45,7 +45,7 @@ def from_torch(module: Any) -> FeatureChoice:
         Its parameters are where training starts.  A copy in float64 and in evaluation mode is trained, so that a row of
         its result depends on the same row of X (n, D) only; the module itself does not change.
     """
-    return TorchFeatures(module)
+    return _TorchFeatures(module)
 
 
 def from_sklearn(transformer: Any) -> FeatureChoice:
@@ -64,11 +64,11 @@ def from_sklearn(transformer: Any) -> FeatureChoice:
     >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.2)
     True
     """
-    return SklearnFeatures(transformer)
+    return _SklearnFeatures(transformer)
 
 
 @dataclass(eq=False, repr=False)
-class JaxFeatures(FeatureChoice):
+class _JaxFeatures(FeatureChoice):
     """Arguments of `from_jax`."""
 
     apply: Callable[[Any, Any], Any]
@@ -91,11 +91,11 @@ class JaxFeatures(FeatureChoice):
             )
         features = jax.jit(lambda vector, X: self.apply(back(vector), X))
         shape = jax.eval_shape(features, vector, host(X[:1])).shape
-        return JaxMap(_columns("apply(parameters, X)", shape), features, np.asarray(vector, dtype=np.float64))
+        return _JaxMap(_columns("apply(parameters, X)", shape), features, np.asarray(vector, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class JaxMap:
+class _JaxMap:
     """A `FeatureMap`: the features, as a function of (vector of parameters, X)."""
 
     rank: int
@@ -123,7 +123,7 @@ class JaxMap:
 
 
 @dataclass(eq=False, repr=False)
-class TorchFeatures(FeatureChoice):
+class _TorchFeatures(FeatureChoice):
     """Arguments of `from_torch`."""
 
     module: Any
@@ -138,11 +138,11 @@ class TorchFeatures(FeatureChoice):
         module = copy.deepcopy(self.module).double().cpu().eval()
         with torch.no_grad():
             shape = tuple(module(torch.from_numpy(np.array(host(X[:1])))).shape)
-        return TorchMap(_columns("module(X)", shape), module)
+        return _TorchMap(_columns("module(X)", shape), module)
 
 
 @dataclass(frozen=True, eq=False)
-class TorchMap:
+class _TorchMap:
     """A `FeatureMap`: the outputs of a module; its parameters in the order of ``named_parameters``."""
 
     rank: int
@@ -185,7 +185,7 @@ class TorchMap:
 
 
 @dataclass(eq=False, repr=False)
-class SklearnFeatures(FeatureChoice):
+class _SklearnFeatures(FeatureChoice):
     """Arguments of `from_sklearn`."""
 
     transformer: Any
@@ -202,7 +202,7 @@ class SklearnFeatures(FeatureChoice):
         fitted = clone(self.transformer)
         for name, value in sorted(fitted.get_params().items()):
             if name.split("__")[-1] == "random_state" and value is None:
-                fitted.set_params(**{name: int(rng.integers(LARGEST_SEED))})
+                fitted.set_params(**{name: int(rng.integers(_LARGEST_SEED))})
         targets = host(Y)
         fitted.fit(host(X), targets[:, 0] if targets.shape[1] == 1 else targets)
         return SklearnMap(_columns("transform(X)", np.shape(fitted.transform(host(X[:1])))), fitted)

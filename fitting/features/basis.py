@@ -57,14 +57,14 @@ class FeatureBasis(Basis):
     def lift(self, B: Array) -> Array:
         return B
 
-    def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> FeaturePullBack:
-        return FeaturePullBack(self, memory(self.kernel.parameters.size))
+    def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> _FeaturePullBack:
+        return _FeaturePullBack(self, memory(self.kernel.parameters.size))
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
         return pulled
 
 
-class FeaturePullBack(PullBack):
+class _FeaturePullBack(PullBack):
     """Adds derivatives in the parameters of the map to ``parameters`` (p,), or to a sum that stays on a GPU."""
 
     def __init__(self, basis: FeatureBasis, parameters: Float) -> None:

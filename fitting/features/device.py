@@ -112,7 +112,7 @@ class Eigenfunctions(NamedTuple):
     std: float
 
 
-WALK = f"""
+_WALK = f"""
 const double *of = &p[first];
 double x = ldexp(X[i * D + d] - of[4], -(int)of[5]), y = x * of[0];
 double y_low = fma(x, of[0], -y) + x * of[1], square = x * x, square_low = fma(x, x, -square);
@@ -144,14 +144,14 @@ for (int k = 0; k < count; ++k) {{
 }}
 """
 
-FILL = """
+_FILL = """
 double product = scale;
 long long row = i / rank, column = i % rank;
 for (int d = 0; d < D; ++d) product *= table[places[column * D + d] * n + row];
 V[i] = product;
 """
 
-PULL = """
+_PULL = """
 for (int d = 0; d < D; ++d) {
   const double *of = &p[starts[d]];
   double x = X[i * D + d] - of[4], b = of[6], change = of[7], excess = of[8], s = of[9], sum = 0.0;
@@ -201,7 +201,7 @@ class MercerOnDevice(DeviceFeatures):
         kernel = _compiled(
             "raw float64 X, raw float64 p, int64 D, int64 d, int64 first, int64 offset, int64 count, int64 n",
             "raw float64 table",
-            WALK,
+            _WALK,
         )
         for d, count in enumerate(self.counts):
             first, offset = int(self.starts[d]), int(self.offsets[d])
@@ -211,7 +211,7 @@ class MercerOnDevice(DeviceFeatures):
     def fill(self, X: Array, V: Array) -> None:
         n = int(X.shape[0])
         inputs = "raw float64 table, raw int64 places, float64 scale, int64 D, int64 rank, int64 n"
-        kernel = _compiled(inputs, "raw float64 V", FILL)
+        kernel = _compiled(inputs, "raw float64 V", _FILL)
         kernel(self._table(X), self.places, self.scale, self.D, self.rank, n, V, size=n * self.rank)
 
     def pull(self, X: Array, V: Array, cotangent: Array) -> Array:
@@ -223,7 +223,7 @@ class MercerOnDevice(DeviceFeatures):
             "raw float64 X, raw float64 table, raw float64 cotangent, raw float64 p, raw int64 places, "
             "raw int64 offsets, raw int64 starts, float64 scale, int64 D, int64 rank, int64 n"
         )
-        _compiled(inputs, "raw float64 lengths", PULL)(
+        _compiled(inputs, "raw float64 lengths", _PULL)(
             X,
             self._table(X),
             cotangent,

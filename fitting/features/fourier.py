@@ -85,12 +85,12 @@ class FourierMap(StationaryMap):
     def rank(self) -> int:
         return 2 * len(self.frequencies)
 
-    def at(self, parameters: Float) -> FourierAt:
-        return FourierAt(self, self.kernel_at(parameters))
+    def at(self, parameters: Float) -> _FourierAt:
+        return _FourierAt(self, self.kernel_at(parameters))
 
 
 @dataclass(frozen=True, eq=False)
-class FourierAt(KernelFeaturesAt):
+class _FourierAt(KernelFeaturesAt):
     """The features at one kernel."""
 
     map: FourierMap

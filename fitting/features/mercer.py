@@ -66,12 +66,12 @@ class MercerMap(StationaryMap):
     def rank(self) -> int:
         return len(self.degrees)
 
-    def at(self, parameters: Float) -> MercerAt:
-        return MercerAt(self, self.kernel_at(parameters))
+    def at(self, parameters: Float) -> _MercerAt:
+        return _MercerAt(self, self.kernel_at(parameters))
 
 
 @dataclass(frozen=True, eq=False)
-class MercerAt(KernelFeaturesAt):
+class _MercerAt(KernelFeaturesAt):
     """The features at one kernel."""
 
     map: MercerMap

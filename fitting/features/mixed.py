@@ -47,7 +47,7 @@ class Term:
     Attributes
     ----------
     leaves : tuple of int
-        Their numbers in the order of `leaves_of`.
+        Their numbers in the order of `_leaves_of`.
     draws : tuple of Draw
         Of each leaf, m frequencies.
     m : int
@@ -61,7 +61,7 @@ class Term:
     shift: float
 
 
-def leaves_of(kernel: Kernel, dim: int) -> list[Leaf]:
+def _leaves_of(kernel: Kernel, dim: int) -> list[Leaf]:
     """The leaves in the order of ``kernel.log_parameters``.
 
     Raises
@@ -166,7 +166,7 @@ class MixedMap(KernelMap):
             for an odd rank, one that leaves a term without a frequency, or a kernel that is no function of x − x'.
         """
         dim, random = int(X.shape[1]), np.random.default_rng(rng)
-        leaves, terms = leaves_of(kernel, dim), products(kernel)
+        leaves, terms = _leaves_of(kernel, dim), products(kernel)
         single = [all(leaves[i].kernel.formula_class is Constant for i in numbers) for numbers in terms]
         m, others = rank // 2 - sum(single), len(terms) - sum(single)
         if rank % 2 or m < others:
@@ -185,8 +185,8 @@ class MixedMap(KernelMap):
     def rank(self) -> int:
         return 2 * sum(term.m for term in self.terms)
 
-    def at(self, parameters: Float) -> MixedAt:
-        return MixedAt(self, self.kernel_at(parameters))
+    def at(self, parameters: Float) -> _MixedAt:
+        return _MixedAt(self, self.kernel_at(parameters))
 
     @property
     def line_spectrum(self) -> bool:
@@ -207,7 +207,7 @@ def _drawn(leaves: list[Leaf], numbers: tuple[int, ...], m: int, rng: np.random.
 
 
 @dataclass(frozen=True, eq=False)
-class MixedAt(KernelFeaturesAt):
+class _MixedAt(KernelFeaturesAt):
     """The features at one kernel."""
 
     map: MixedMap
@@ -217,7 +217,7 @@ class MixedAt(KernelFeaturesAt):
     def _joined(self) -> tuple[Float, Float, Float]:
         """Ω (m, D), log w (m,), J (p, m, D + 1)."""
         D, size = self.map.dim, self.map.size
-        leaves = leaves_of(self.kernel, D)
+        leaves = _leaves_of(self.kernel, D)
         frequencies, logs, slopes = [], [], []
         for term in self.map.terms:
             lines = [draw.at(leaves[i].kernel) for i, draw in zip(term.leaves, term.draws, strict=True)]

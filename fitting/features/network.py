@@ -65,7 +65,7 @@ The second overwrites its last argument.
 """
 
 
-class Layer(NamedTuple):
+class _Layer(NamedTuple):
     """W (n_in, n_out), b (n_out,), and the columns of the layer's values among those of all layers."""
 
     W: Array
@@ -113,15 +113,15 @@ class Network(Transform):
         """Memory of the pull-back, which calls reuse."""
         return Spares()
 
-    def layers(self, weights: Array) -> list[Layer]:
+    def layers(self, weights: Array) -> list[_Layer]:
         """The layers, as views of the weights."""
         return list(self._layers(weights))
 
-    def _layers(self, weights: Array) -> Iterator[Layer]:
+    def _layers(self, weights: Array) -> Iterator[_Layer]:
         at = column = 0
         for n, m in pairwise(self.sizes):
             W, b = weights[at : at + n * m].reshape(n, m), weights[at + n * m : at + (n + 1) * m]
-            yield Layer(W, b, slice(column, column + m))
+            yield _Layer(W, b, slice(column, column + m))
             at, column = at + (n + 1) * m, column + m
 
     def start(self, X: Array, rng: np.random.Generator) -> Float:
@@ -131,8 +131,8 @@ class Network(Transform):
             W[...] = math.sqrt(6.0 / sum(W.shape)) * rng.uniform(-1.0, 1.0, W.shape)
         return weights
 
-    def at(self, weights: Float) -> NetworkAt:
-        return NetworkAt(self, weights)
+    def at(self, weights: Float) -> _NetworkAt:
+        return _NetworkAt(self, weights)
 
     def __call__(self, parameters: Float, X: Array) -> Array:
         return self.project(parameters, X)
@@ -146,7 +146,7 @@ class Network(Transform):
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkAt(TransformAt):
+class _NetworkAt(TransformAt):
     """The network at given weights."""
 
     map: Network
@@ -185,7 +185,7 @@ class NetworkAt(TransformAt):
         if xp is not np:
             out += host(pulled)
 
-    def _add(self, layers: list[Layer], own: list[Layer], X: Array, K: Array, bar: Array, memory: Array) -> None:
+    def _add(self, layers: list[_Layer], own: list[_Layer], X: Array, K: Array, bar: Array, memory: Array) -> None:
         """Add the derivatives of some rows to those in ``own``; overwrites ``memory``."""
         slope = ACTIVATIONS[self.map.activation][1]
         for k in range(len(layers) - 1, -1, -1):

@@ -13,7 +13,7 @@ from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.validation import count
 
-PROTOCOL = ("rank", "start", "__call__", "vjp")
+_PROTOCOL = ("rank", "start", "__call__", "vjp")
 
 
 def check_features(features: Any) -> None:
@@ -21,7 +21,7 @@ def check_features(features: Any) -> None:
     if isinstance(features, type):
         raise ValueError(f"features: expected an object, got the class {features.__name__}: call it with arguments")
     if not hasattr(features, "prepare"):
-        checked_map(features)
+        _checked_map(features)
     elif hasattr(features, "check"):
         features.check()
 
@@ -38,7 +38,7 @@ def trained_map(features: Any, X: Array, Y: Array, rng: np.random.Generator) -> 
     return made if isinstance(made, TrainedMap) else Scaled.of(made, X, rng)
 
 
-def checked_map(features: Any) -> FeatureMap:
+def _checked_map(features: Any) -> FeatureMap:
     """``features`` if it has the members of `FeatureMap`; otherwise an error.
 
     Raises
@@ -46,10 +46,10 @@ def checked_map(features: Any) -> FeatureMap:
     ValueError
         for another object.
     """
-    missing = [name for name in PROTOCOL if not hasattr(features, name)]
+    missing = [name for name in _PROTOCOL if not hasattr(features, name)]
     if missing:
         raise ValueError(
-            f"features: expected 'fourier', 'leverage', 'mercer' or an object with {', '.join(PROTOCOL)}, got "
+            f"features: expected 'fourier', 'leverage', 'mercer' or an object with {', '.join(_PROTOCOL)}, got "
             f"{features!r} without {', '.join(missing)}"
         )
     count("features.rank", features.rank)
@@ -80,7 +80,7 @@ class Scaled(TrainedMap):
         ValueError
             for an object that is no `FeatureMap`, or a start that is no vector of finite numbers.
         """
-        inner = checked_map(features)
+        inner = _checked_map(features)
         parameters = np.asarray(inner.start(X, rng), dtype=np.float64)
         if parameters.ndim != 1:
             raise ValueError(f"features.start: expected a vector of parameters (p,), got shape {parameters.shape}")
@@ -104,12 +104,12 @@ class Scaled(TrainedMap):
     def start(self, X: Array, rng: np.random.Generator) -> Float:
         return np.concatenate([[0.0], self.parameters])
 
-    def at(self, parameters: Float) -> ScaledAt:
-        return ScaledAt(self.inner, math.exp(0.5 * float(parameters[0])), np.array(parameters[1:]))
+    def at(self, parameters: Float) -> _ScaledAt:
+        return _ScaledAt(self.inner, math.exp(0.5 * float(parameters[0])), np.array(parameters[1:]))
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledAt(FeaturesAt):
+class _ScaledAt(FeaturesAt):
     """The features at given parameters; wrong results of the user's functions are refused."""
 
     inner: FeatureMap

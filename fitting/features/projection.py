@@ -77,8 +77,8 @@ class Projection(Transform):
         xp = namespace(X)
         return (X - xp.asarray(self.mean)) @ xp.asarray(self.whitening)
 
-    def at(self, weights: Float) -> ProjectionAt:
-        return ProjectionAt(self, weights)
+    def at(self, weights: Float) -> _ProjectionAt:
+        return _ProjectionAt(self, weights)
 
     def first(self, X: Float, Y: Float, rng: np.random.Generator) -> Float:
         """U at the start: the least-squares direction of the targets, then normal entries."""
@@ -90,7 +90,7 @@ class Projection(Transform):
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectionAt(TransformAt):
+class _ProjectionAt(TransformAt):
     """The projection at one U."""
 
     map: Projection

@@ -118,13 +118,13 @@ class Composed(TrainedMap):
     def start(self, X: Array, rng: np.random.Generator) -> Float:
         return np.concatenate([self.inner.start(X, rng), self.weights])
 
-    def at(self, parameters: Float) -> ComposedAt:
+    def at(self, parameters: Float) -> _ComposedAt:
         logs, weights = np.split(parameters, [self.inner.size])
-        return ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim)
+        return _ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim)
 
 
 @dataclass(frozen=True, eq=False)
-class ComposedAt(FeaturesAt):
+class _ComposedAt(FeaturesAt):
     """The features at one kernel and one g."""
 
     inner: KernelFeaturesAt

@@ -110,7 +110,7 @@ class Mixture(Kernel):
 
 CHUNK = 1024
 """Rows of V that are computed and pulled back at a time."""
-SOME = 50
+_SOME = 50
 """Rows that stand for inducing inputs."""
 GAIN = 1e-8
 """Largest error of the eigenvalues of V(σ²I + β(K − Q))⁻¹Vᵀ that the solves for predictions aim at."""
@@ -174,7 +174,7 @@ class IterativeRenyi:
         order = namespace(self.data.X).asarray(first.blocks.order)
         data = replace(self.data, X=self.data.X[order], Y=self.data.Y[order])
         ready = replace(self, frozen=(first, first), ordered=data)
-        Z = self.data.X[:: max(1, self.N // SOME)] if point.Z is None else point.Z
+        Z = self.data.X[:: max(1, self.N // _SOME)] if point.Z is None else point.Z
         about = ready.about(point.prior_mean)
         pair = about._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
         steps = [each.tridiagonal.steps if each is not None else 0 for each in (pair.xi, pair.a)]

@@ -43,7 +43,7 @@ BLOCK, NEIGHBOURS = 200, 800
 """Rows of a block, and rows on which it is conditioned."""
 PROBES = 16
 """Random vectors of an estimate."""
-MOVED = 2.0
+_MOVED = 2.0
 """Factor by which a lengthscale may change before the rows are put into other blocks."""
 
 
@@ -84,7 +84,7 @@ class Layout:
         """Whether a lengthscale of ``kernel`` differs by more than a factor of 2 from that of the blocks."""
         if self.blocks.complete:
             return False
-        return bool(np.abs(np.log(scales(kernel, X) / self.scales)).max() > math.log(MOVED))
+        return bool(np.abs(np.log(scales(kernel, X) / self.scales)).max() > math.log(_MOVED))
 
     def with_steps(self, steps: int) -> Layout:
         """The same layout with that many Lanczos steps."""
@@ -131,15 +131,15 @@ NARROW = 0.01
 """Largest distance between the two quadratures, in standard errors over the probes."""
 
 
-def residual_log(x: Float) -> Float:
+def _residual_log(x: Float) -> Float:
     """f(x) = log x − (x − 1) ≤ 0."""
     return np.log(x) - (x - 1.0)
 
 
-def divided_differences(x: Float) -> Float:
+def _divided_differences(x: Float) -> Float:
     """f[x_i, x_j] of f(x) = log x − (x − 1), for x (..., k); shape (..., k, k).
 
-    >>> divided_differences(np.array([1.0, 2.0])).round(4)
+    >>> _divided_differences(np.array([1.0, 2.0])).round(4)
     array([[ 0.    , -0.3069],
            [-0.3069, -0.5   ]])
     """
@@ -191,7 +191,7 @@ class Solution:
     @cached_property
     def each(self) -> Float:
         """z_iᵀf(B)z_i for each probe (m,)."""
-        return gauss(self.tridiagonal).of(residual_log) if self.layout.m else np.zeros(0)
+        return gauss(self.tridiagonal).of(_residual_log) if self.layout.m else np.zeros(0)
 
     @property
     def log_det(self) -> float:
@@ -225,7 +225,7 @@ class Solution:
         T = self.tridiagonal.columns(chosen)
         theta, S = np.linalg.eigh(T.matrices())
         first = S[:, 0, :] * np.sqrt(T.squares)[:, None]
-        core = divided_differences(theta) * first[:, :, None] * first[:, None, :]
+        core = _divided_differences(theta) * first[:, :, None] * first[:, None, :]
         weights, E = np.linalg.eigh(S @ core @ S.transpose(0, 2, 1))
         kept = np.abs(weights) > 1e-13 * np.abs(weights).max(axis=1, keepdims=True)
         number, which = np.nonzero(kept)
@@ -308,7 +308,7 @@ def is_narrow(solved: Solution, within: float = 1.0) -> bool:
 
 def _narrow(T: Tridiagonal, within: float = 1.0) -> bool:
     nodes = gauss(T)
-    above, below = nodes.of(residual_log), radau(T, 0.9 * float(nodes.points.min())).of(residual_log)
+    above, below = nodes.of(_residual_log), radau(T, 0.9 * float(nodes.points.min())).of(_residual_log)
     error = float(above.std() / math.sqrt(T.squares.size))
     return float(np.abs(above - below).mean()) <= within * max(NARROW * error, 1e-12 * float(T.squares.sum()))
 
@@ -348,7 +348,7 @@ ROUNDS = 6
 """Rounds, each of which begins at the recomputed residual of the one before."""
 COLUMNS = 2**23
 """Entries of the right-hand sides that are solved for at a time."""
-SMALLEST_RATIO = 1e-10
+_SMALLEST_RATIO = 1e-10
 """Smallest factor by which a round is to reduce the energy of a residual."""
 
 
@@ -382,7 +382,7 @@ class Solver:
                 break
             columns = xp.asarray(left)
             part = R[:, columns]
-            ratios = np.clip(0.3 * limits[left] / errors[left], SMALLEST_RATIO, 1e-2)
+            ratios = np.clip(0.3 * limits[left] / errors[left], _SMALLEST_RATIO, 1e-2)
             targets = ratios * host((part * self._preconditioned(part)).sum(axis=0))
 
             def reached(energies: Array, targets: Float = targets) -> bool:
@@ -469,7 +469,7 @@ class Cotangent:
         return xp.concatenate(lefts, axis=1), xp.concatenate(rights, axis=1)
 
 
-Visit = Callable[[int, Array, Array], None]
+_Visit = Callable[[int, Array, Array], None]
 """(number of the cotangent, rows c, its part (c, c), which may be overwritten)."""
 
 
@@ -479,7 +479,7 @@ def of_evidence(solved: Solution, columns: Columns | None, *, deterministic: boo
     return Cotangent(columns, -0.5 * P, solved.weights, 0.5, deterministic)
 
 
-def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None = None) -> Float:
+def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: _Visit | None = None) -> Float:
     """Derivatives in the kernel's `log_parameters` and in log σ², shape (number of cotangents, p + 1).
 
     ``visit`` sees the parts of the blocks, for derivatives in what ``kernel`` does not know.
@@ -489,7 +489,7 @@ def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | Non
     return total
 
 
-def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None) -> Float:
+def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: _Visit | None) -> Float:
     xp, blocks, kernel, X = namespace(solved.X), solved.layout.blocks, solved.kernel, solved.X
     known = covariances(kernel, X[:1])
     if isinstance(known, Fused):
@@ -574,7 +574,7 @@ def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Floa
     return results.sum(axis=0)
 
 
-def _blocks_on_device(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None, known: Fused) -> Float:
+def _blocks_on_device(solved: Solution, cotangents: Sequence[Cotangent], visit: _Visit | None, known: Fused) -> Float:
     """`_blocks` where the kernel has a formula on a GPU; nothing is read until the end."""
     X, blocks = solved.X, solved.layout.blocks
     xp, sums, noises = namespace(X), [known.pulling() for _ in cotangents], [0.0 * X[0, 0] for _ in cotangents]

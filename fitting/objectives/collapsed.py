@@ -35,7 +35,7 @@ from gpbounds.validation import choice, closed_unit, non_negative
 
 # The members of the family, and their names in the literature.
 
-Structure = Literal["diagonal", "blocks", "full", "none"]
+_Structure = Literal["diagonal", "blocks", "full", "none"]
 METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
 
 
@@ -57,7 +57,7 @@ class Member:
     Member(structure='diagonal', power=0.5, inside=False)
     """
 
-    structure: Structure
+    structure: _Structure
     power: float
     inside: bool = False
 
@@ -139,7 +139,7 @@ class Triangle(Statistics):
         return Triangle(triangular(namespace(self.R).concatenate([self.R, other.R])))
 
 
-class Stacking:
+class _Stacking:
     """Takes the chunks of one group; 2n(M + P)² flops and more for n rows."""
 
     def __init__(self, weights: Callable[[Array], Array | float]) -> None:
@@ -202,7 +202,7 @@ class Diagonal:
 
     def stacked(self, source: Stream) -> Triangle:
         """The pass that strong data need besides."""
-        return source.reduce(lambda: Stacking(self.precision))
+        return source.reduce(lambda: _Stacking(self.precision))
 
     def law(self, sums: Moments, triangle: Callable[[], Triangle], readings: Readings | None = None) -> GramLaw:
         """q(v), with the ``triangle`` of all rows if the data are strong (`gpbounds.law.strong`)."""
@@ -217,7 +217,7 @@ class Diagonal:
         lifted = None
         if gradient and self.power == 0.0:
             scale, turn = 1.0 / self.noise, q.gained.copy() if self.kept else -q.covariance
-            lifted = Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
+            lifted = _Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
         return Middle(basis, q, lifted, sums.penalty, N, gradient)
 
     def backward(self, source: Stream, middle: Middle) -> Fit:
@@ -291,7 +291,7 @@ class Middle:
 
     basis: Basis
     q: GramLaw
-    lifted: Lifted | None
+    lifted: _Lifted | None
     penalty: Array | float
     N: int
     gradient: bool
@@ -369,7 +369,7 @@ class Adjoints(Fit):
 
 
 @dataclass(frozen=True)
-class Lifted:
+class _Lifted:
     """For a = 0, the matrices (M, M) and (P, M) with which V·turn + e·weights is the cotangent of Kuf."""
 
     turn: Array
@@ -398,7 +398,7 @@ class _Reverse:
         else:
             self._common(chunk, e, squares.sum(), self.lifted)
 
-    def _common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
+    def _common(self, chunk: Chunk, e: Array, total: Array, lifted: _Lifted) -> None:
         xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
         self.prior_mean += chunk.in_prior_mean(lambda: e / s2)

@@ -126,7 +126,7 @@ beside it.  Where a row has less, a CPU computes its chunk in another way, and a
 NARROW, TILES = 128, 8
 """Least number of rows of a tile, and the largest number of tiles."""
 
-AHEAD = 4
+_AHEAD = 4
 """Chunks whose covariances one lane computes while another factorises Kuu.  If there are no more, and each is a group,
 the pass is cut into stages: one lane computes losses and pull-backs, which are many short calls, while another
 multiplies."""
@@ -186,7 +186,7 @@ class _Step:
         names = ("Kuu", "L", "inverse", "S", "R", "factor bar")
         self.Kuu, self.L, self.inverse, self.S, self.R, self.factor_bar = map(self._square, names)
         self.groups = [_Group(basis, self._square(f"gram {g}"), q.P) for g in range(source._groups())]
-        self.by_stages = len(source.parts) == len(self.groups) <= AHEAD
+        self.by_stages = len(source.parts) == len(self.groups) <= _AHEAD
         self.H, self.HC = self.groups[0].gram.plus, self.L  # in memory that is free then
         self.T, self.G = self.S, self.R
 
@@ -218,7 +218,7 @@ class _Step:
         for i in reversed(tiles):  # the longest first
             tasks.add(partial(self._covariance, i), writes=[S[i]])
         tasks.add(self._divergence, writes=["kl"])
-        for number in range(len(self.source.parts))[:AHEAD]:
+        for number in range(len(self.source.parts))[:_AHEAD]:
             tasks.add(partial(self._fill, number), writes=[("K", number)])
         for i in tiles:
             tasks.add(partial(self._turn, i), reads=[*S, "inverse"], writes=[R[i]])
@@ -254,7 +254,7 @@ class _Step:
         gram = [[(f"gram {g}", i) for i in tiles] for g in range(count)]
         if not self.by_stages:
             for g, group in enumerate(self.groups):
-                ahead = [("K", number) for number in parts[g::count] if number < AHEAD]
+                ahead = [("K", number) for number in parts[g::count] if number < _AHEAD]
                 reads, writes = [*S, *R, "inverse", "weights", *ahead], [*ahead, ("sums", g), *gram[g]]
                 tasks.add(partial(self._chunks, parts[g::count], group), reads=reads, writes=writes)
             return []
@@ -312,7 +312,7 @@ class _Step:
 
     def _fill(self, number: int, worker: int) -> Array:
         rows = self.source.parts[number]
-        K = self._rows(f"K of {number}" if number < AHEAD else f"K {worker}", rows.stop - rows.start)
+        K = self._rows(f"K of {number}" if number < _AHEAD else f"K {worker}", rows.stop - rows.start)
         return self.basis.covariances.fill_products(self.source.X[rows], K)
 
     def _chunks(self, numbers: range, sums: _Group, worker: int) -> None:
@@ -327,7 +327,7 @@ class _Step:
         """V and Y."""
         rows, number = self.source.parts[chunk.number], chunk.number
         n, owner = rows.stop - rows.start, f"of {number}" if self.by_stages else f"{worker}"
-        chunk.K = self._rows(f"K of {number}", n) if number < AHEAD else self._fill(number, worker)
+        chunk.K = self._rows(f"K of {number}", n) if number < _AHEAD else self._fill(number, worker)
         chunk.V, chunk.Y = self._rows(f"V {owner}", n), self._rows(f"Y {owner}", n)
         if self.xp is np:
             chunk.V[...] = chunk.K
@@ -540,7 +540,7 @@ class Priced:
     q: GramLaw
     losses: LossSums
     evaluation: Evaluation
-    adjoint: Adjoint | None
+    adjoint: _Adjoint | None
 
     @classmethod
     def of(cls, q: GramLaw, losses: LossSums, price: Price, *, gradient: bool) -> Priced:
@@ -548,7 +548,7 @@ class Priced:
         unread, divergence = q.readings.take(losses.total), q.kl_unread(q.readings)
         total, kl = float(unread), divergence()
         value, in_total, in_kl = price(total, kl)
-        adjoint = Adjoint.of(q, losses, in_total, in_kl) if gradient else None
+        adjoint = _Adjoint.of(q, losses, in_total, in_kl) if gradient else None
         return cls(q, losses, Evaluation(value, None, total=total, kl=kl), adjoint)
 
     def whole(self, member: Diagonal, basis: Basis, back: Adjoints, *, in_power: bool = False) -> Evaluation:
@@ -689,7 +689,7 @@ def _at(loss: Losses, chunk: Chunk) -> ExpectedLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class Adjoint:
+class _Adjoint:
     """The matrices that the last pass over a collapsed posterior needs besides q."""
 
     in_total: float
@@ -700,7 +700,7 @@ class Adjoint:
     rank: Array  # the columns w and b̄
 
     @classmethod
-    def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> Adjoint:
+    def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> _Adjoint:
         """From the derivatives of J in the sum of the losses and in KL."""
         S, moment, H = q.covariance, in_total * losses.mean, in_total * losses.gram.sum()
         b_bar = S @ (moment + in_kl * q.mean)
@@ -729,7 +729,7 @@ class _Reverse:
     """
 
     def __init__(
-        self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: Adjoint, in_power: bool
+        self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: _Adjoint, in_power: bool
     ) -> None:
         self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
         self.in_power = in_power

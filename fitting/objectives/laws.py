@@ -167,11 +167,11 @@ class LowRankLaw(FamilyLaw):
     member: Member = DTC
 
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
-        feature_kernel(point)
+        _feature_kernel(point)
         return super().evidence(data, point, gradient=gradient)
 
     def posterior(self, data: Dataset, point: Parameters) -> Posterior:
-        feature_kernel(point)
+        _feature_kernel(point)
         return super().posterior(data, point)
 
     def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
@@ -222,7 +222,7 @@ class FreeLaw(ModelLaw):
         assert point.q is not None
         noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
         if point.Z is None:
-            return FeaturePosterior(feature_kernel(point), noise, point.q, data.single, data.D)
+            return FeaturePosterior(_feature_kernel(point), noise, point.q, data.single, data.D)
         with one_blas_thread():
             points = inducing(point.kernel, data.inputs(point.Z), data.jitter)
         return InducingPosterior(points, noise, point.q, data.single)
@@ -236,7 +236,7 @@ def law_of(chosen: Member) -> FamilyLaw:
     return ExactLaw(chosen) if chosen.is_evidence else FamilyLaw(chosen)
 
 
-def feature_kernel(point: Parameters) -> FeatureKernel:
+def _feature_kernel(point: Parameters) -> FeatureKernel:
     """The kernel of ``point`` if it is a `FeatureKernel`; otherwise an error."""
     if not isinstance(point.kernel, FeatureKernel):
         raise ValueError(f"kernel: expected a FeatureKernel, got {point.kernel!r}")

@@ -261,14 +261,14 @@ class Sampling:
         if self.estimator == "curvature" and self.method != "bmc":
             raise ValueError(f'estimator: expected "reparametrised" for method="{self.method}", got "curvature"')
 
-    def loss(self, likelihood: Likelihood, step: int) -> SampledLoss:
+    def loss(self, likelihood: Likelihood, step: int) -> _SampledLoss:
         """The loss of step 0, 1, …, for a likelihood, whose parameters may change from step to step."""
         L = count("samples", self.samples(step) if callable(self.samples) else self.samples)
-        return SampledLoss(likelihood, self, count("step", step, 0), L)
+        return _SampledLoss(likelihood, self, count("step", step, 0), L)
 
 
 @dataclass(frozen=True, eq=False)
-class SampledLoss:
+class _SampledLoss:
     """The sampled losses of one step, made by `Sampling.loss`: a `fitting.objectives.free.LossOfRows`.
 
     Attributes

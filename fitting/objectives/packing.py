@@ -69,7 +69,7 @@ class Block(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class LogBlock(Block):
+class _LogBlock(Block):
     """The logarithms of the free parameters of the kernel or of the likelihood.
 
     Attributes
@@ -102,7 +102,7 @@ class LogBlock(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class InputsBlock(Block):
+class _InputsBlock(Block):
     """Inducing inputs, divided by ``scale`` (D,); of ``shape`` (M, D)."""
 
     shape: tuple[int, int]
@@ -131,7 +131,7 @@ class InputsBlock(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanBlock(Block):
+class _MeanBlock(Block):
     """The coefficients of the prior mean, as differences from those of least squares, which ``start`` knows."""
 
     start: PriorMean
@@ -158,7 +158,7 @@ class MeanBlock(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class WeightsBlock(Block):
+class _WeightsBlock(Block):
     """The ``size`` weights of a feature map."""
 
     size: int
@@ -188,7 +188,7 @@ def _features_of(point: Parameters) -> FeatureKernel:
 
 
 @dataclass(frozen=True, eq=False)
-class PowerBlock(Block):
+class _PowerBlock(Block):
     """The power a ≥ 0 of K − Q, as log(a + 0.001): VFE's 0 and FITC's 1 lie within reach of each other."""
 
     names: tuple[str, ...] = ("power",)
@@ -405,17 +405,17 @@ def packing_of(
         bounds = [
             _logs_of_limits(name, by_name, value) for name, value in zip(own, held.log_parameters[free], strict=True)
         ]
-        blocks.append(LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
+        blocks.append(_LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
     if start.prior_mean is not None and start.prior_mean.trained:
-        blocks.append(MeanBlock(start.prior_mean))
+        blocks.append(_MeanBlock(start.prior_mean))
     if isinstance(start.kernel, FeatureKernel) and start.kernel.weights.size:
-        blocks.append(WeightsBlock(start.kernel.weights.size))
+        blocks.append(_WeightsBlock(start.kernel.weights.size))
     if start.Z is not None:
         units = np.broadcast_to(positive("scale", scale), (int(start.Z.shape[1]),))
         if learn_Z:
-            blocks.append(InputsBlock((int(start.Z.shape[0]), int(start.Z.shape[1])), units))
+            blocks.append(_InputsBlock((int(start.Z.shape[0]), int(start.Z.shape[1])), units))
     if start.power is not None:
-        blocks.append(PowerBlock())
+        blocks.append(_PowerBlock())
     if start.q is not None:
         blocks.append(LawBlock(start.q.M))
     return Packing(start, tuple(blocks))

@@ -20,7 +20,7 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.rows.program import Statistics, summed
 
 T = TypeVar("T")
-S_co = TypeVar("S_co", bound=Statistics, covariant=True)
+_S_co = TypeVar("_S_co", bound=Statistics, covariant=True)
 
 
 @dataclass(eq=False)
@@ -102,13 +102,13 @@ class Chunk:
         return buffer
 
 
-class Pass(Protocol[S_co]):
+class Pass(Protocol[_S_co]):
     """The work on one group of chunks in a pass."""
 
     def chunk(self, chunk: Chunk) -> None:
         """Process one chunk; its X, Y, K and V must not be changed."""
 
-    def statistics(self) -> S_co:
+    def statistics(self) -> _S_co:
         """The sums over the chunks so far."""
 
 

@@ -27,20 +27,20 @@ from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 
-LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5))
+_LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5))
 """The candidates: lengthscales in units of √D standard deviations, and the noise as a share of the mean square of y."""
 
 ROUNDS = ((5, 5), (2, 12), (1, 30))
 """Of each round: how many candidates take part (all in the first), and the number of iterations after which it ends."""
 
-AGAIN_ROUNDS = ((2, 12), (1, 20))
+_AGAIN_ROUNDS = ((2, 12), (1, 20))
 """The same for a fit of more rows with two candidates: the more rows, the fewer optima."""
 
 SHORT, LONG = 0.5, 4.0
 """Lengthscales of the candidate that knows inputs which matter alone: in units of √R standard deviations for these R
 inputs, and of √D for the others."""
 
-WAVES = 8
+_WAVES = 8
 """Cosines of an input's ranks that are compared with y."""
 
 FAR = 20.0
@@ -54,7 +54,7 @@ TOLERANCE = 1e-5
 def that_matter_alone(X: Float, Y: Float) -> list[int]:
     """The inputs of whose ranks a function explains more of Y (n, P) than noise would, by five standard deviations.
 
-    With ranks u in (0, 1) and standardised y, Σ_k (mean y√2cos πku)² over `WAVES` frequencies is the share that these
+    With ranks u in (0, 1) and standardised y, Σ_k (mean y√2cos πku)² over `_WAVES` frequencies is the share that these
     functions explain.  Where y is noise it is near χ²/n.
 
     >>> rng = np.random.default_rng(0)
@@ -67,9 +67,9 @@ def that_matter_alone(X: Float, Y: Float) -> list[int]:
     targets = (Y - Y.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     ranks = (np.column_stack([_ranks(x) for x in X.T]) - 0.5) / n
     shares = np.zeros(X.shape[1])
-    for k in range(1, WAVES + 1):
+    for k in range(1, _WAVES + 1):
         shares += 2.0 * ((np.cos(math.pi * k * ranks).T @ targets / n) ** 2).sum(axis=1)
-    return np.flatnonzero(shares > (WAVES * P + 5.0 * math.sqrt(2.0 * WAVES * P)) / n).tolist()
+    return np.flatnonzero(shares > (_WAVES * P + 5.0 * math.sqrt(2.0 * _WAVES * P)) / n).tolist()
 
 
 def _ranks(x: Float) -> Float:
@@ -121,17 +121,17 @@ def candidates(
     fixed: Sequence[str],
     alone: Sequence[int] = (),
 ) -> list[Parameters]:
-    """``start`` with the lengthscales, variance and noise of `LENGTHS_AND_SHARES`, except those that are ``fixed``.
+    """``start`` with the lengthscales, variance and noise of `_LENGTHS_AND_SHARES`, except those that are ``fixed``.
 
     If some inputs, ``alone``, are known to matter, a further one has lengthscales near one standard deviation for these
     and long ones for the others.
     """
-    points, choices = [], list[tuple[Any, float]](LENGTHS_AND_SHARES)
+    points, choices = [], list[tuple[Any, float]](_LENGTHS_AND_SHARES)
     D = X.shape[1]
     if 0 < len(alone) < D and len(_scales(start.kernel, X)) == D:
         lengths = np.full(D, LONG)
         lengths[list(alone)] = SHORT * math.sqrt(len(alone) / D)
-        choices.append((lengths, LENGTHS_AND_SHARES[0][1]))
+        choices.append((lengths, _LENGTHS_AND_SHARES[0][1]))
     for length, share in choices:
         noise = start.noise if "noise" in fixed else _clipped("noise", share * mean_square(Y), limits)
         points.append(at_point(at_scale(start.kernel, X, Y, limits, fixed, length=length, share=share), noise))
@@ -199,7 +199,7 @@ def pilot(
     return replace(runs[best], status="converged", state={"candidate": first}, **counts)
 
 
-def pilot_start(
+def _pilot_start(
     rows: tuple[Array, Array],
     on_host: tuple[Float, Float],
     given: Parameters,
@@ -233,7 +233,7 @@ def pilot_start(
     layout = packing_of(points[0], fixed=fixed, limits=nearer)
     if not layout.bounds:
         return given, given
-    rounds = AGAIN_ROUNDS if known else ROUNDS
+    rounds = _AGAIN_ROUNDS if known else ROUNDS
 
     def train(earlier: Run | None, save: object) -> Run:
         run = pilot(*rows, points, limits=nearer, fixed=fixed, rounds=rounds)
@@ -275,7 +275,7 @@ FEWEST, EACH, MOST = 200, 4, 1000
 """Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
 240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
 
-AGAIN = 2.0
+_AGAIN = 2.0
 """Factor of the number of rows of a second pilot fit."""
 
 ENOUGH = 700
@@ -303,7 +303,7 @@ def numbers_of_rows(shape: tuple[int, ...], rank: int) -> tuple[int, int]:
     """
     N, D = shape
     n = number_of_rows(N, D, rank)
-    return n, min(N, MOST, math.ceil(AGAIN * n))
+    return n, min(N, MOST, math.ceil(_AGAIN * n))
 
 
 def rows_of(N: int, n: int, seed: int, attempt: int = 0) -> Array:
@@ -362,7 +362,7 @@ class PilotFits:
         Whether training has many optima, so that the second fit is made in any case, up to `ENOUGH` rows: 1000 rows of
         pm25 ended between -1.11 and -1.23 nats per datum without it, depending on the seed, and between -1.105 and
         -1.110 with it.
-    limits, fixed, session : as in `pilot_start`
+    limits, fixed, session : as in `_pilot_start`
     placed : callable or None
         From numbers of rows to these rows of X and Y where the fits run; None: in host memory.
     """
@@ -397,7 +397,7 @@ class PilotFits:
     def _fit(self, rows: Array, name: str, known: Sequence[Parameters] = ()) -> tuple[Parameters, Parameters]:
         options: dict[str, Any] = {"limits": self.limits, "fixed": self.fixed, "session": self.session}
         placed, alone = self._only(rows)
-        return pilot_start(placed, alone, self.given, self.X, self.Y, name=name, known=known, **options)
+        return _pilot_start(placed, alone, self.given, self.X, self.Y, name=name, known=known, **options)
 
     def _only(self, numbers: Array) -> tuple[tuple[Array, Array], tuple[Float, Float]]:
         """Some rows where the fits run, and in host memory."""

@@ -15,7 +15,7 @@ from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.whitening import slices
 
-SPAN = 1e6
+_SPAN = 1e6
 """By default every hyperparameter stays within this factor of its start."""
 
 PIECE = 2**14
@@ -107,7 +107,7 @@ def around(kernel: Kernel, likelihood: Likelihood) -> dict[str, tuple[float, flo
     names = likelihood.parameter_names
     values = [*np.exp(kernel.log_parameters).tolist(), *(getattr(likelihood, name) for name in names)]
     pairs = zip((*kernel.parameter_names, *names), values, strict=True)
-    return {name: (value / SPAN, value * SPAN) for name, value in pairs}
+    return {name: (value / _SPAN, value * _SPAN) for name, value in pairs}
 
 
 def within(limits: Mapping[str, tuple[float, float]], kernel: Kernel) -> Kernel:

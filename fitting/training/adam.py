@@ -270,9 +270,9 @@ class Steps:
 
 # Adam on all data or on mini-batches, with a record of its course.
 
-WINDOW = 50
+_WINDOW = 50
 """A run on all data has converged after this many steps without progress."""
-REFERENCE = 10
+_REFERENCE = 10
 """Steps between two evaluations of the reference batch."""
 PATIENCE = 20
 """A run has stalled after this many failures in a row."""
@@ -438,7 +438,7 @@ class _Walk:
             watch.failures, watch.fault = watch.failures + 1, fault
             steps.back(watch.best)
             return f
-        if isinstance(loss, Batches) and (watch.iterations + 1) % REFERENCE == 0:
+        if isinstance(loss, Batches) and (watch.iterations + 1) % _REFERENCE == 0:
             reference = self._reference(steps.x)[0]
             watch.keep(steps.x, reference)
             self.bad = self.bad + 1 if _below(-reference, watch.values[0]) else 0
@@ -449,16 +449,16 @@ class _Walk:
         if isinstance(self.loss, Batches):
             return self.bad >= BAD
         since = self.watch.values[self.watch.since :]
-        return ends and _below(max(since[len(since) // 2 :][-WINDOW:]), self.watch.value)
+        return ends and _below(max(since[len(since) // 2 :][-_WINDOW:]), self.watch.value)
 
     def _reference(self, x: Float) -> tuple[float, Float]:
         return self.watch.measure(self.loss.reference if isinstance(self.loss, Batches) else self.loss, x)
 
     def _rests(self, ftol: float) -> bool:
         values = self.watch.values
-        if len(values) - self.watch.since <= 2 * WINDOW:
+        if len(values) - self.watch.since <= 2 * _WINDOW:
             return False
-        recent, before = max(values[-WINDOW:]), max(values[:-WINDOW])
+        recent, before = max(values[-_WINDOW:]), max(values[:-_WINDOW])
         return recent <= before + ftol * max(1.0, abs(before))
 
     def _snapshot(self) -> dict[str, Any]:

@@ -26,10 +26,10 @@ TOGETHER = 16
 CACHED = 2**32
 """Bytes of a memory map beyond which mini-batches take rows from blocks: a system keeps fewer in memory by itself."""
 
-LOOKED_AT = 64
+_LOOKED_AT = 64
 """Number of blocks by which the order of the rows is judged."""
 
-ORDERED = 0.02
+_ORDERED = 0.02
 """Share of a column's variance between blocks from which rows count as ordered: the mean of 16 blocks varies as that
 of 800 random rows."""
 
@@ -125,14 +125,14 @@ def warn_of_order(X: Any, Y: Any, block: int = BLOCK) -> None:
     UserWarning
         if 2 % or more of the variance of a column lie between blocks.
     """
-    blocks = min(LOOKED_AT, len(X) // block)
+    blocks = min(_LOOKED_AT, len(X) // block)
     if blocks < 2:
         return
     starts = np.linspace(0, len(X) - block, blocks).astype(np.int64)
     both = [np.concatenate([values[start : start + block] for start in starts]) for values in (X, Y)]
     shares = share_between(np.column_stack(both), block)
     worst = int(shares.argmax())
-    if shares[worst] >= ORDERED:
+    if shares[worst] >= _ORDERED:
         name = f"column {worst} of X" if worst < X.shape[1] else "y"
         warnings.warn(
             f"The rows are ordered: {100.0 * shares[worst]:.3g} % of the variance of {name} lie between blocks of "

@@ -13,7 +13,7 @@ from gpbounds.arrays import Float
 LEAST, RESUMED = 48, 16
 """Iterations before which no estimate is made: of a run, and of one that begins where another has ended."""
 
-PERIODS = 4
+_PERIODS = 4
 """Number of periods that are compared; each ends where the next, twice as long, begins."""
 
 SLOWEST, FASTEST = 0.95, 2.0 / 3.0
@@ -70,14 +70,14 @@ def tail_of(values: Sequence[float], after: int = LEAST) -> Tail | None:
     n = len(values) - 1
     if n < after:
         return None
-    ends = [n >> j for j in range(PERIODS + 1)]
+    ends = [n >> j for j in range(_PERIODS + 1)]
     best = np.maximum.accumulate(np.asarray(values, dtype=np.float64))[ends]
     if not np.isfinite(best).all():
         return None
     gains = best[:-1] - best[1:]
     if gains[0] <= 0.0:
         return Tail(n, 0.0, FASTEST)
-    ratio = (gains[0] / gains[-1]) ** (1.0 / (PERIODS - 1)) if gains[-1] > 0.0 else SLOWEST
+    ratio = (gains[0] / gains[-1]) ** (1.0 / (_PERIODS - 1)) if gains[-1] > 0.0 else SLOWEST
     return Tail(n, float(gains[0]), float(np.clip(ratio, FASTEST, SLOWEST)))
 
 

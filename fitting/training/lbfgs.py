@@ -18,11 +18,11 @@ from gpbounds.arrays import Float
 # Evaluations of an optimiser that keeps no state of its own, so that a stopped run continues on the same path.
 
 
-class Diverged(Exception):
+class _Diverged(Exception):
     """The optimiser asked for another point than in the recorded run: another release, or other rounding."""
 
 
-class Replay:
+class _Replay:
     """The evaluations of a run in order: those of ``earlier`` are repeated without computation, further ones are added.
 
     The optimiser is deterministic.  If it starts at the same point and receives the same values and gradients, it asks
@@ -58,7 +58,7 @@ class Replay:
         digest = int.from_bytes(hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=8).digest(), "little")
         if self.replaying:
             if self._digests[self._next] != digest:
-                raise Diverged
+                raise _Diverged
             f, g = self._values[self._next], self._gradients[self._next].copy()
             self.watch.evaluations += 1
             self.watch.failures += not math.isfinite(f)
@@ -159,7 +159,7 @@ def train_lbfgs(
     if earlier is not None and "losses" in earlier.state:
         try:
             return search.run(Watch(start, **watched), earlier, save is not None)
-        except Diverged:
+        except _Diverged:
             return search.run(Watch(start, earlier=earlier, **watched), None, False)
     return search.run(Watch(start, earlier=earlier, **watched), None, save is not None and earlier is None)
 
@@ -175,7 +175,7 @@ class _Search:
 
     def run(self, watch: Watch, recorded: Run | None, keeps: bool) -> Run:
         """Search, with the evaluations of ``recorded`` first; ``keeps`` records all evaluations."""
-        replay = Replay(watch, self.loss, recorded, keeps)
+        replay = _Replay(watch, self.loss, recorded, keeps)
         watch.state = replay.state
         try:
             return self._searched(watch, replay)
@@ -184,7 +184,7 @@ class _Search:
         finally:
             watch.close()
 
-    def _searched(self, watch: Watch, replay: Replay) -> Run:
+    def _searched(self, watch: Watch, replay: _Replay) -> Run:
         from scipy.optimize import minimize
 
         worst, settled, resolved = -math.inf, None, None

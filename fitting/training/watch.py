@@ -17,7 +17,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 EVERY = 10
 """Largest number of iterations between two checkpoints."""
 
-SPACING = 50.0
+_SPACING = 50.0
 """A checkpoint is also written after an iteration if the time since the last one is so many times what that one took:
 long iterations have one each, and short ones lose at most a fiftieth of their time to checkpoints beside every 10th."""
 
@@ -122,7 +122,7 @@ class Watch:
             self._cost = self._saved_at - began
 
     def _due(self) -> bool:
-        return self.iterations % EVERY == 0 or time.perf_counter() - self._saved_at >= SPACING * self._cost
+        return self.iterations % EVERY == 0 or time.perf_counter() - self._saved_at >= _SPACING * self._cost
 
     def settled(self) -> str | None:
         """A sentence if further iterations are expected to gain less than matters, by the values after ``since``."""

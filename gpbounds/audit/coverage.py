@@ -25,8 +25,8 @@ MOST = 2000
 """Rows that are tested: sets of targets at n rows take O(n³ + n² `SETS`) time."""
 SAME = 1e-4
 """Relative difference of ``variance`` from the diagonal of ``covariance``, by rounding."""
-MARGINALS = "not tested: the predictions give the law of each target, but not the joint law of all"
-UNRESOLVED = "not tested: the joint covariance of the targets is not positive definite at double precision"
+_MARGINALS = "not tested: the predictions give the law of each target, but not the joint law of all"
+_UNRESOLVED = "not tested: the joint covariance of the targets is not positive definite at double precision"
 
 
 @dataclass(frozen=True)
@@ -194,13 +194,13 @@ def calibration(
     size = 10 if tested.size >= 100 else 5
     observed = _statistics(pit[tested, None], size)[0]
     test: Ranges | None = None
-    untested: str | None = MARGINALS
+    untested: str | None = _MARGINALS
     if covariance is not None:
         joint, std = _joint(covariance, variances[tested]), np.sqrt(variances[tested])
         try:
             factor = cholesky(joint, name="covariance")
         except NotPositiveDefinite:
-            untested = UNRESOLVED
+            untested = _UNRESOLVED
         else:
             drawn = np.concatenate(list(_simulated(factor, std, count("sets", sets), size, rng)))
             test, untested = ranges(observed, drawn, delta=DELTA), None

@@ -27,7 +27,7 @@ from gpbounds.validation import count, positive, scalar
 from gpbounds.whitening import whiten
 
 DIVERGENCE, OWN = "KL[q*||p]", "KL[q||p]"
-OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
+_OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
 SIZES = 10
 """Numbers of inducing points on the curve of each way to choose them."""
 
@@ -144,7 +144,7 @@ class Enough:
                 claim=f"{each.claim}, N-excess",
                 certified=False,  # the rounding of the excess is not proved
                 quantity=OWN,
-                assumptions=tuple(OF_MODEL if sentence == BEST else sentence for sentence in each.assumptions),
+                assumptions=tuple(_OF_MODEL if sentence == BEST else sentence for sentence in each.assumptions),
             )
             for each in (lower, upper)
         )

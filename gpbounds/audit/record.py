@@ -21,7 +21,7 @@ from gpbounds.bound import outward
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.sandwich import Sandwich
 
-Grade = Literal["good", "warn", "bad"]
+_Grade = Literal["good", "warn", "bad"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Finding:
     """
 
     about: str
-    grade: Grade
+    grade: _Grade
     text: str
     claims: tuple[str, ...] = ()
 
@@ -82,12 +82,12 @@ class Audit:
     def findings(self) -> tuple[Finding, ...]:
         """The summary, one sentence for each section."""
         parts = (
-            of_enough(self.enough, self.subject.M),
-            of_consequences(self.consequences),
-            of_places(self.places, self.numbers),
-            of_hyperparameters(self.hyperparameters),
-            of_calibration(self.calibration),
-            of_risk(self.risk),
+            _of_enough(self.enough, self.subject.M),
+            _of_consequences(self.consequences),
+            _of_places(self.places, self.numbers),
+            _of_hyperparameters(self.hyperparameters),
+            _of_calibration(self.calibration),
+            _of_risk(self.risk),
         )
         return tuple(part for part in parts if part is not None)
 
@@ -121,7 +121,7 @@ class Audit:
         }
 
 
-def of_enough(enough: Enough | None, M: int | None) -> Finding | None:
+def _of_enough(enough: Enough | None, M: int | None) -> Finding | None:
     """Whether M is enough."""
     if enough is None:
         return None
@@ -149,7 +149,7 @@ def of_enough(enough: Enough | None, M: int | None) -> Finding | None:
             "Inducing points", "bad", f"M = {M} is enough for {target}, but not as it is used. {text}", claims
         )
     words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
-    grade: Grade = "bad" if enough.verdict == "not enough" else "warn"
+    grade: _Grade = "bad" if enough.verdict == "not enough" else "warn"
     return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}", claims)
 
 
@@ -163,7 +163,7 @@ def _would_do(enough: Enough) -> str:
     return f"{enough.suffices} chosen rows would do{least}"
 
 
-def of_consequences(consequences: Consequences | None) -> Finding | None:
+def _of_consequences(consequences: Consequences | None) -> Finding | None:
     """What the divergence means for predictions."""
     if consequences is None or consequences.model is None:
         return None
@@ -175,7 +175,7 @@ def of_consequences(consequences: Consequences | None) -> Finding | None:
             f" Measured at these rows: means differ by at most {measured.mean.max():.3g} standard deviations, the "
             f"variance ratio lies between {measured.variance.min():.3g} and {measured.variance.max():.3g}."
         )
-    grade: Grade = "good" if float(bounds.mean) <= 1.0 else "warn" if float(bounds.mean) <= 3.0 else "bad"
+    grade: _Grade = "good" if float(bounds.mean) <= 1.0 else "warn" if float(bounds.mean) <= 3.0 else "bad"
     return Finding("Predictions", grade, text, ("L-30", "L-31"))
 
 
@@ -189,7 +189,7 @@ def sentence(bounds: Sandwich) -> str:
     )
 
 
-def of_places(places: Places | None, numbers: Any) -> Finding | None:
+def _of_places(places: Places | None, numbers: Any) -> Finding | None:
     """Where the approximation is worst."""
     if places is None or not places.unexplained.size:
         return None
@@ -203,7 +203,7 @@ def of_places(places: Places | None, numbers: Any) -> Finding | None:
     return Finding("Where it is worst", "good" if places.unexplained[worst] <= 1.0 else "warn", text)
 
 
-def of_hyperparameters(rows: tuple[Hyperparameter, ...]) -> Finding | None:
+def _of_hyperparameters(rows: tuple[Hyperparameter, ...]) -> Finding | None:
     """Hyperparameters at limits."""
     if not rows:
         return None
@@ -220,7 +220,7 @@ def of_hyperparameters(rows: tuple[Hyperparameter, ...]) -> Finding | None:
     return Finding("Hyperparameters", "good", "None is at a limit or beyond what the rows can tell.")
 
 
-def of_calibration(calibration: Calibration | None) -> Finding | None:
+def _of_calibration(calibration: Calibration | None) -> Finding | None:
     """Whether intervals cover what they claim."""
     if calibration is None:
         return None
@@ -241,7 +241,7 @@ def of_calibration(calibration: Calibration | None) -> Finding | None:
     return Finding("Calibration", "warn" if len(wrong) < 3 else "bad", text, ("N-rank",))
 
 
-def of_risk(risk: Risk | None) -> Finding | None:
+def _of_risk(risk: Risk | None) -> Finding | None:
     """The risk certificate."""
     if risk is None:
         return None
@@ -250,7 +250,7 @@ def of_risk(risk: Risk | None) -> Finding | None:
         f"by more than {risk.epsilon:g} with probability at most {outward(float(risk.bound), 'upper', 3)} "
         f"({risk.risk:.3g} on {risk.rows} held-out rows)."
     )
-    grade: Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
+    grade: _Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
     return Finding("Risk", grade, text, tuple(risk.bound.claim.split(", ")))
 
 

@@ -38,7 +38,7 @@ def gamma(steps: float) -> float:
     return 1.01 * steps * U if steps * U < 0.009 else np.inf
 
 
-def inverse_above(chol: Cholesky) -> tuple[float, float]:
+def _inverse_above(chol: Cholesky) -> tuple[float, float]:
     """At least ‖L⁻¹‖_F, and κ ≥ ‖Δ‖ where LX = I + Δ for the computed X = L⁻¹: infinite unless κ ≤ `ENOUGH`.
 
     Every computed solution of Lᵀx = b has |L⁻ᵀb| ≤ |x|(1 + κ): the backward error of such a solve has the same bound.
@@ -97,7 +97,7 @@ class Rounding:
         """The sizes for ``inducing``, if the kernel's values have errors of at most ``entry_error``."""
         M, root = float(inducing.M), norm(inducing.chol.L)
         E = min(gamma(M + 8.0) * root * root + M * entry_error, inducing.defect)
-        inverse, kappa = inverse_above(inducing.chol)
+        inverse, kappa = _inverse_above(inducing.chol)
         steps = MARGIN * gamma(M + 4.0)
         return Rounding(E, steps, float(np.sqrt(M)) * entry_error, root, inverse, MARGIN * (1.0 + kappa))
 
@@ -218,7 +218,7 @@ def free_errors(rounding: Rounding, inducing: Inducing, shift: Array, mu: Array,
     """
     M, size, spread = float(inducing.M), norm(mu), norm(C)
     H, e = rounding.lift(inducing, C), rounding.lift(inducing, mu)
-    inverse_B, _ = inverse_above(chol)
+    inverse_B, _ = _inverse_above(chol)
     root_B = norm(chol.L)
     F, F_B = rounding.F, MARGIN * gamma(M + 8.0) * square(root_B * inverse_B)
     if not (F <= ENOUGH and F_B <= ENOUGH):

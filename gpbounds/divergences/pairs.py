@@ -85,7 +85,7 @@ def full_law(kernel: EnclosedKernel, X: Float, y: Float, noise: float) -> tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class PairBasis:
+class _PairBasis:
     """u = f(Z) + jitter in the basis of its Cholesky factor: V_i = L⁻¹k(Z, x_i), L Lᵀ = Kuu + jitter·I."""
 
     kernel: EnclosedKernel
@@ -93,14 +93,14 @@ class PairBasis:
     factor: Verified
 
     @staticmethod
-    def of(kernel: EnclosedKernel, Z: Float, jitter: float) -> PairBasis:
+    def of(kernel: EnclosedKernel, Z: Float, jitter: float) -> _PairBasis:
         """The basis at Z."""
         K, error = kernel.gram(Z)
         rows = np.diag_indices(len(Z))
         diagonal = add((K[0][rows], K[1][rows]), (np.full(len(Z), jitter), np.zeros(len(Z))))
         K[0][rows], K[1][rows] = diagonal
         error = UP * (error + 8.0 * U2 * math.sqrt(len(Z)) * float(diagonal[0].max(initial=0.0)))
-        return PairBasis(kernel, Z, verified(K, error, floor=jitter, target=1e-24, name="Kuu + jitter·I"))
+        return _PairBasis(kernel, Z, verified(K, error, floor=jitter, target=1e-24, name="Kuu + jitter·I"))
 
     @property
     def M(self) -> int:
@@ -138,7 +138,7 @@ class SparseLaw:
         KL(Q‖P).
     """
 
-    basis: PairBasis
+    basis: _PairBasis
     mean: Pair
     cov: Pair
     mean_error: float
@@ -192,7 +192,7 @@ def whitened_law(kernel: EnclosedKernel, Z: Float, mean: Float, factor: Float, j
     _in_range("mean", np.abs(mean).max(initial=0.0), zero=True)
     _in_range("factor", np.abs(factor).max(initial=0.0))
     _in_range("factor", factor.diagonal().min())
-    basis = PairBasis.of(kernel, Z, jitter)
+    basis = _PairBasis.of(kernel, Z, jitter)
     C = factor, np.zeros_like(factor)
     S, rounded = multiply(C, C)
     mu = mean, np.zeros_like(mean)
@@ -211,7 +211,7 @@ def free_law(kernel: EnclosedKernel, Z: Float, mean: Float, cov: Float, jitter: 
     """
     _in_range("mean", np.abs(mean).max(initial=0.0), zero=True)
     _in_range("cov", np.abs(cov).max(initial=0.0))
-    basis = PairBasis.of(kernel, Z, jitter)
+    basis = _PairBasis.of(kernel, Z, jitter)
     A = basis.factor
     B = cov, np.zeros_like(cov)
     spread = verified(B, 0.0, floor=0.0, target=1e-12, name="cov")
@@ -242,7 +242,7 @@ def collapsed_law(
     _in_range("noise", noise)
     if power > LARGEST:
         raise ValueError(f"power: expected a number up to {LARGEST:g}, got {power!r}")
-    basis = PairBasis.of(kernel, Z, jitter)
+    basis = _PairBasis.of(kernel, Z, jitter)
     sums = _Sums.empty(basis.M)
     for X, y in parts():
         _in_range("y", np.abs(y).max(initial=0.0), zero=True)
@@ -265,7 +265,7 @@ class _Sums:
     def empty(M: int) -> _Sums:
         return _Sums(np.zeros((M, M + 1)), np.zeros((M, M + 1)))
 
-    def law(self, basis: PairBasis) -> SparseLaw:
+    def law(self, basis: _PairBasis) -> SparseLaw:
         M = basis.M
         G = self.high[:, :M].copy(), self.low[:, :M].copy()
         rows = np.diag_indices(M)
@@ -285,7 +285,7 @@ class _Sums:
         return SparseLaw(basis, mu, S, off, apart, kl)
 
 
-def _add(sums: _Sums, basis: PairBasis, X: Float, y: Float, noise: float, power: float) -> None:
+def _add(sums: _Sums, basis: _PairBasis, X: Float, y: Float, noise: float, power: float) -> None:
     """Add the terms of some rows."""
     n = len(X)
     V, sizes, errors = basis.whitened(X)

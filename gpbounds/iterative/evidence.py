@@ -39,7 +39,7 @@ STORED, COMPUTED = (256, 512), (512, 1024)
 """Rows and columns of a tile: where K is stored, it should fit in the cache of a core; else its computation counts."""
 GROUPS = 8
 """Groups of tiles whose products are added up separately, so that lanes can share them, in an order of their own."""
-SUMS = 2**24
+_SUMS = 2**24
 """Numbers in all these groups together, unless there are only two."""
 
 
@@ -94,7 +94,7 @@ class Products:
         turned = xp.ascontiguousarray(V.T)
         # K[i, j]V[j] is computed as its transpose: BLAS is faster on few long rows than on few columns.
         direct = self.noise * turned
-        count = min(len(strips), max(2, min(GROUPS, SUMS // max(V.size, 1))))
+        count = min(len(strips), max(2, min(GROUPS, _SUMS // max(V.size, 1))))
         sums = [xp.zeros_like(rows_of_V) for _ in range(count)]
 
         def add(group: int, worker: int) -> None:
@@ -155,7 +155,7 @@ PROBES, MOST = 64, 1024
 """Probes of a block, and the most that ``width`` may use."""
 NEIGHBOURS, FROM = 1500, 25_000
 """Default p up to this number of rows."""
-PILOT = 7
+_PILOT = 7
 """Probes that fix c₀ and the edges."""
 STEPS, DEEP, DEEPEST = 8, 24, 80
 """Least steps of all probes and of the pilot, and the most steps of any column."""
@@ -170,7 +170,7 @@ SOLVED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Preconditioned:
+class _Preconditioned:
     """The data in the order of the blocks, with U, products with K + σ²I, and B = U(K + σ²I)Uᵀ."""
 
     U: Factor
@@ -296,7 +296,7 @@ def evidence(
 
 def _enclosed(
     kernel: Kernel,
-    problem: Preconditioned,
+    problem: _Preconditioned,
     variance: float,
     generator: np.random.Generator,
     share: float,
@@ -340,18 +340,18 @@ def _problem(
     *,
     block: int,
     neighbours: int,
-) -> Preconditioned:
+) -> _Preconditioned:
     blocks = near(kernel, X, block=block, neighbours=neighbours, rng=rng)
     order = namespace(X).asarray(blocks.order)
     ordered = X[order]
-    return Preconditioned(
+    return _Preconditioned(
         factor(kernel, ordered, noise=noise, blocks=blocks),
         Products(kernel, ordered, noise=noise, memory=memory),
         Y[order],
     )
 
 
-def _certificate(kernel: Kernel, problem: Preconditioned, noise: float) -> Streamed:
+def _certificate(kernel: Kernel, problem: _Preconditioned, noise: float) -> Streamed:
     """Q of greedy inducing points."""
     X = problem.K.X
     distinct = int(np.unique(host(X), axis=0).shape[0])
@@ -359,16 +359,16 @@ def _certificate(kernel: Kernel, problem: Preconditioned, noise: float) -> Strea
     return streamed(kernel, X, problem.Y, namespace(X).asarray(chosen), noise, "auto")
 
 
-def _pilot(problem: Preconditioned, rng: np.random.Generator, delta: float) -> tuple[Tridiagonal, Array]:
+def _pilot(problem: _Preconditioned, rng: np.random.Generator, delta: float) -> tuple[Tridiagonal, Array]:
     """Lanczos matrices of the pilot probes, and V ≈ (K + σ²I)⁻¹Y; they share the products with K.
 
     The pilot goes on until it proves an a > 0 near its least Ritz value, as far as that takes at most `DEEPEST` steps:
     with probability 1 − delta, a holds for every number of steps at once (N-edge).
     """
     xp = namespace(problem.Y)
-    run = Lanczos(problem.times, xp.concatenate([problem.probes(rng, PILOT), problem.U.times(problem.Y)], axis=1))
+    run = Lanczos(problem.times, xp.concatenate([problem.probes(rng, _PILOT), problem.U.times(problem.Y)], axis=1))
     run.advance(min(DEEP, max(2, problem.N)))
-    probes, targets = slice(0, PILOT), slice(PILOT, None)
+    probes, targets = slice(0, _PILOT), slice(_PILOT, None)
     T = run.tridiagonal()
     while not (_is_bounded(T.columns(probes), delta) or T.steps >= min(DEEPEST, problem.N)):
         run.advance(4)
@@ -389,7 +389,7 @@ def _is_bounded(pilot: Tridiagonal, delta: float) -> bool:
     return edges(pilot, delta=EDGE * delta)[0] >= REACH * float(gauss(pilot).points.min())
 
 
-def _quadratic(certificate: Streamed, problem: Preconditioned, V: Array) -> tuple[float, float]:
+def _quadratic(certificate: Streamed, problem: _Preconditioned, V: Array) -> tuple[float, float]:
     """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad)."""
     entry = certificate.accuracy.entry
     product, off = absolute_products(problem.K.kernel, problem.K.X, V, entry, noise=problem.K.noise)
@@ -397,7 +397,7 @@ def _quadratic(certificate: Streamed, problem: Preconditioned, V: Array) -> tupl
     return 2.0 * float(below.sum()), 2.0 * float(above.sum())
 
 
-def _allowance(certificate: Streamed, problem: Preconditioned) -> float:
+def _allowance(certificate: Streamed, problem: _Preconditioned) -> float:
     """Allowance for the rounding of log|K + σ²I|, proved for log|P|, believed for the probes' part; see `evidence`.
 
     Raises
@@ -422,7 +422,7 @@ class _Determinant:
     """Rounds of main probes, each of which doubles their number and has its share of δ."""
 
     def __init__(
-        self, problem: Preconditioned, pilot: Tridiagonal, rng: np.random.Generator, delta: float, probes: int
+        self, problem: _Preconditioned, pilot: Tridiagonal, rng: np.random.Generator, delta: float, probes: int
     ) -> None:
         self.problem, self.pilot, self.rng, self.delta, self.probes = problem, pilot, rng, delta, probes
         self.steps = 0
@@ -481,7 +481,7 @@ def _joined(parts: list[Tridiagonal]) -> Tridiagonal:
 
 
 def _bounds(
-    problem: Preconditioned,
+    problem: _Preconditioned,
     certificate: Streamed,
     allowed: float,
     trace: TraceLog,

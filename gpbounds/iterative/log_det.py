@@ -18,7 +18,7 @@ from gpbounds.validation import open_unit, scalar
 
 THIRD_MOMENT = 8.691563
 """E|g² − 1|³ for g ~ N(0, 1), rounded up."""
-BERRY_ESSEEN = 0.56
+_BERRY_ESSEEN = 0.56
 """The constant for sums of independent variables that are not identically distributed (Shevtsova 2010)."""
 CELLS = 240
 """Intervals into which the range of possible ‖A‖_F is cut."""
@@ -76,7 +76,7 @@ def half_width(norm: float, *, above: float, size: float, probes: int, delta: fl
     ends = norm * np.geomspace(1e-4, 1.0, CELLS)
     starts = np.concatenate([[0.0], ends[:-1]])
     with np.errstate(divide="ignore"):
-        skew = BERRY_ESSEEN * THIRD_MOMENT / 2.0**1.5 * size / (math.sqrt(probes) * starts)
+        skew = _BERRY_ESSEEN * THIRD_MOMENT / 2.0**1.5 * size / (math.sqrt(probes) * starts)
 
     def risk(error: float) -> float:
         normal = ndtr(-error * math.sqrt(0.5 * probes) / ends) + skew
@@ -93,7 +93,7 @@ def half_width(norm: float, *, above: float, size: float, probes: int, delta: fl
 
 # Bounds on the extreme eigenvalues of B from Lanczos matrices of random start vectors (N-edge).
 
-INTERVALS = 26
+_INTERVALS = 26
 """Number of inner ends that are tried for each edge."""
 
 
@@ -140,7 +140,7 @@ def _outermost(nodes: Quadrature, quantile: float, degree: int, low: float, high
     if high - low <= 1e-6 * abs(high):  # nearly one eigenvalue: any interval around it will do
         low, high = low - 1e-6 * abs(low), high + 1e-6 * abs(high)
     width = high - low
-    inner = low + width * np.concatenate([[0.0], np.geomspace(1e-4, 0.5, INTERVALS - 1)])
+    inner = low + width * np.concatenate([[0.0], np.geomspace(1e-4, 0.5, _INTERVALS - 1)])
     best = -np.inf
     for left in inner:
         for right in (high, high + 0.05 * width):

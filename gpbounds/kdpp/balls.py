@@ -129,7 +129,7 @@ def _product(values: Sequence[Any], length: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class EnclosedResidual(ExpectedResidual):
+class _EnclosedResidual(ExpectedResidual):
     """An `ExpectedResidual` whose numbers are upper bounds by construction; only ``lowest`` is rounded down.
 
     The functions are sums over the stored doubles, evaluated in balls and rounded up; they increase in ``miss``,
@@ -185,7 +185,7 @@ def _sum_up(part: Callable[..., Any], *columns: Float) -> float:
 
 def enclosed_residual(
     values: Sequence[float], error: float, some: Any, M: int, noise: float | None
-) -> EnclosedResidual:
+) -> _EnclosedResidual:
     """`expected_residual` for checked arguments; ``some`` marks the eigenvalues that may differ from 0."""
     n, chosen = len(values), np.flatnonzero(some).tolist()
 
@@ -209,7 +209,7 @@ def enclosed_residual(
         ratio = above(balls[-1]) if M else np.inf
     if M == 0:
         miss = np.ones(n)
-    return EnclosedResidual(M, upper, lowest, miss, rho, ratio, noise)
+    return _EnclosedResidual(M, upper, lowest, miss, rho, ratio, noise)
 
 
 def _spread(n: int, chosen: list[int], balls: list[Any], end: Callable[[Any], float], ones: bool) -> Float:

@@ -135,7 +135,7 @@ LOST = "The bound includes the loss of the chosen points due to jitter and round
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class _Candidate:
     """Inducing points (M, D) with a name, and their row numbers where they are data."""
 
     name: str
@@ -144,13 +144,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class _Kept:
     """The chosen candidate, its objective with the jitter of the model, and the bound that holds for it.
 
     ``bound`` is None if no bound on the trace is proved.
     """
 
-    candidate: Candidate
+    candidate: _Candidate
     reached: Attained
     bound: Bound | None
 
@@ -160,33 +160,33 @@ def keep_best(
     source: DrawingLaw,
     rng: np.random.Generator,
     jitter: Jitter,
-    others: Sequence[Candidate] = (),
-) -> Kept:
+    others: Sequence[_Candidate] = (),
+) -> _Kept:
     """Draw R times, compare all candidates without jitter, and bound the best with the jitter of the model.
 
     A candidate that is no draw and does not factorise without jitter is compared with jitter.
     """
     drawn = [one_draw(problem, source, rng, f"draw {i + 1} of {problem.draws}") for i in range(problem.draws)]
     draws = [problem.without_jitter(each.Z, source.order) for each in drawn]
-    kept, reached = the_best(problem, source, drawn, draws, rng, jitter, others)
-    return Kept(kept, reached, _bound(problem, source, draws, kept, reached))
+    kept, reached = _the_best(problem, source, drawn, draws, rng, jitter, others)
+    return _Kept(kept, reached, _bound(problem, source, draws, kept, reached))
 
 
-def one_draw(problem: DrawsProblem, source: DrawingLaw, rng: np.random.Generator, name: str) -> Candidate:
+def one_draw(problem: DrawsProblem, source: DrawingLaw, rng: np.random.Generator, name: str) -> _Candidate:
     """A draw from the law."""
     indices = source.draw(rng)
-    return Candidate(name, problem.X[indices], indices)
+    return _Candidate(name, problem.X[indices], indices)
 
 
-def the_best(
+def _the_best(
     problem: DrawsProblem,
     source: DrawingLaw,
-    drawn: Sequence[Candidate],
+    drawn: Sequence[_Candidate],
     draws: Sequence[Attained | None],
     rng: np.random.Generator,
     jitter: Jitter,
-    others: Sequence[Candidate],
-) -> tuple[Candidate, Attained]:
+    others: Sequence[_Candidate],
+) -> tuple[_Candidate, Attained]:
     """The candidate with the greatest objective, and what it reaches with the jitter of the model.
 
     The candidates are the draws, whose objectives without jitter are ``draws`` (None where one does not factorise),
@@ -208,18 +208,18 @@ def the_best(
     return kept, reached
 
 
-def _pivoted(problem: DrawsProblem, rng: np.random.Generator) -> list[Candidate]:
+def _pivoted(problem: DrawsProblem, rng: np.random.Generator) -> list[_Candidate]:
     """Greedy points and randomly pivoted ones, each if the numerical rank allows M of them."""
     twins, diagonal, M = repeated(problem.groups), problem.kernel.diag(problem.X), problem.M
     by_name = {
         "the greedy points": pivoted(problem.rows, diagonal, M, groups=twins).indices,
         "the randomly pivoted points": randomly_pivoted(problem.rows, diagonal, M, rng, groups=twins).indices,
     }
-    return [Candidate(name, problem.X[rows], rows) for name, rows in by_name.items() if rows.size == M]
+    return [_Candidate(name, problem.X[rows], rows) for name, rows in by_name.items() if rows.size == M]
 
 
 def _bound(
-    problem: DrawsProblem, source: DrawingLaw, draws: list[Attained | None], kept: Candidate, reached: Attained
+    problem: DrawsProblem, source: DrawingLaw, draws: list[Attained | None], kept: _Candidate, reached: Attained
 ) -> Bound | None:
     """The theorem's bound plus the loss due to jitter and rounding; if it is infinite, the bound from the evidence.
 
@@ -252,7 +252,7 @@ def _bound(
     return proved if after is None or float(after) >= value else after
 
 
-def _afterwards(problem: DrawsProblem, kept: Candidate, reached: Attained, why: str) -> Bound | None:
+def _afterwards(problem: DrawsProblem, kept: _Candidate, reached: Attained, why: str) -> Bound | None:
     """A bound on D_α of the chosen points from the evidence of the data; it holds with certainty."""
     if problem.Y is None:
         return None
@@ -279,7 +279,7 @@ def _afterwards(problem: DrawsProblem, kept: Candidate, reached: Attained, why: 
 SOLVED = 20_000
 """Up to this N the mean of the quadratic form is bounded by solves with K; beyond, by the norm of y (N-fixed)."""
 LEAST = "Of the draws the one of least Tr(K − Q) is kept."
-NEARLY = (
+_NEARLY = (
     "The draws are independent of each other and of y; each is of size M from the k-DPP of an approximation VᵀV ⪯ K, "
     "which makes no set more than e_M(K)/e_M(VᵀV) times as likely as the k-DPP of K."
 )
@@ -346,7 +346,7 @@ def low_rank_source(problem: DrawsProblem, rank: int | None) -> DrawingLaw:
         before = Bound(math.inf, "upper", 1.0 - problem.delta, "N-tv", {}, (reason,), quantity=quantity)
     elif Y is None or problem.noise is None:
         trace = rows.residual(M, 1.0).trace
-        before = _least_trace(trace / p, trace, p, problem, (NEARLY, LEAST), "R-lem3, N-tv")
+        before = _least_trace(trace / p, trace, p, problem, (_NEARLY, LEAST), "R-lem3, N-tv")
     else:
         residual = rows.residual(M, problem.noise)
         options: dict[str, Any] = {"delta": problem.delta, "draws": problem.draws, "tv": less, "outputs": Y.shape[1]}
@@ -355,7 +355,7 @@ def low_rank_source(problem: DrawsProblem, rank: int | None) -> DrawingLaw:
         else:
             of_kl = best_fixed(residual, float((Y**2).sum()), residual.greatest_weight, **options)
         stated = of_order(of_kl, alpha)
-        hypotheses = tuple(NEARLY if sentence == DRAWN else sentence for sentence in stated.assumptions)
+        hypotheses = tuple(_NEARLY if sentence == DRAWN else sentence for sentence in stated.assumptions)
         before = replace(stated, claim=f"{stated.claim}, N-tv", assumptions=hypotheses)
     return DrawingLaw(name, lambda rng: sampler.draw(M, rng), before, 1.0, alpha)
 
@@ -384,7 +384,7 @@ PIVOTS = 3
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class _Ceiling:
     """An upper bound on log p(y) with its claim; it does not depend on the draws.
 
     It includes its rounding, which is proved where ``certified`` says so (N-computed, N-Q).
@@ -396,17 +396,17 @@ class Ceiling:
     certified: bool
 
 
-def ceiling_of(problem: DrawsProblem) -> Ceiling:
+def _ceiling_of(problem: DrawsProblem) -> _Ceiling:
     """Up to 2000 rows log p(y) itself; beyond, `gpbounds.renyi.evidence` with three greedy points for each of the M."""
     assert problem.Y is not None
     assert problem.noise is not None
     kernel, X, Y, noise = problem.kernel, problem.X, problem.Y, problem.noise
     if X.shape[0] <= DENSE:
         whole = evidence_attained(kernel, X, Y, noise=noise)
-        return Ceiling(float(whole.value + whole.rounding), float(whole.rounding), "R-gp", whole.proved)
+        return _Ceiling(float(whole.value + whole.rounding), float(whole.rounding), "R-gp", whole.proved)
     most = min(PIVOTS * problem.M, problem.distinct)
     upper = evidence(kernel, X, Y, X[pivoted(problem.rows, kernel.diag(X), most).indices], noise=noise)[1]
-    return Ceiling(float(upper), upper.terms["rounding"], upper.claim, upper.certified)
+    return _Ceiling(float(upper), upper.terms["rounding"], upper.claim, upper.certified)
 
 
 def redraw(
@@ -414,9 +414,9 @@ def redraw(
     source: DrawingLaw,
     rng: np.random.Generator,
     jitter: Jitter,
-    others: Sequence[Candidate] = (),
+    others: Sequence[_Candidate] = (),
     most: int = MOST,
-) -> tuple[Kept, int]:
+) -> tuple[_Kept, int]:
     """Draw until D_α ≤ B is proved, B the level that one draw exceeds with probability at most p = 0.8 (N-given).
 
     D_α = log p(y) − L_α, and D_α ≤ α(log p(y) − L_1) (N-alpha): a draw is accepted if the proved upper bound on log
@@ -439,7 +439,7 @@ def redraw(
     NotConverged
         if ``most`` draws are rejected, or if B is below the rounding error of log p(y).
     """
-    level, ceiling = float(source.before), ceiling_of(problem)
+    level, ceiling = float(source.before), _ceiling_of(problem)
     if source.factor * ceiling.rounding > level:
         raise NotConverged(
             f"draws: expected a level above the rounding error of log p(y), {ceiling.rounding:.3g}, for 'certain', got "
@@ -461,16 +461,16 @@ def redraw(
             f"proved one is {least:.3g}: the bound on log p(y) is too loose here, or K_ZZ does not factorise without "
             "jitter. Pass a number of draws, or other M"
         )
-    kept, reached = the_best(problem, source, [drawn], [reached], rng, jitter, others)
-    return Kept(kept, reached, _redrawn_bound(problem, source, ceiling, reached, level, made)), made
+    kept, reached = _the_best(problem, source, [drawn], [reached], rng, jitter, others)
+    return _Kept(kept, reached, _redrawn_bound(problem, source, ceiling, reached, level, made)), made
 
 
-def _proved(source: DrawingLaw, ceiling: Ceiling, reached: Attained) -> float:
+def _proved(source: DrawingLaw, ceiling: _Ceiling, reached: Attained) -> float:
     return source.factor * (ceiling.value - (reached.value - reached.rounding))
 
 
 def _redrawn_bound(
-    problem: DrawsProblem, source: DrawingLaw, ceiling: Ceiling, reached: Attained, level: float, made: int
+    problem: DrawsProblem, source: DrawingLaw, ceiling: _Ceiling, reached: Attained, level: float, made: int
 ) -> Bound:
     """The proved value of D_α of the kept points at the jitter of the model."""
     value = _proved(source, ceiling, reached)
@@ -538,7 +538,7 @@ def best_selection(
         REDRAW if certain else scalar(open_unit, "delta", delta),
     )
     others = [
-        Candidate(f"candidate {i + 1}", as_host_points(Z, "candidates", X.shape[1])) for i, Z in enumerate(candidates)
+        _Candidate(f"candidate {i + 1}", as_host_points(Z, "candidates", X.shape[1])) for i, Z in enumerate(candidates)
     ]
     source = source_of(problem, rank)
     if certain:

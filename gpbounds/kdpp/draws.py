@@ -59,7 +59,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     landmarks = None if landmarks is None else exactly("landmarks", landmarks)
     points, rho = as_host_points(X), scalar(positive, "ridge", ridge)
     if landmarks is None:
-        return exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
+        return _exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
     S = distinct_indices(landmarks, points.shape[0])
     diagonal = kernel.diag(points)
     tau = diagonal / rho
@@ -73,7 +73,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     return np.clip(tau, diagonal / (diagonal.sum() + rho), 1.0)
 
 
-def exact_scores(spectrum: Eigen, ridge: float) -> Float:
+def _exact_scores(spectrum: Eigen, ridge: float) -> Float:
     """τ from K = U diag(λ) Uᵀ: a sum of positive terms."""
     assert spectrum.vectors is not None
     return np.minimum((spectrum.vectors**2) @ (spectrum.values / (spectrum.values + ridge)), 1.0)
@@ -190,7 +190,7 @@ def leverage_order(
     if rank is None and N <= DENSE:
         spectrum = eigen(kernel(X), "k(X, X)", vectors=True)
         rho = matching_ridge(spectrum.values, M) if ridge is None else ridge
-        tau, how = exact_scores(spectrum, rho), "exact"
+        tau, how = _exact_scores(spectrum, rho), "exact"
     else:
         landmarks = first_of_each(rng.permutation(N), groups)[: 2 * M if rank is None else rank]
         r = landmarks.size
@@ -387,7 +387,7 @@ def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
 
 
 @dataclass(frozen=True, eq=False)
-class Prefixes:
+class _Prefixes:
     """Tr(K − Q) and log|K_ZZ| of the first m inducing points, m = 0 … M; the traces never increase.
 
     Attributes
@@ -404,8 +404,8 @@ class Prefixes:
     jitter: float
 
 
-def prefixes(kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups: Indices, jitter: float) -> Prefixes:
-    """`Prefixes` of Z in its order; O(N M²) time, O(N + M²) memory.
+def prefixes(kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups: Indices, jitter: float) -> _Prefixes:
+    """`_Prefixes` of Z in its order; O(N M²) time, O(N + M²) memory.
 
     V = L⁻¹K_Zf has one row for each point, so Σ_s V_si² over its first m rows is the diagonal of Q for the first m
     points.  If jitter is 0, rows of X that are among the points (``indices``, and equal rows by ``groups``) give
@@ -440,4 +440,4 @@ def prefixes(kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups
         traces += np.maximum(residual, 0.0, out=residual).sum(axis=1)
     require_residual(least, scale, M)
     log_dets = np.append(0.0, 2.0 * np.cumsum(np.log(np.diagonal(whitener.chol.L))))
-    return Prefixes(traces, log_dets, whitener.chol.jitter)
+    return _Prefixes(traces, log_dets, whitener.chol.jitter)

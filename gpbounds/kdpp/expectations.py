@@ -60,7 +60,7 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "auto")
     array([6.    , 3.6667, 0.    ])
     """
     values = checked(eigenvalues)
-    sizes = defined_sizes(values, M)
+    sizes = _defined_sizes(values, M)
     if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda m: enclosures.mean_esp(balls(values), m), sizes))
     mantissa, exponent = scaled_esp(values, int(sizes.max(initial=0)) + 1)
@@ -100,7 +100,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
     3.0
     """
     values = checked(eigenvalues)
-    sizes, orders = np.broadcast_arrays(defined_sizes(values, M), whole("j", j, 0).astype(np.int64))
+    sizes, orders = np.broadcast_arrays(_defined_sizes(values, M), whole("j", j, 0).astype(np.int64))
     if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda m, k: enclosures.mean_esp(balls(values), m, k), sizes, orders))
     mantissa, exponent = scaled_esp(values, int((sizes + orders).max(initial=0)))
@@ -141,7 +141,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
     2.036882
     """
     values = checked(eigenvalues)
-    sizes, factors = np.broadcast_arrays(defined_sizes(values, M), non_negative("c", c))
+    sizes, factors = np.broadcast_arrays(_defined_sizes(values, M), non_negative("c", c))
     if rigor_of(rigor) == "sharp":
         return as_number(
             outer(lambda m, f: enclosures.log_mean_determinant(balls(values), m, exact(f)), sizes, factors)
@@ -183,11 +183,11 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor:
     >>> round(annealed_trace([0.5, 0.3, 0.2], 10, 2), 6)  # 8 * 3 * 0.03 / 0.31
     2.322581
     """
-    rest = rest_sizes(N, M)
+    rest = _rest_sizes(N, M)
     if rigor_of(rigor) == "sharp":
         values = checked(eigenvalues)
         return as_number(
-            outer(lambda n, m: int(n) * enclosures.mean_esp(balls(values), m), rest, defined_sizes(values, M))
+            outer(lambda n, m: int(n) * enclosures.mean_esp(balls(values), m), rest, _defined_sizes(values, M))
         )
     result = rest * expected_trace(eigenvalues, M)
     return result if np.ndim(result) else float(result)
@@ -198,7 +198,7 @@ def balls(values: Float) -> list[Any]:
     return [exact(value) for value in descending(values).tolist()]
 
 
-def defined_sizes(values: Float, M: ArrayLike) -> Any:
+def _defined_sizes(values: Float, M: ArrayLike) -> Any:
     """M as an array of int64, none of them above the number of nonzero eigenvalues."""
     sizes = whole("M", M, 0).astype(np.int64)
     rank = int((values > 0).sum())
@@ -208,7 +208,7 @@ def defined_sizes(values: Float, M: ArrayLike) -> Any:
     return sizes
 
 
-def rest_sizes(N: ArrayLike, M: ArrayLike) -> Any:
+def _rest_sizes(N: ArrayLike, M: ArrayLike) -> Any:
     """N − M for whole numbers 0 ≤ M ≤ N."""
     rest = whole("N", N) - whole("M", M, 0)
     if (rest < 0).any():
@@ -296,7 +296,7 @@ def expected_logdet_bound(
     choice("form", form, ("sharpest", "printed"))
     values = checked(eigenvalues)
     sizes, variances, orders = np.broadcast_arrays(
-        defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
+        _defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
     )
     terms: dict[str, Any] = {}
     proved = rigor_of(rigor) == "sharp"
@@ -432,7 +432,7 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     0.18
     """
     choice("form", form, ("sharpest", "printed"))
-    points, rest = np.broadcast_arrays(whole("N", N), rest_sizes(N, M))
+    points, rest = np.broadcast_arrays(whole("N", N), _rest_sizes(N, M))
     scale = positive("variance", variance) * closed_unit("tv", tv)
     result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)

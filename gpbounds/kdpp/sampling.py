@@ -25,7 +25,7 @@ from gpbounds.validation import choice, count, finite, open_unit
 # A k-DPP is a mixture of projection DPPs.  Phase 1 draws a set J of eigenvectors, P(J) ∝ Π_{m∈J} λ_m; phase 2 draws M
 # points from the projection on their span.
 
-ACCEPTED = 32
+_ACCEPTED = 32
 """Expected number of accepted proposals in a block."""
 MOST = 256
 """Largest number of proposals in a block."""
@@ -79,7 +79,7 @@ def draw_projection(rows: Callable[[Indices], Float], leverage: Float, M: int, r
         thresholds = np.maximum(rng.random(M), rounding) * leverage[proposals]
         start = 0
         while start < M and t < M:
-            part = slice(start, start + min(MOST, ceil(ACCEPTED * M / (M - t))))
+            part = slice(start, start + min(MOST, ceil(_ACCEPTED * M / (M - t))))
             Y = rows(proposals[part])
             inside = Y @ basis[:t].T
             distances = leverage[proposals[part]] - np.einsum("bt,bt->b", inside, inside)
@@ -457,7 +457,7 @@ class Walk:
                     )
 
 
-def greedy_start(kernel: Kernel, X: Float, M: int) -> NDArray[np.int64]:
+def _greedy_start(kernel: Kernel, X: Float, M: int) -> NDArray[np.int64]:
     """M points, each of largest variance given the points before it: |K_ZZ| ≥ its maximum / (M!)²; O(N M) memory."""
     chosen = pivoted(lambda picked, columns: kernel(X[picked], X[columns]), kernel.diag(X), M)
     size = chosen.indices.size
@@ -573,7 +573,7 @@ def sample_kernel(
         assert spectrum.vectors is not None
         drawn = sample_eigen(spectrum.values, spectrum.vectors, M, generator)
         return Sample(drawn, 0.0, method, 0, float(rounding_tv(spectrum.values, spectrum.rounding, M)))
-    walk = Walk(kernel, points, greedy_start(kernel, points, M))
+    walk = Walk(kernel, points, _greedy_start(kernel, points, M))
     rarity = walk.log_rarity()
     steps = min(steps_for(float(requested), M, rarity), limit)
     walk.run(steps, generator)

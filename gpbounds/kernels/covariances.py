@@ -38,12 +38,12 @@ class Covariances:
         """k(x, x) (n,)."""
         return self.kernel.diag(X)
 
-    def pulling(self) -> Pulling:
+    def pulling(self) -> _Pulling:
         """A new pull-back, with sums of 0."""
-        return Pulling(self.kernel, self.Z)
+        return _Pulling(self.kernel, self.Z)
 
 
-class Pulling:
+class _Pulling:
     """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows; cotangents are overwritten."""
 
     def __init__(self, kernel: Kernel, Z: Array) -> None:
@@ -79,7 +79,7 @@ class Pulling:
 def pull(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array | None = None) -> tuple[Float, Array]:
     """As `Kernel.pull` for checked points, on a GPU with one launch."""
     pulling = covariances(kernel, X2).pulling()
-    if isinstance(pulling, Pulling):
+    if isinstance(pulling, _Pulling):
         return kernel.pull(X1, X2, cotangent, K)
     pulling.add(X1, cotangent)
     parameters, moved = pulling.result()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 Place = TypeVar("Place")
 Result = TypeVar("Result")
 
-APART = frozenset(
+_APART = frozenset(
     (
         *("parameter_names", "log_parameters", "with_log_parameters", "pull", "pull_rows", "pull_both", "pull_diag"),
         *("pull_largest", "slope", "slope_formula", "expands", "on", "formula_class"),
@@ -114,7 +114,7 @@ def unknown(kernel: object) -> ValueError:
 def _formula(stated: type) -> set[str]:
     """The names on which the values of a class of kernels may depend."""
     names = {name for above in stated.__mro__[:-1] for name in vars(above)}
-    return {name for name in names - FACTS - APART if name == "__call__" or not name.startswith("__")}
+    return {name for name in names - FACTS - _APART if name == "__call__" or not name.startswith("__")}
 
 
 def _redefined(cls: type, stated: type, name: str) -> bool:

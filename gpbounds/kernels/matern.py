@@ -16,7 +16,7 @@ from gpbounds.kernels.stationary import Stationary, feature_distance
 from gpbounds.numerics.pairs import Pair, add, exp, multiply, square_root
 from gpbounds.validation import positive, scalar
 
-MOST_PAIRS = 20
+_MOST_PAIRS = 20
 """Largest p of Matérn-(p+½) in pairs: beyond a scaled distance of `pairs.FAR` it is below 1e-300."""
 MOST = 12
 """Largest p for which a GPU evaluates ν = p + ½ by its polynomial."""
@@ -128,7 +128,7 @@ class Matern(Stationary, facts_hold=True):
 
     @property
     def in_pairs(self) -> bool:
-        return self.is_half_integer and self.nu < MOST_PAIRS + 1.0
+        return self.is_half_integer and self.nu < _MOST_PAIRS + 1.0
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         squared = pairs.squared_distances(X1, X2, self.lengthscales(X1.shape[-1]))

@@ -33,10 +33,10 @@ def has_pairs(kernel: Kernel) -> bool:
     at most 64), Matérn kernels with ν = p + ½, p ≤ 20, rational quadratic ones with a shape from 1e-6 to 1e6, and sums,
     products and kernels on some columns of them.
     """
-    return unknown_part(kernel) is None
+    return _unknown_part(kernel) is None
 
 
-def unknown_part(kernel: Kernel) -> Kernel | None:
+def _unknown_part(kernel: Kernel) -> Kernel | None:
     """The first part of a kernel that `pair_covariances` does not know, None if it knows all."""
     return kernel.fold(_UNKNOWN, None)
 
@@ -140,25 +140,25 @@ def times_power(kernel: Kernel, exponent: int, X: Float) -> Kernel:
     return kernel.fold(_POWERS, _reach(X))[1](exponent)
 
 
-Powers = tuple[int, Callable[[int], Kernel]]
+_Powers = tuple[int, Callable[[int], Kernel]]
 """e with 2ᵉ about the largest value of k in the box, and the function that multiplies k with a power of 2."""
 
 
-def _power_of_sum(first: Powers, second: Powers) -> Powers:
+def _power_of_sum(first: _Powers, second: _Powers) -> _Powers:
     return max(first[0], second[0]), lambda exponent: Sum(first[1](exponent), second[1](exponent))
 
 
-def _power_of_product(first: Powers, second: Powers) -> Powers:
+def _power_of_product(first: _Powers, second: _Powers) -> _Powers:
     own = first[0]
     return own + second[0], lambda exponent: Product(first[1](-own), second[1](exponent + own))
 
 
-def _power_on(kernel: OnColumns, reach: Float, inner: Callable[[Float], Powers]) -> Powers:
+def _power_on(kernel: OnColumns, reach: Float, inner: Callable[[Float], _Powers]) -> _Powers:
     own, powered = inner(reach[list(kernel.columns)])
     return own, lambda exponent: OnColumns(powered(exponent), kernel.columns)
 
 
-_POWERS: Fold[Float, Powers] = Fold(
+_POWERS: Fold[Float, _Powers] = Fold(
     lambda kernel, reach: (kernel.largest_exponent(reach), kernel.times_power),
     _power_of_sum,
     _power_of_product,
@@ -233,7 +233,7 @@ _ERRORS: Fold[Float, Bounded] = Fold(
 
 
 def _require(kernel: Kernel) -> None:
-    part = unknown_part(kernel)
+    part = _unknown_part(kernel)
     if part is not None and part.is_noise:
         raise ValueError(
             "kernel: expected a prior over functions, got one with White, which is noise: use kernel, noise = "

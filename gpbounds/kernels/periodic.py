@@ -16,9 +16,9 @@ from gpbounds.kernels.expressions import WAVE, Expression, Leaf, Scalar
 from gpbounds.numerics.pairs import Pair, divide, exp, sine_squared, whole_turns_removed
 from gpbounds.validation import as_log_parameters, each_dimension, exponentials, positive, positive_each, scalar
 
-CIRCLES = 1e-100, 1e100
+_CIRCLES = 1e-100, 1e100
 """Least and largest lengthscale of a kernel in pairs."""
-MOST_TURNS = 1e30
+_MOST_TURNS = 1e30
 """Most periods between two points in pairs."""
 
 
@@ -120,7 +120,7 @@ class Periodic(Kernel):
     @property
     def in_pairs(self) -> bool:
         lengths = np.atleast_1d(np.asarray(self.lengthscale))
-        return bool((lengths >= CIRCLES[0]).all() and (lengths <= CIRCLES[1]).all())
+        return bool((lengths >= _CIRCLES[0]).all() and (lengths <= _CIRCLES[1]).all())
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         """Each summand of the exponent is cut at `pairs.FAR`²."""
@@ -252,8 +252,8 @@ class Periodic(Kernel):
 
 
 def _require_turns(largest: float) -> None:
-    if not largest < MOST_TURNS:
+    if not largest < _MOST_TURNS:
         raise ValueError(
-            f"X: expected points within {MOST_TURNS:g} periods of each other, beyond which 30 digits of x do not tell "
+            f"X: expected points within {_MOST_TURNS:g} periods of each other, beyond which 30 digits of x do not tell "
             "where in the period it is"
         )

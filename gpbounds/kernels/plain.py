@@ -25,7 +25,7 @@ from gpbounds.kernels.stationary import Stationary
 from gpbounds.records import ANY, OBJECT, Format, Slot, Variants
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
-LARGEST_NU = 1e4
+_LARGEST_NU = 1e4
 """Largest ν of a Matérn kernel in a file: its values take ν steps, so that a file could take any time."""
 
 
@@ -39,8 +39,8 @@ def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -
 
 
 def _readable(nu: Any) -> Any:
-    if isinstance(nu, int | float) and nu > LARGEST_NU:
-        raise ValueError(f"nu: expected at most {LARGEST_NU:g} in a file, got {nu:.6g}")
+    if isinstance(nu, int | float) and nu > _LARGEST_NU:
+        raise ValueError(f"nu: expected at most {_LARGEST_NU:g} in a file, got {nu:.6g}")
     return nu
 
 

@@ -17,9 +17,9 @@ from gpbounds.validation import as_log_parameters, exponentials, positive, scala
 
 FARTHEST = 1e300
 """r² is cut off here, as 0·∞ would be NaN."""
-SHAPES = 1e-6, 1e6
+_SHAPES = 1e-6, 1e6
 """Least and largest shape of a kernel in pairs: its values err by 6e-31 of the variance times the shape."""
-FARTHEST_PAIRS = 1e130
+_FARTHEST_PAIRS = 1e130
 """Largest scaled distance in one dimension in pairs: the kernel falls so slowly that no distance counts as 0."""
 
 
@@ -111,11 +111,11 @@ class RationalQuadratic(Stationary, facts_hold=True):
 
     @property
     def in_pairs(self) -> bool:
-        return SHAPES[0] <= self.shape <= SHAPES[1]
+        return _SHAPES[0] <= self.shape <= _SHAPES[1]
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
         lengthscales = self.lengthscales(X1.shape[-1])
-        squared = pairs.squared_distances(X1, X2, lengthscales, farthest=FARTHEST_PAIRS)
+        squared = pairs.squared_distances(X1, X2, lengthscales, farthest=_FARTHEST_PAIRS)
         one = np.ones_like(squared[0]), np.zeros_like(squared[0])
         logarithm = log(add(one, divide(squared, np.float64(2.0 * self.shape))))
         correlation = exp(multiply(logarithm, (np.float64(-self.shape), np.float64(0.0))))

@@ -21,7 +21,7 @@ from gpbounds.validation import as_log_parameters, each_dimension, exponentials,
 #
 # On a GPU one kernel computes distance and covariance of each entry, without an intermediate array of distances.
 
-LOOP = """
+_LOOP = """
 long long row = i / columns, column = i - row * columns;
 double s = 0.0;
 for (int d = 0; d < dim; ++d) {
@@ -39,7 +39,7 @@ def _compiled(formula: str) -> Any:
     return cupy.ElementwiseKernel(
         "raw T left, raw S right, raw float64 weights, int64 columns, int32 dim, float64 variance",
         "R out",
-        LOOP % formula,
+        _LOOP % formula,
         "covariances",
     )
 

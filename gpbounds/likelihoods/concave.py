@@ -86,10 +86,10 @@ class LogConcaveFactor(ABC):
 
     def mode(self, m: Array, v: Array, y: Array) -> Array:
         """δ₀ with δ₀ ≈ v ℓ'(m + δ₀), to within a fraction of the width of the product."""
-        return find_mode(self, m, v, y)
+        return _find_mode(self, m, v, y)
 
 
-def find_mode(factor: LogConcaveFactor, m: Array, v: Array, y: Array) -> Array:
+def _find_mode(factor: LogConcaveFactor, m: Array, v: Array, y: Array) -> Array:
     """The mode of −δ²/(2v) + ℓ(m + δ), to a tenth of the width of the product, in a bracket."""
     xp = namespace(m)
     slope, _ = factor.slopes(m, y)

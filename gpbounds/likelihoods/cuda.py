@@ -58,10 +58,10 @@ class FactorSource:
         """The source of `gpbounds.likelihoods.concave.Powered`."""
         own = self.density + self.base + self.place + self.nearer + self.mode
         plain = re.sub(r"\b(value_at|slopes|set_base|rise|nearer|mode)\(", r"plain_\1(", own)
-        return FactorSource(plain + POWERED.replace("POWER", repr(power)), RATIOS, "", "", "", "")
+        return FactorSource(plain + _POWERED.replace("POWER", repr(power)), RATIOS, "", "", "", "")
 
 
-SPECIAL = f"""
+_SPECIAL = f"""
 __device__ double softplus(double f) {{ return fmax(f, 0.0) + log1p(exp(-fabs(f))); }}
 __device__ double sigmoid(double f) {{ double q = exp(-fabs(f)); return (f > 0.0 ? 1.0 : q) / (1.0 + q); }}
 __device__ double log_softplus(double f, double g) {{ return f < {UNDERFLOW!r} ? f : log(g); }}
@@ -103,7 +103,7 @@ __device__ double log_factorial_excess(double y) {{
 }}
 """
 
-SIGMOID = """
+_SIGMOID = """
 __device__ double value_at(double f, double y) { return -softplus(-f); }
 __device__ void slopes(double f, double y, double *first, double *second) {
   *first = sigmoid(-f);
@@ -111,12 +111,12 @@ __device__ void slopes(double f, double y, double *first, double *second) {
 }
 """
 
-NORMAL_CDF = """
+_NORMAL_CDF = """
 __device__ double value_at(double f, double y) { return log_cdf(f); }
 __device__ void slopes(double f, double y, double *first, double *second) { mills(f, first, second); }
 """
 
-SOFTPLUS = """
+_SOFTPLUS = """
 __device__ double value_at(double f, double y) { return log_softplus(f, softplus(f)); }
 __device__ void slopes(double f, double y, double *first, double *second) {
   double up, down;
@@ -129,7 +129,7 @@ __device__ void with_derivatives(double f, double *parts) {
 }
 """
 
-SOFTPLUS_RATIOS = """
+_SOFTPLUS_RATIOS = """
 __device__ void ratios(double f, double y, double *first, double *second) {
   double up, down, curve;
   softplus_parts(f, &up, &down, first, &curve);
@@ -137,7 +137,7 @@ __device__ void ratios(double f, double y, double *first, double *second) {
 }
 """
 
-LOG_CDF = f"""
+_LOG_CDF = f"""
 __device__ double log_tail(double x, double *scaled) {{
   *scaled = erfcx(x * {math.sqrt(0.5)!r});
   return log(0.5 * *scaled) - 0.5 * x * x;
@@ -174,7 +174,7 @@ __device__ void slopes(double f, double y, double *first, double *second) {{
 }}
 """
 
-EXPONENTIAL_RATE = """
+_EXPONENTIAL_RATE = """
 __device__ double value_at(double f, double y) {
   return (y > 0.0 ? -y * bend(f - log(y)) : -exp(f)) - log_factorial_excess(y);
 }
@@ -185,7 +185,7 @@ __device__ void slopes(double f, double y, double *first, double *second) {
 }
 """
 
-EXPONENTIAL_BASE = """
+_EXPONENTIAL_BASE = """
 __device__ void set_base(double f0, double y, double *base) {
   double second;
   base[0] = value_at(f0, y);
@@ -197,14 +197,14 @@ __device__ double rise(double t, double f0, double y, const double *base) {
 }
 """
 
-EXPONENTIAL_NEARER = f"""
+_EXPONENTIAL_NEARER = f"""
 __device__ double nearer(double t, const double *base, double gap) {{
   for (int k = 0; k < 3; ++k) t = fmin(t, log1p(t + ({DROP!r} + fmax(gap, 0.0) * t) / base[1]));
   return t;
 }}
 """
 
-EXPONENTIAL_MODE = """
+_EXPONENTIAL_MODE = """
 __device__ double mode(double m, double v, double y) {
   double z = m + v * y + log(v), root = z > 1.0 ? log(z) : z, first, second;
   for (int k = 0; k < 6; ++k) {
@@ -217,7 +217,7 @@ __device__ double mode(double m, double v, double y) {
 }
 """
 
-SOFTPLUS_RATE = """
+_SOFTPLUS_RATE = """
 __device__ double value_at(double f, double y) {
   double g = softplus(f);
   return (y > 0.0 ? -y * bend(log_softplus(f, g) - log(y)) : -g) - log_factorial_excess(y);
@@ -230,7 +230,7 @@ __device__ void slopes(double f, double y, double *first, double *second) {
 }
 """
 
-SOFTPLUS_BASE = f"""
+_SOFTPLUS_BASE = f"""
 __device__ void set_base(double f0, double y, double *base) {{
   base[0] = value_at(f0, y);
   base[1] = softplus(f0);
@@ -250,14 +250,14 @@ __device__ void ratios(double f, double y, double *first, double *second) {
   *second += *first * *first;
 }
 """
-BASE = """
+_BASE = """
 __device__ void set_base(double f0, double y, double *base) { base[0] = value_at(f0, y); }
 __device__ double rise(double t, double f0, double y, const double *base) { return value_at(f0 + t, y) - base[0]; }
 """
-BENDS = "__device__ double bends_at(double y) { return %s; }\n"
-FACTOR_PEAK = "__device__ int peak(double y, double *at) { %s }\n"
-NEARER = "__device__ double nearer(double t, const double *base, double gap) { return t; }\n"
-SEARCH = """
+_BENDS = "__device__ double bends_at(double y) { return %s; }\n"
+_FACTOR_PEAK = "__device__ int peak(double y, double *at) { %s }\n"
+_NEARER = "__device__ double nearer(double t, const double *base, double gap) { return t; }\n"
+_SEARCH = """
 __device__ double mode(double m, double v, double y) {
   double first, second, at;
   slopes(m, y, &first, &second);
@@ -280,7 +280,7 @@ __device__ double mode(double m, double v, double y) {
 """
 
 
-POWERED = """
+_POWERED = """
 __device__ double value_at(double f, double y) { return POWER * plain_value_at(f, y); }
 __device__ void slopes(double f, double y, double *first, double *second) {
   plain_slopes(f, y, first, second);
@@ -302,27 +302,27 @@ __device__ double nearer(double t, const double *base, double gap) {
 __device__ double mode(double m, double v, double y) { return plain_mode(m, POWER * v, y); }
 """
 
-_MONOTONE = BENDS % "0.0" + FACTOR_PEAK % "return 0;"
+_MONOTONE = _BENDS % "0.0" + _FACTOR_PEAK % "return 0;"
 SOURCES = {
-    "Sigmoid": FactorSource(SIGMOID, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
-    "NormalCdf": FactorSource(NORMAL_CDF, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
-    "Softplus": FactorSource(SOFTPLUS, SOFTPLUS_RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
-    "LogCdf": FactorSource(LOG_CDF, "", BASE, _MONOTONE, NEARER, SEARCH),
+    "Sigmoid": FactorSource(_SIGMOID, RATIOS, _BASE, _MONOTONE, _NEARER, _SEARCH),
+    "NormalCdf": FactorSource(_NORMAL_CDF, RATIOS, _BASE, _MONOTONE, _NEARER, _SEARCH),
+    "Softplus": FactorSource(_SOFTPLUS, _SOFTPLUS_RATIOS, _BASE, _MONOTONE, _NEARER, _SEARCH),
+    "LogCdf": FactorSource(_LOG_CDF, "", _BASE, _MONOTONE, _NEARER, _SEARCH),
     "ExponentialRate": FactorSource(
-        EXPONENTIAL_RATE,
+        _EXPONENTIAL_RATE,
         RATIOS,
-        EXPONENTIAL_BASE,
-        BENDS % "log1p(y) + 1.0" + FACTOR_PEAK % "return 0;",
-        EXPONENTIAL_NEARER,
-        EXPONENTIAL_MODE,
+        _EXPONENTIAL_BASE,
+        _BENDS % "log1p(y) + 1.0" + _FACTOR_PEAK % "return 0;",
+        _EXPONENTIAL_NEARER,
+        _EXPONENTIAL_MODE,
     ),
     "SoftplusRate": FactorSource(
-        SOFTPLUS_RATE,
+        _SOFTPLUS_RATE,
         RATIOS,
-        SOFTPLUS_BASE,
-        BENDS % "0.0" + FACTOR_PEAK % "*at = y + log(-expm1(-y)); return y > 0.0;",
-        NEARER,
-        SEARCH,
+        _SOFTPLUS_BASE,
+        _BENDS % "0.0" + _FACTOR_PEAK % "*at = y + log(-expm1(-y)); return y > 0.0;",
+        _NEARER,
+        _SEARCH,
     ),
 }
 """By the name of the class in `gpbounds.likelihoods.concave`."""
@@ -330,7 +330,7 @@ SOURCES = {
 
 # The quadratures of likelihoods on a GPU: one kernel computes a mean over f ~ N(m, v) with its derivatives.
 
-AGREED = f"""
+_AGREED = f"""
   double both = half[0][0] + half[1][0];
   int good = fabs(half[0][0] - half[1][0]) <= {trapezoid.AGREEMENT!r} * both"""
 
@@ -371,7 +371,7 @@ __device__ int {name}(const double *P, double low, double high, double bend, dou
         half[j % 2][c] += value;
         size[c] += fabs(value);
       }}
-    }}{AGREED};
+    }}{_AGREED};
     for (int c = 1; c < 3; ++c)
       good = good && fabs(half[0][c] - half[1][c])
         <= {trapezoid.NEAR_ENOUGH!r} * size[c] + {trapezoid.NEGLIGIBLE!r} * (c == 1 ? unit : unit * unit) * both;
@@ -448,7 +448,7 @@ __device__ void narrow_mean(double m, double v, double *result) {{
 }}
 """
 
-MINUS_MEAN = f"""
+_MINUS_MEAN = f"""
 int found = v >= 0.0;
 double part[3];
 if (found && v <= {trapezoid.WIDEST!r} && m <= highest) {{
@@ -464,7 +464,7 @@ in_mean = found ? part[1] : nan("");
 in_variance = found ? part[2] : nan("");
 """
 
-MEAN = """
+_MEAN = """
 double part[3];
 int found = v >= 0.0 && log_mean(y, m, v, step, part);
 value = found ? part[0] : nan("");
@@ -472,7 +472,7 @@ in_mean = found ? part[1] : nan("");
 in_variance = found ? part[2] : nan("");
 """
 
-LOG_MEAN_SIGMOID = """
+_LOG_MEAN_SIGMOID = """
 double part[3], z = y * m, odds;
 int found = v >= 0.0 && log_mean(0.0, -fabs(z), v, step, part);
 if (!found) part[0] = part[1] = part[2] = nan("");
@@ -482,7 +482,7 @@ in_mean = y * (z > 0.0 ? odds : 1.0) * part[1];
 in_variance = (z > 0.0 ? -odds : 1.0) * part[2];
 """
 
-LOG_MEAN_CDF = """
+_LOG_MEAN_CDF = """
 double total = 1.0 + v, root = sqrt(total), z = y * m / root, slope, curve;
 mills(z, &slope, &curve);
 value = log_cdf(z);
@@ -490,7 +490,7 @@ in_mean = y * slope / root;
 in_variance = -0.5 * z * slope / total;
 """
 
-LOG_SOFTPLUS = f"""
+_LOG_SOFTPLUS = f"""
 __device__ void columns(double t, const double *P, double *out) {{
   double f = P[0] + t, z = t / P[1], ratio, curve, up, down;
   double weight = exp(-0.5 * z * z) / ({math.sqrt(2.0 * math.pi)!r} * P[1]);
@@ -501,7 +501,7 @@ __device__ void columns(double t, const double *P, double *out) {{
 }}
 {SPREAD}{_rule("integrate", "columns")}"""
 
-MEAN_LOG_SOFTPLUS = f"""
+_MEAN_LOG_SOFTPLUS = f"""
 double part[3], P[2], up, down, s = sqrt(v), reach = {1.2 * math.sqrt(2.0 * trapezoid.DROP)!r} * s;
 int found = v >= 0.0;
 if (v < {POINT_MASS!r}) {{
@@ -526,39 +526,41 @@ def _compiled(inputs: str, outputs: str, body: str, preamble: str) -> Any:
     return cupy.ElementwiseKernel(inputs, outputs, body, "mean", preamble=preamble)
 
 
-OUTPUTS = "float64 value, float64 in_mean, float64 in_variance"
+_OUTPUTS = "float64 value, float64 in_mean, float64 in_variance"
 
 
 def log_mean(factor: FactorSource, step: float, y: Array, m: Array, v: Array) -> tuple[Array, ...]:
     """As `gpbounds.likelihoods.concave.log_mean` with its derivatives; ``step`` is that of the factor."""
     inputs = "float64 y, float64 m, float64 v, float64 step"
-    results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MEAN, SPECIAL + _log_mean(factor))(y, m, v, step)
+    results: tuple[Array, ...] = _compiled(inputs, _OUTPUTS, _MEAN, _SPECIAL + _log_mean(factor))(y, m, v, step)
     return results
 
 
 def log_mean_sigmoid(step: float, y: Array, m: Array, v: Array) -> tuple[Array, ...]:
     """As `gpbounds.likelihoods.bernoulli._log_mean_sigmoid` of ym with its derivatives in m and v."""
-    inputs, preamble = "float64 y, float64 m, float64 v, float64 step", SPECIAL + _log_mean(SOURCES["Sigmoid"])
-    results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, LOG_MEAN_SIGMOID, preamble)(y, m, v, step)
+    inputs, preamble = "float64 y, float64 m, float64 v, float64 step", _SPECIAL + _log_mean(SOURCES["Sigmoid"])
+    results: tuple[Array, ...] = _compiled(inputs, _OUTPUTS, _LOG_MEAN_SIGMOID, preamble)(y, m, v, step)
     return results
 
 
 def log_mean_cdf(y: Array, m: Array, v: Array) -> tuple[Array, ...]:
     """log Φ(ym/√(1 + v)) with its derivatives in m and v."""
-    results: tuple[Array, ...] = _compiled("float64 y, float64 m, float64 v", OUTPUTS, LOG_MEAN_CDF, SPECIAL)(y, m, v)
+    results: tuple[Array, ...] = _compiled("float64 y, float64 m, float64 v", _OUTPUTS, _LOG_MEAN_CDF, _SPECIAL)(
+        y, m, v
+    )
     return results
 
 
 def minus_mean(factor: FactorSource, step: float, highest: float, m: Array, v: Array) -> tuple[Array, ...]:
     """−E A and its derivatives, with fixed nodes for v ≤ `trapezoid.WIDEST` and m ≤ ``highest``."""
-    inputs, preamble = "float64 m, float64 v, float64 step, float64 highest", SPECIAL + _log_mean(factor) + NARROW
-    results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MINUS_MEAN, preamble)(m, v, step, highest)
+    inputs, preamble = "float64 m, float64 v, float64 step, float64 highest", _SPECIAL + _log_mean(factor) + NARROW
+    results: tuple[Array, ...] = _compiled(inputs, _OUTPUTS, _MINUS_MEAN, preamble)(m, v, step, highest)
     return results
 
 
 def mean_log_softplus(m: Array, v: Array) -> tuple[Array, ...]:
     """As `gpbounds.likelihoods.poisson._mean_log_softplus` with its derivatives."""
-    kernel = _compiled("float64 m, float64 v", OUTPUTS, MEAN_LOG_SOFTPLUS, SPECIAL + LOG_SOFTPLUS)
+    kernel = _compiled("float64 m, float64 v", _OUTPUTS, _MEAN_LOG_SOFTPLUS, _SPECIAL + _LOG_SOFTPLUS)
     results: tuple[Array, ...] = kernel(m, v)
     return results
 
@@ -577,7 +579,7 @@ for (int turn = 0; turn < {trapezoid.HALVINGS} && !found && v >= 0.0; ++turn) {{
     double x = start + j * step, out[{count}];
     {columns}
     for (int c = 0; c < {count}; ++c) half[j % 2][c] += out[c];
-  }}{AGREED} + {trapezoid.SMALLEST!r};
+  }}{_AGREED} + {trapezoid.SMALLEST!r};
   if (good) {{
     found = 1;
     for (int c = 0; c < {count}; ++c) sums[c] = step * (half[0][c] + half[1][c]);
@@ -616,8 +618,8 @@ __device__ double peak(double square, double v, double df) {
 }
 """
 
-STUDENT_INPUTS = "float64 d, float64 v, float64 df, float64 begin, float64 first_step, float64 mass, float64 slope"
-STUDENT_OUTPUTS = "float64 value, float64 in_d, float64 in_v, float64 in_df"
+_STUDENT_INPUTS = "float64 d, float64 v, float64 df, float64 begin, float64 first_step, float64 mass, float64 slope"
+_STUDENT_OUTPUTS = "float64 value, float64 in_d, float64 in_v, float64 in_df"
 
 
 @lru_cache
@@ -678,13 +680,13 @@ def log_mean_student(
     d: Array, v: Array, df: float, start: float, step: float, mass: float, slope: float
 ) -> tuple[Array, ...]:
     """As `gpbounds.likelihoods.student_t.log_mean_student` with its derivatives, for the numbers computed there."""
-    kernel = _compiled(STUDENT_INPUTS, STUDENT_OUTPUTS, _log_mean_student(), PEAK)
+    kernel = _compiled(_STUDENT_INPUTS, _STUDENT_OUTPUTS, _log_mean_student(), PEAK)
     results: tuple[Array, ...] = kernel(d, v, df, start, step, mass, slope)
     return results
 
 
 def mean_log_student(d: Array, v: Array, df: float, start: float, step: float) -> tuple[Array, ...]:
     """As `gpbounds.likelihoods.student_t.mean_log_student` with its derivatives."""
-    kernel = _compiled(STUDENT_INPUTS, STUDENT_OUTPUTS, _mean_log_student(), "")
+    kernel = _compiled(_STUDENT_INPUTS, _STUDENT_OUTPUTS, _mean_log_student(), "")
     results: tuple[Array, ...] = kernel(d, v, df, start, step, 0.0, 0.0)
     return results

@@ -38,7 +38,7 @@ from gpbounds.validation import choice
 # The extreme values of the derivatives of a Poisson likelihood in f.
 
 
-def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
+def _exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
     """Least and largest φ', least and largest φ'' of g^y e^−g/y!, g = e^f, in closed form (D-34).
 
     φ' = (y − g)p has its extremes at g = y + ½ ± √(y + ¼); φ'' = ((y − g)² − g)p at g = y + 1 + s, s the three roots
@@ -69,7 +69,7 @@ def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
     return xp.minimum(first[1], zero), xp.maximum(first[0], zero), low, high
 
 
-def softplus_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
+def _softplus_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
     """The same for g = log(1 + e^f), by a search over f (D-33), once for each distinct count."""
     xp = namespace(y)
     targets = host(y)
@@ -224,7 +224,7 @@ class Poisson(Likelihood):
         claim = "D-34" if self.link == "exp" else "D-33"
         top = namespace(y).exp(-log_factorial_excess(y))
         if form == "sharpest":
-            ends: tuple[Any, ...] = exponential_extremes(y) if self.link == "exp" else softplus_extremes(y)
+            ends: tuple[Any, ...] = _exponential_extremes(y) if self.link == "exp" else _softplus_extremes(y)
             return record(y, (0.0, top, *ends), form, claim)
         if self.link == "exp":
             ends = (-y - 1.0, y, -y - 0.25, 2.0 * y * y + 3.0 * y + 2.0)

@@ -204,10 +204,10 @@ def _marched(
 # The Student-t likelihood.
 
 
-def log_constant(df: float) -> float:
+def _log_constant(df: float) -> float:
     """log Γ((ν+1)/2) − log Γ(ν/2) − ½ log πν, by its series for large ν, where the two cancel.
 
-    >>> round(log_constant(1.0), 6), round(log_constant(1e6) + 0.5 * math.log(2.0 * math.pi), 12)
+    >>> round(_log_constant(1.0), 6), round(_log_constant(1e6) + 0.5 * math.log(2.0 * math.pi), 12)
     (-1.14473, -2.5e-07)
     """
     if df < 60.0:
@@ -217,11 +217,11 @@ def log_constant(df: float) -> float:
     return series - 0.5 * math.log(2.0 * math.pi)
 
 
-def log_constant_slope(df: float) -> float:
-    """The derivative of `log_constant` in log ν.
+def _log_constant_slope(df: float) -> float:
+    """The derivative of `_log_constant` in log ν.
 
-    >>> up, down = log_constant(4.0 * math.exp(1e-5)), log_constant(4.0 * math.exp(-1e-5))
-    >>> round((up - down) / 2e-5 / log_constant_slope(4.0), 8)
+    >>> up, down = _log_constant(4.0 * math.exp(1e-5)), _log_constant(4.0 * math.exp(-1e-5))
+    >>> round((up - down) / 2e-5 / _log_constant_slope(4.0), 8)
     1.0
     """
     if df < 60.0:
@@ -275,7 +275,7 @@ class StudentT(Likelihood):
 
     @property
     def _log_c(self) -> float:
-        return log_constant(self.df) - math.log(self.scale)
+        return _log_constant(self.df) - math.log(self.scale)
 
     def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         z, nu, scale = (y - f) / self.scale, self.df, self.scale
@@ -289,7 +289,7 @@ class StudentT(Likelihood):
         """In log ν: ν·(log c)' + ½[w + ν(w − log(1 + x))], x = z²/ν, w = x/(1 + x); in log σ: (ν + 1)w − 1."""
         x = ((y - f) / self.scale) ** 2 / self.df
         w = 1.0 / (1.0 + 1.0 / x)  # right at 0 and at infinity
-        in_df = log_constant_slope(self.df) + 0.5 * (w + self.df * (w - namespace(f).log1p(x)))
+        in_df = _log_constant_slope(self.df) + 0.5 * (w + self.df * (w - namespace(f).log1p(x)))
         return in_df, (self.df + 1.0) * w - 1.0
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
@@ -300,7 +300,7 @@ class StudentT(Likelihood):
         parts = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
         value, *rest = self._rescaled(y - m, v, (parts[0] + self._log_c, *parts[1:]))
         if gradient:
-            rest[2] = rest[2] + log_constant_slope(self.df)
+            rest[2] = rest[2] + _log_constant_slope(self.df)
         return (value, *rest)
 
     def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]:
@@ -318,8 +318,8 @@ class StudentT(Likelihood):
             return (value,)
         turn = power * self.df / df  # ∂ log ν'/∂ log ν
         widening = 0.5 * (1.0 - turn)  # ∂ log σ'/∂ log ν
-        by_df = turn * (rest[2] - log_constant_slope(df)) + widening * (rest[3] + 1.0)
-        return value, rest[0], rest[1], by_df + power * log_constant_slope(self.df), rest[3] + (1.0 - power)
+        by_df = turn * (rest[2] - _log_constant_slope(df)) + widening * (rest[3] + 1.0)
+        return value, rest[0], rest[1], by_df + power * _log_constant_slope(self.df), rest[3] + (1.0 - power)
 
     def _predictive_mean(self, m: Array, v: Array) -> Array:
         return m + 0.0 * v

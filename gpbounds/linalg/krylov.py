@@ -197,11 +197,11 @@ def _nodes(matrices: Float, squares: Float) -> Quadrature:
 
 # Conjugate gradients for several right-hand sides with one operator, preconditioned, on NumPy or CuPy.
 
-Operator = Callable[[Array], Array]
+_Operator = Callable[[Array], Array]
 
 
 def conjugate_gradients(
-    times: Operator, precondition: Operator, B: Array, *, enough: Callable[[Array], bool], steps: int, every: int = 1
+    times: _Operator, precondition: _Operator, B: Array, *, enough: Callable[[Array], bool], steps: int, every: int = 1
 ) -> Array:
     """An approximation X of A⁻¹B, starting at X = 0; solved columns do not change.
 

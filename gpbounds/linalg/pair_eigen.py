@@ -20,7 +20,7 @@ them to 2⁻³⁶ of themselves; the others from a second one, of the columns th
 
 
 @dataclass(frozen=True, eq=False)
-class EnclosedValues:
+class _EnclosedValues:
     """lower ≤ λ_i(A) ≤ upper for the N eigenvalues of A, both decreasing.
 
     Attributes
@@ -34,7 +34,7 @@ class EnclosedValues:
 
 
 @dataclass(frozen=True, eq=False)
-class GradedColumns:
+class _GradedColumns:
     """B = LT + E with nearly orthogonal columns, for A = LLᵀ + an error; the letters of `enclosed_values`.
 
     Attributes
@@ -61,7 +61,7 @@ class GradedColumns:
     error: float
 
     @property
-    def values(self) -> EnclosedValues:
+    def values(self) -> _EnclosedValues:
         """Bounds on the eigenvalues of A."""
         N, m = self.B[0].shape
         h, error, falling = self.defect, self.error, np.sort(self.scales)[::-1]
@@ -74,21 +74,21 @@ class GradedColumns:
         lower, upper = np.zeros(N), np.full(N, error)
         lower[:m] = np.maximum(below - error, 0.0) * (1.0 - 1e-14)
         upper[:m] = (above + error) * (1.0 + 1e-14)
-        return EnclosedValues(lower, upper)
+        return _EnclosedValues(lower, upper)
 
 
-def graded_columns(factor: PairFactor, *, further: float = 0.0) -> GradedColumns:
+def graded_columns(factor: PairFactor, *, further: float = 0.0) -> _GradedColumns:
     """The columns of `enclosed_values`."""
     error = UP * (factor.error + further)
     (high, low), m = factor.L, factor.L[0].shape[1]
     if m == 0:
-        return GradedColumns((high, low), np.zeros(0), 0.0, 1.0, 1.0, 0.0, error)
+        return _GradedColumns((high, low), np.zeros(0), 0.0, 1.0, 1.0, 0.0, error)
     B, least, most, apart = _orthogonal_columns((high.copy(), low.copy()))
     s, h = _scales(B)
-    return GradedColumns(B, s, h, least, most, apart, error)
+    return _GradedColumns(B, s, h, least, most, apart, error)
 
 
-def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> EnclosedValues:
+def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> _EnclosedValues:
     """Bounds on all eigenvalues of a symmetric PSD A with ‖A − LLᵀ‖ ≤ factor.error + ``further`` (N-graded).
 
     Step k multiplies the columns by a matrix T_k of doubles, and computes B_k = B_{k−1}T_k + E_k in double-double,
@@ -130,14 +130,14 @@ def _orthogonal_columns(B: Pair) -> tuple[Pair, float, float, float]:
         B[0][:, start:], B[1][:, start:] = high, low
         high_step, low_step = math.sqrt(1.0 + f) + w, math.sqrt(max(1.0 - f, 0.0)) - w
         apart = UP * (apart * high_step + error)
-        most *= UP_STEP * high_step**2
-        least *= max(low_step, 0.0) ** 2 / UP_STEP
+        most *= _UP_STEP * high_step**2
+        least *= max(low_step, 0.0) ** 2 / _UP_STEP
         resolved = int((values > RESOLVED * values[0]).sum())
         start = m if values[0] == 0.0 else start + resolved
     return B, max(least, 1e-300), most, apart
 
 
-UP_STEP = 1.0 + 1e-14
+_UP_STEP = 1.0 + 1e-14
 
 
 def _right_vectors(A: Float) -> tuple[Float, Float]:

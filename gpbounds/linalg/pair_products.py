@@ -11,7 +11,7 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.numerics.pairs import Pair, two_sum
 
 U = 0.5 * EPS
-SLICES = 3
+_SLICES = 3
 """Slices whose products are exact; what is left of an entry is about 2⁻⁶⁰ of the largest one of its row."""
 ROWS = 512
 """Rows of a block of a product."""
@@ -29,7 +29,7 @@ class Left:
     @property
     def columns(self) -> int:
         """Columns of A."""
-        return int(self.parts.shape[1]) // (SLICES + 1)
+        return int(self.parts.shape[1]) // (_SLICES + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +50,11 @@ def _cut(A: Pair) -> tuple[list[Float], list[Float]]:
     are sums of whole multiples of one unit that never exceed 2⁵³ of it: no order of summation rounds them.
     """
     high, low = (np.asarray(part, dtype=np.float64) for part in A)
-    bits = (54 - math.ceil(math.log2(SLICES * max(high.shape[1], 1)))) // 2
+    bits = (54 - math.ceil(math.log2(_SLICES * max(high.shape[1], 1)))) // 2
     _, exponents = np.frexp(np.abs(high).max(axis=1, initial=0.0))
     exponents = np.maximum(exponents, -600)
     slices, rests = [], [high + low]
-    for s in range(SLICES):
+    for s in range(_SLICES):
         unit = np.ldexp(1.0, exponents - bits * (s + 1) + 1)[:, None]
         slices.append(np.rint(high / unit) * unit)
         high, low = two_sum(high - slices[-1], low)
@@ -94,10 +94,10 @@ def product(A: Left, B: Right) -> tuple[Pair, float]:
     (1.0, True, True)
     """
     k = A.columns
-    total, low = A.parts[:, :k] @ B.slices[:, (SLICES - 1) * k :].T, None
-    for level in range(1, SLICES + 1):
-        if level < SLICES:
-            term = A.parts[:, : (level + 1) * k] @ B.slices[:, (SLICES - 1 - level) * k :].T
+    total, low = A.parts[:, :k] @ B.slices[:, (_SLICES - 1) * k :].T, None
+    for level in range(1, _SLICES + 1):
+        if level < _SLICES:
+            term = A.parts[:, : (level + 1) * k] @ B.slices[:, (_SLICES - 1 - level) * k :].T
         else:
             term = A.parts @ B.rests.T
         total, remainder = two_sum(total, term)

@@ -179,7 +179,7 @@ def quadratic(factor: PairFactor, Y: Pair, *, least: float, further: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class Remainder:
+class _Remainder:
     """Y − AW within ``error``, in the Frobenius norm, of the pairs ``value``."""
 
     value: Pair
@@ -197,10 +197,10 @@ class Remainder:
         return UP * (float(norms.max()) * UP + self.error)
 
 
-def remainder(A: Pair, W: Pair, Y: Pair) -> Remainder:
+def remainder(A: Pair, W: Pair, Y: Pair) -> _Remainder:
     """Y − AW for A (m, k), W (k, n) and Y (m, n)."""
     turned = np.ascontiguousarray(W[0].T), np.ascontiguousarray(W[1].T)
     (high, low), error = multiply(A, turned)
     # `add` errs by 6u² of both
     error += 7.0 * U2 * float(np.linalg.norm(Y[0]) + np.linalg.norm(high))
-    return Remainder(add(Y, (-high, -low)), UP * error)
+    return _Remainder(add(Y, (-high, -low)), UP * error)

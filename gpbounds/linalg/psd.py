@@ -235,7 +235,7 @@ def clipped(values: Float, vectors: Array | None, allowed: float, name: str) -> 
 
 TOLERANCE = 1e-8
 """Largest allowed difference |A_ij − A_ji|, relative to the largest entry."""
-STRIP = 512
+_STRIP = 512
 """Number of rows compared at a time; a full transposed copy would need another N² numbers."""
 
 
@@ -282,14 +282,14 @@ def require_symmetric(name: str, A: Array, tolerance: float = TOLERANCE) -> None
     """Raise an error if |A_ij − A_ji| of a finite square matrix exceeds ``tolerance`` times its largest entry."""
     xp = namespace(A)
     size, worst, start = 0.0, 0.0, 0
-    for first in range(0, A.shape[0], STRIP):
-        rows = slice(first, first + STRIP)
+    for first in range(0, A.shape[0], _STRIP):
+        rows = slice(first, first + _STRIP)
         size = max(size, float(xp.abs(A[rows]).max()))
         gap = float(xp.abs(A[rows] - A[:, rows].T).max())
         if gap > worst:
             worst, start = gap, first
     if worst > tolerance * size:
-        rows = slice(start, start + STRIP)
+        rows = slice(start, start + _STRIP)
         i, j = divmod(int(xp.abs(A[rows] - A[:, rows].T).argmax()), A.shape[0])
         i += start
         raise ValueError(

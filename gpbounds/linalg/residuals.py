@@ -15,7 +15,7 @@ from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.numerics.pairs import add
 
 U = 0.5 * EPS
-SOUND = 0.01
+_SOUND = 0.01
 """Largest error of a factor, relative to the least eigenvalue, for which no jitter is needed."""
 MEASURED = 1500
 """Largest matrix whose residual is computed to 30 digits; beyond, the bound is a priori."""
@@ -114,6 +114,6 @@ def least_sound_jitter(A: Array) -> float:
         _, size, off = inverse_norms(np.asarray(host(cholesky(A).L)))
     except NotPositiveDefinite:
         size, off = math.inf, math.inf
-    if off < 0.5 and 32.0 * U * trace * size * size < SOUND:
+    if off < 0.5 and 32.0 * U * trace * size * size < _SOUND:
         return 0.0
     return (n + 96.0) * U * trace

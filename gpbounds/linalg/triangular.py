@@ -117,7 +117,7 @@ COLUMNS = 128
 """Right-hand sides that one worker solves at a time."""
 NARROW = 64
 """Rows that a symmetric matrix is mirrored by."""
-LEAF = 128
+_LEAF = 128
 """Largest matrix that LAPACK inverts; larger ones are halved, which takes half of the time at 500."""
 
 
@@ -272,7 +272,7 @@ def inverse_factor(L: Array, out: Array | None = None, *, checked: bool = False)
 def _invert(L: Float) -> None:
     """The lower triangular ``L`` becomes L⁻¹: [A 0; X B]⁻¹ = [A⁻¹ 0; −B⁻¹XA⁻¹ B⁻¹]."""
     n = L.shape[0]
-    if n <= LEAF:
+    if n <= _LEAF:
         blas.invert(L)
         return
     first, last = slice(0, n // 2), slice(n // 2, n)

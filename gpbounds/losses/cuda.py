@@ -29,7 +29,7 @@ class LossSource:
     two: float = 0.0
 
 
-PREAMBLE = f"""
+_PREAMBLE = f"""
 __device__ double cdf(double x) {{ return 0.5 * erfc(-0.7071067811865476 * x); }}
 __device__ double density(double x) {{ return exp(-0.5 * x * x) / {ROOT_TWO_PI!r}; }}
 __device__ double moment_density(double x) {{ return fmin(fmax(x, -{FAR!r}), {FAR!r}) * density(x); }}
@@ -43,7 +43,7 @@ __device__ double plus(double high, double low, double offset) {{
 }}
 """
 
-DEVIATION = "double s = sqrt(v), high = y - m, low = rest(y, -m);\n"
+_DEVIATION = "double s = sqrt(v), high = y - m, low = rest(y, -m);\n"
 
 
 def _loop(power: int, n: int, line: str) -> str:
@@ -58,7 +58,7 @@ def outside(relative: bool) -> str:
     """1{f ∉ [y + one, y + two]}, or with ``relative`` [y + one·|y|, y + two·|y|]."""
     size = "fabs(y)" if relative else "1.0"
     return (
-        DEVIATION
+        _DEVIATION
         + f"volatile double lower = one * {size}, upper = two * {size};\n"  # no product may be fused with a sum
         + """
 double below = plus(high, low, lower), above = plus(high, low, upper);
@@ -88,7 +88,7 @@ in_variance = bend == 0.0 ? 0.0 : 0.5 * bend / s / s;
 def squared() -> str:
     """min((y − f)²/one², 1)."""
     return (
-        DEVIATION
+        _DEVIATION
         + """
 double size = fabs(high), sign = high > 0.0 ? 1.0 : (high < 0.0 ? -1.0 : 0.0);
 double near = plus(size, sign * low, -one), a = ratio(near, s), b = ratio(size + one, s), width = s / one;
@@ -127,7 +127,7 @@ in_variance = even / one / one;
 def relative() -> str:
     """min(|f − y|/(one·|y|), 1)."""
     return (
-        DEVIATION
+        _DEVIATION
         + """
 volatile double c = one * fabs(y);
 double size = fabs(high), sign = high > 0.0 ? 1.0 : (high < 0.0 ? -1.0 : 0.0);
@@ -180,7 +180,7 @@ def _compiled(body: str) -> Any:
 
     inputs = "float64 y, float64 m, float64 v, float64 one, float64 two"
     outputs = "float64 value, float64 in_mean, float64 in_variance"
-    return cupy.ElementwiseKernel(inputs, outputs, body, "expected_loss", preamble=PREAMBLE)
+    return cupy.ElementwiseKernel(inputs, outputs, body, "expected_loss", preamble=_PREAMBLE)
 
 
 def expectation(source: LossSource, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:

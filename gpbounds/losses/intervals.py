@@ -48,7 +48,7 @@ class Outside(Loss):
         return outside(*self._edges(y, m), s)
 
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]:
-        return outside_gradient(*self._edges(y, m), s)
+        return _outside_gradient(*self._edges(y, m), s)
 
     def _allowance(self, y: Array, m: Array, s: Array, mean_error: Array, variance_error: Array) -> Array:
         """Φ(a) and Φ(−b) are monotone in m and in s, so that the corners of a box of (m, s) bound them."""
@@ -193,7 +193,7 @@ def outside(below: Array, above: Array, s: Array) -> Array:
     return probability
 
 
-def outside_gradient(below: Array, above: Array, s: Array) -> tuple[Array, Array]:
+def _outside_gradient(below: Array, above: Array, s: Array) -> tuple[Array, Array]:
     """−[ϕ(a) − ϕ(b)]/s and [bϕ(b) − aϕ(a)]/(2s²), by quadrature where b − a < 2 and the differences cancel."""
     xp = namespace(s)
 

@@ -15,7 +15,7 @@ ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 FAR = 40.0
 """Φ(−40) and ϕ(40) are 0 in double precision."""
 
-Pieces = Callable[..., tuple[Array, ...]]
+_Pieces = Callable[..., tuple[Array, ...]]
 
 
 def cdf(x: Array) -> Array:
@@ -89,9 +89,9 @@ def both_sides(delta: Array, e: Array, x: float) -> tuple[Array, Array, Array, A
 
 def pieces(
     mask: Array,
-    inside: Pieces,
+    inside: _Pieces,
     inside_arguments: tuple[Array, ...],
-    outside: Pieces,
+    outside: _Pieces,
     outside_arguments: tuple[Array, ...],
 ) -> tuple[Array, ...]:
     """``inside(*inside_arguments)`` where ``mask`` holds, ``outside(*outside_arguments)`` elsewhere.

@@ -17,7 +17,7 @@ from gpbounds.sandwich import roots
 from gpbounds.validation import choice, non_negative, whole
 
 KL = "KL(N(0, K + σ²I)‖N(0, Sigma + σ²I))"
-BELOW_ONE = 1.0 - 2.0**-53
+_BELOW_ONE = 1.0 - 2.0**-53
 
 
 def kappa(Delta: ArrayLike) -> Float:
@@ -66,7 +66,7 @@ def kappa_inverse(divergence: ArrayLike) -> Float:
     (0.17597112495123335, 1.9999999999999974e-15)
     """
     above = np.asarray(roots(np.minimum(non_negative("divergence", divergence), 1e30), minus_one=True)[1])
-    return np.minimum(above / (1.0 + above), BELOW_ONE)
+    return np.minimum(above / (1.0 + above), _BELOW_ONE)
 
 
 def spectral_kl(Delta: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "printed"] = "sharpest") -> Bound:

@@ -140,7 +140,7 @@ def _pi() -> Any:
 
 # The bounds on random Fourier features with ``rigor="sharp"``: outer ends of balls.
 
-PROOF = 512
+_PROOF = 512
 """Bits with which the heights of the density are compared with their bounds."""
 
 
@@ -190,7 +190,7 @@ class EnclosedFrequencies:
         def n() -> Any:
             return exact(N) * exact(variance) / exact(noise)
 
-        with at_bits(PROOF):  # heights exceed the bounds by 1e-10 of themselves
+        with at_bits(_PROOF):  # heights exceed the bounds by 1e-10 of themselves
             if density is not None and not density.proves(n()):
                 raise NotConverged(
                     "expected a density of frequencies above the ridge leverage, got one not proved to be"

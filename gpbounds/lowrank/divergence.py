@@ -30,10 +30,10 @@ from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.validation import choice, finite, noise_variance, non_negative, positive, whole
 from gpbounds.whitening import as_targets
 
-SINGULAR = 1e-4
+_SINGULAR = 1e-4
 """If a pivot of I + E is below this, log|I + E| is computed as log|Σ₁| − log|Σ₂|; KL ≥ 4 nats, so nothing cancels."""
 
-THIN = 0.25
+_THIN = 0.25
 """If r/N is at most this, `kl_features` does not form ΞΞᵀ."""
 
 
@@ -107,7 +107,7 @@ def kl_features(K: ArrayLike, features: ArrayLike, *, noise: float) -> float:
     factor = as_features(features, exact.shape[0])
     xp = namespace(exact, factor)
     N, r = factor.shape
-    if r > THIN * N:
+    if r > _THIN * N:
         return _dense(exact, factor @ factor.T, s2)
     Q, R = xp.linalg.qr(factor)
     ratio = (R @ R.T) / s2
@@ -156,7 +156,7 @@ def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky
         diagonal(L)[...] = 0.0
         squares = host(xp.einsum("ij,ij->i", L, L))
         pivots = values - squares
-    if pivots is None or pivots.min() < SINGULAR - 1.0:
+    if pivots is None or pivots.min() < _SINGULAR - 1.0:
         return float(0.5 * (values.sum() + outer.logdet - log_det_exact()))
     return float(0.5 * (squares.sum() + log1p_residual(pivots).sum()))
 
@@ -273,7 +273,7 @@ def _matrix(name: str, values: ArrayLike | Array) -> Array:
 Rule = Literal["sharpest", "corrected", "printed"]
 KL = "KL(N(0, Σ₁)‖N(0, Σ₂))"
 ORDER = "(1 + γ)Σ₁ ⪰ Σ₂, both positive definite."
-NOISY = "Σ₁ = K₁ + σ²I and Σ₂ = K₂ + σ²I with K₁, K₂ positive semi-definite."
+_NOISY = "Σ₁ = K₁ + σ²I and Σ₂ = K₂ + σ²I with K₁, K₂ positive semi-definite."
 FALSE = "This printed form is FALSE: it has 1 + γ where its proof has 1 - γ, and it can be below the true KL."
 
 
@@ -420,10 +420,10 @@ def kl_from_traces(
             "trace": np.maximum(least_term, 0.5 * log1p_residual(np.maximum(top - g + off, -g))),
             "order": (size - 1) * least_term,
         }
-        return _bound(sum(terms.values()), "L-08", terms, ORDER, NOISY)
+        return _bound(sum(terms.values()), "L-08", terms, ORDER, _NOISY)
     sign = -1.0 if rule == "corrected" else 1.0
     terms = {"trace": 0.5 * (t1 - (1.0 + sign * c) * t2) / s2, "order": 0.5 * c * size}
-    return _bound(sum(terms.values()), "L-08", terms, ORDER, NOISY, *((FALSE,) if rule == "printed" else ()))
+    return _bound(sum(terms.values()), "L-08", terms, ORDER, _NOISY, *((FALSE,) if rule == "printed" else ()))
 
 
 def kl_from_residual(
@@ -455,7 +455,7 @@ def kl_from_residual(
     )
     x = tau / s2 if form == "printed" else tau / (s2 + smallest)
     value = 0.5 * x if form == "printed" else 0.5 * log1p_residual(x)
-    return _bound(value, "L-09", {"ratio": x}, "K₁ - K₂ and K₂ are positive semi-definite.", NOISY)
+    return _bound(value, "L-09", {"ratio": x}, "K₁ - K₂ and K₂ are positive semi-definite.", _NOISY)
 
 
 def least_gamma(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:

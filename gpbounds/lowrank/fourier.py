@@ -17,7 +17,7 @@ from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_width
 from gpbounds.validation import choice, count, open_unit, positive, rigor_of, scalar, whole
 
 RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")
-FALSE_AS_PRINTED = (
+_FALSE_AS_PRINTED = (
     "Theorem 2 as printed is false for small R, needs Δ <= 1/2 and ||K|| >= noise, and hides a constant that grows "
     "exponentially with D; this function sets it to 1 (L-20, L-26)."
 )
@@ -295,7 +295,7 @@ def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLi
     suffices = rank < N
     quantity = "KL(exact || random features)"
     bound = upper_bound(
-        target, delta, "Thm 2 as printed (L-26)", {}, (FALSE_AS_PRINTED,), certified=False, quantity=quantity
+        target, delta, "Thm 2 as printed (L-26)", {}, (_FALSE_AS_PRINTED,), certified=False, quantity=quantity
     )
     return Plan(
         method="fourier",
@@ -305,5 +305,5 @@ def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLi
         bound=bound if suffices else None,
         bound_before=None,
         cost=Cost.of(N, rank) if suffices else None,
-        notes=(FALSE_AS_PRINTED, f"The printed rank is {rank:.6g}."),
+        notes=(_FALSE_AS_PRINTED, f"The printed rank is {rank:.6g}."),
     )

@@ -101,7 +101,7 @@ def frobenius(total: float, dimension: float, delta: float, target: float) -> fl
 # Frequencies are in cycles: k(x, x') = exp(−2π²|x − x'|²) = E cos 2πηᵀ(x − x') with η ~ p = N(0, I_D).  Every squared
 # exponential kernel has this form after x_j → x_j/(2π ℓ_j), with noise/variance as the noise.
 
-SHELLS = 48
+_SHELLS = 48
 """Number of spherical shells on which the density is constant."""
 
 LARGEST = 1e100
@@ -335,7 +335,7 @@ def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
     ranges, number = _checked(widths, ratio)
     half = 0.5 * ranges.size
     farthest = math.sqrt(2.0 * gammainccinv(half, min(1e-3 / number, 0.5)))
-    radii = np.linspace(0.0, farthest, SHELLS + 1)
+    radii = np.linspace(0.0, farthest, _SHELLS + 1)
     log_heights, pairs = _least_over_grid(ranges, number, radii[:-1], radii[1:])
     # volume of the shell: π^(D/2)/Γ(D/2 + 1) (r₁^D − r₀^D)
     hollow = (radii[:-1] / radii[1:]) ** ranges.size

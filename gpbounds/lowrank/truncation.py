@@ -42,7 +42,7 @@ from gpbounds.validation import noise_variance, non_negative, positive, rigor_of
 
 # Upper deviations of the mean of N independent variables in [0, B] (ledger L-41, L-43).
 
-NEWTON = 24
+_NEWTON = 24
 """Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early is valid."""
 STEP = 200.0 * 2.0**-53
 """A Newton step in doubles ends at most this share of its start below the root (N-mercer-rounding)."""
@@ -82,7 +82,7 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     complement = 1.0 - p
     excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), complement * (1.0 - 2.0**-53))
     start = excess
-    for _ in range(NEWTON):
+    for _ in range(_NEWTON):
         value = p * entropy_residual(excess / p) + complement * entropy_residual(-excess / complement)
         step = np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / complement))
         start = np.where(step > 0.0, excess, start)
@@ -122,10 +122,10 @@ def mean_above(mean: ArrayLike, top: ArrayLike, N: ArrayLike, delta: ArrayLike) 
     mean = validation.non_negative("mean", mean)
     if (mean > top).any():
         raise ValueError(f"mean: expected at most top, got {mean.max()} with top {top.min()}")
-    return least_deviation(mean, top, N, delta)
+    return _least_deviation(mean, top, N, delta)
 
 
-def least_deviation(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+def _least_deviation(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """:func:`mean_above` for checked arguments."""
     above = np.minimum(cantelli(mean, top, N, delta), chernoff(mean, top, N, delta))
     return np.minimum(above, markov(mean, top, delta))
@@ -180,7 +180,7 @@ class _Setting:
         top = np.asarray(self.variance)
         terms: dict[str, Any] = {"tail": tail}
         if self.delta is not None:
-            deviation = chebyshev if self.form == "printed" else least_deviation
+            deviation = chebyshev if self.form == "printed" else _least_deviation
             terms["trace"] = N * deviation(tail, top, N, self.delta)
         with np.errstate(over="ignore"):
             x = terms.get("trace", N * tail) / self.noise

@@ -23,7 +23,7 @@ LEAST_ACCEPTANCE = 1e-5
 """A smaller share of accepted proposals is an error: a row would need more than about a million numbers."""
 WIDEST = 256
 """Largest number of proposals for a row in one turn, or two for each draw if these are more."""
-TURNS = 100_000
+_TURNS = 100_000
 """Turns after which sampling stops with an error: the acceptance is then not the computed one."""
 
 
@@ -95,7 +95,7 @@ def product_draws(
     work.require_acceptance(LEAST_ACCEPTANCE)
     left = np.arange(y.size)
     with np.errstate(all="ignore"):
-        for turn in range(TURNS):
+        for turn in range(_TURNS):
             if left.size == 0:
                 return work.draws.T, log_mean
             k = min((2 * count + 2) << min(turn, 9), max(WIDEST, 2 * count))
@@ -104,7 +104,7 @@ def product_draws(
                 if c.size:
                     _propose(work, c, numbers[c, :k].T, numbers[c, k:].T)
             left = left[work.have[left] < count]
-    raise ValueError(f"expected {count} draws for each row after {TURNS} turns, {left.size} rows lack some")
+    raise ValueError(f"expected {count} draws for each row after {_TURNS} turns, {left.size} rows lack some")
 
 
 def _propose(work: Rejection, c: Indices, place: Float, height: Float) -> None:

@@ -34,7 +34,7 @@ from gpbounds.numerics.search import halved
 REACH = 10.0
 """The integral extends so many standard deviations beyond the modes."""
 ORDER = 12
-FALLS = np.concatenate(
+_FALLS = np.concatenate(
     [
         10.0 ** np.array([-16.0, -12.0, -9.0, -7.0, -5.0, -4.0, -3.0, -2.0, -1.0]),
         [0.4],
@@ -43,7 +43,7 @@ FALLS = np.concatenate(
     ]
 )
 """Nats below the peak of p where panels end."""
-EDGES = np.array([-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 38.0])
+_EDGES = np.array([-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 38.0])
 """Ends of panels around p = 1/s, in nats: there e^(−sp) falls from 1 to 0."""
 PANELS_AGREE = 1e-9
 LARGEST = 690.0
@@ -184,7 +184,7 @@ class Panels:
             cuts.append(mode + steps * self.std)
             stiff = 1.0 / self.v - max(k, 1) * min(float(curve), 0.0)
             cuts.append(mode + steps / np.sqrt(stiff))
-        cuts += self.falls(FALLS)
+        cuts += self.falls(_FALLS)
         return np.unique(np.clip(np.concatenate(cuts), *self.ends))
 
     def place(self, cuts: Float) -> tuple[Float, Float]:
@@ -230,7 +230,7 @@ class Panels:
 
     def nodes_about(self, u: Float) -> Nodes:
         """A rule for each u that also resolves e^(−e^u Z), Z = p/E p; arrays (u.size, nodes)."""
-        level = self.top - self.log_mean + u[:, None] + EDGES  # nats below the peak where log Z = −u − edge
+        level = self.top - self.log_mean + u[:, None] + _EDGES  # nats below the peak where log Z = −u − edge
         cuts = np.concatenate([np.broadcast_to(self.fixed, (u.size, self.fixed.size)), *self.falls(level)], axis=1)
         delta, log_weight = self.place(np.sort(cuts, axis=1))
         return Nodes(delta, log_weight, self.rise(delta) - self.log_mean)

@@ -19,7 +19,7 @@ from gpbounds.numerics.search import Part, halved, newton
 
 # Proposals that cover N(m, v)·p(y|f): widened or shifted Gaussians, and flat densities with exponential tails.
 
-PROPOSALS = ("best", "widened", "shifted", "flat")
+_PROPOSALS = ("best", "widened", "shifted", "flat")
 MARGIN = 4e-15
 """Bound on the rounding error of log(q·p/envelope) at its peak, relative to the numbers subtracted."""
 CLOSE = 1e-18
@@ -112,7 +112,7 @@ def cover(
     [0.1051, 0.7036]
     """
     likelihood = model(likelihood)
-    validation.choice("proposal", proposal, PROPOSALS)
+    validation.choice("proposal", proposal, _PROPOSALS)
     concave = not isinstance(likelihood, StudentT)
     if proposal in ("shifted", "flat") and not concave:
         raise ValueError(f'proposal: expected "widened" for StudentT, which is not log-concave, got {proposal!r}')
@@ -278,7 +278,7 @@ BLOCK = 2**15
 """Number of proposals in a block, which fits a cache."""
 SPARE = 1.05
 LEAST_ACCEPTANCE = 1e-9
-WASTED = 10_000
+_WASTED = 10_000
 """Rounds after which sampling stops with an error: the acceptance is then not the computed one."""
 
 
@@ -418,7 +418,7 @@ class Rejection:
     def _fill(self, order: Any, rng: np.random.Generator) -> None:
         size = self.draws.shape[0]
         with np.errstate(all="ignore"):
-            for _ in range(WASTED):
+            for _ in range(_WASTED):
                 if order.size == 0:
                     return
                 need = (size - self.have[order]) / self.rate[order]
@@ -432,7 +432,7 @@ class Rejection:
                     self._round(order[start:stop], rows, rng)
                     start = stop
                 order = order[self.have[order] < size]
-        raise ValueError(f"expected {size} draws after {WASTED} rounds, {order.size} (y, m, v) lack some")
+        raise ValueError(f"expected {size} draws after {_WASTED} rounds, {order.size} (y, m, v) lack some")
 
     def propose(self, rows: int, c: Any, rng: np.random.Generator) -> tuple[Float, Float | float]:
         """Proposals as t = f − contact, and minus the logarithm of a flat envelope's tail there."""

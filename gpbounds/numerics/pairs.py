@@ -13,7 +13,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 
-SPLITTER = 134217729.0
+_SPLITTER = 134217729.0
 """2^27 + 1: splits a float64 into two halves of 26 bits."""
 
 Pair = tuple[Array, Array]
@@ -42,7 +42,7 @@ def two_product(a: Array, b: Array) -> Pair:
 
 
 def _halves(a: Array) -> Pair:
-    wide = SPLITTER * a
+    wide = _SPLITTER * a
     high = wide - (wide - a)
     return high, a - high
 

@@ -144,10 +144,10 @@ def F(x: ArrayLike, alpha: ArrayLike) -> Any:
     return 0.5 * (alpha * scaled_log1p(x, beta) + log1p_residual(alpha * x / (1.0 + beta * x)))
 
 
-Tangent = tuple[Float, Float]
+_Tangent = tuple[Float, Float]
 
 
-def tangent(alpha: ArrayLike) -> Tangent:
+def tangent(alpha: ArrayLike) -> _Tangent:
     """(x0, slope) of a line through 0 that lies above F and touches it near x0; x0 = 0 for α <= ½, infinite at α = 1.
 
     With proved rounding (N-tangent) the slope is at least (1 − 500·2^-53) max_x F(x)/x, and F(x) beyond x0 at least
@@ -159,7 +159,7 @@ def tangent(alpha: ArrayLike) -> Tangent:
 
 
 @lru_cache(maxsize=32)
-def _tangents(packed: bytes) -> Tangent:
+def _tangents(packed: bytes) -> _Tangent:
     """`tangent` for orders packed into bytes, cached because planners call it many times with one α."""
     orders, index = np.unique(np.frombuffer(packed), return_inverse=True)
     start, slope = np.zeros_like(orders), np.zeros_like(orders)
@@ -173,7 +173,7 @@ def _tangents(packed: bytes) -> Tangent:
     return result
 
 
-def _touching(alpha: Float) -> Tangent:
+def _touching(alpha: Float) -> _Tangent:
     """For ½ < α < 1: s* <= F'(x0) + max{F(x0)/x0 − F'(x0), 0}·x0/x1 for all x1 <= turn <= x0, F convex up to turn.
 
     F is concave beyond its turn, and there F(x)/x = F'(x) at the maximum of F(x)/x alone: it is found by bisection.

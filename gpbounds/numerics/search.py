@@ -11,7 +11,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NotConverged
 
-SECTIONS = 48
+_SECTIONS = 48
 """Intervals that `last_above` evaluates in one vectorised round."""
 STEPS = 64
 """Number of doubles that `first_double` tries."""
@@ -79,9 +79,9 @@ def last_above(majorant: Callable[[Float, Float], Float], low: int, high: int, t
     intervals whose majorant is <= target, and splits the others from the right.  For a decreasing function it is a
     search in SECTIONS parts.
     """
-    edges = np.unique(np.rint(np.linspace(low, high + 1, SECTIONS + 1)))
+    edges = np.unique(np.rint(np.linspace(low, high + 1, _SECTIONS + 1)))
     if high > 64 * low:
-        edges = np.unique(np.concatenate([edges, np.rint(np.geomspace(low, high + 1, SECTIONS + 1))]))
+        edges = np.unique(np.concatenate([edges, np.rint(np.geomspace(low, high + 1, _SECTIONS + 1))]))
     first, last = edges[:-1], edges[1:] - 1
     for i in np.flatnonzero(majorant(first, last) > target)[::-1]:
         if first[i] == last[i]:
@@ -114,7 +114,7 @@ def first_double(holds: Callable[[float], bool], guess: float, outward: float) -
 
 # Roots and extrema of functions of one variable, for each entry of an array: Newton, bisection, golden section.
 
-GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 Part = Any
 """The entries that are not solved yet: a slice, or an array of their indices."""
@@ -191,11 +191,11 @@ def golden(
     >>> abs(low - 1.0) < 1e-7, abs(high - 1.0) < 1e-7, value < 1e-14
     (np.True_, np.True_, np.True_)
     """
-    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_a, at_b = objective(a), objective(b)
     for _ in range(rounds):
         left = at_a < at_b
         low, high = np.where(left, low, a), np.where(left, b, high)
-        a, b = np.where(left, high - GOLDEN * (high - low), b), np.where(left, a, low + GOLDEN * (high - low))
+        a, b = np.where(left, high - _GOLDEN * (high - low), b), np.where(left, a, low + _GOLDEN * (high - low))
         at_a, at_b = np.where(left, objective(a), at_b), np.where(left, at_a, objective(b))
     return (low, high), np.minimum(at_a, at_b)

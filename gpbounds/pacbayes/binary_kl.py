@@ -47,7 +47,7 @@ def _excess(a: Float, b: Float, d: Float) -> Float:
     """D(a, b) = a ln(a/b) − a + b for a, b >= 0, d = b − a."""
     z = d / (a + b)
     square = z * z
-    near = z * (d - 2.0 * a * square * artanh_remainder(square, 36))  # ln(b/a) = 2 artanh z
+    near = z * (d - 2.0 * a * square * _artanh_remainder(square, 36))  # ln(b/a) = 2 artanh z
     above = d - a * _log_ratio(b, a)
     below = a * (_log_ratio(a, b) - 1.0) + b
     far = np.where(d > 0.0, np.where(a == 0.0, b, above), below)
@@ -60,12 +60,12 @@ def _log_ratio(a: Float, b: Float) -> Float:
     return np.where(ratio < np.inf, np.log(ratio), np.log(a) - np.log(b))
 
 
-def artanh_remainder(square: Float, terms: int) -> Float:
+def _artanh_remainder(square: Float, terms: int) -> Float:
     """(artanh z − z)/z³ = 1/3 + z²/5 + z⁴/7 + ... at z² = ``square``, cut after ``terms`` terms.
 
     Full accuracy needs 36 terms for z² up to 0.36, and 17 for z² up to 1/9.
 
-    >>> round(float(artanh_remainder(np.array(0.36), 36)) * 0.6**3 + 0.6, 12), round(float(np.arctanh(0.6)), 12)
+    >>> round(float(_artanh_remainder(np.array(0.36), 36)) * 0.6**3 + 0.6, 12), round(float(np.arctanh(0.6)), 12)
     (0.69314718056, 0.69314718056)
     """
     total = np.zeros_like(square)
@@ -88,7 +88,7 @@ def artanh_remainder(square: Float, terms: int) -> Float:
 
 FAR = 800.0
 """e^−800 is 0 in double precision, so that c is cut off there."""
-BEND = 0.2
+_BEND = 0.2
 """A constant of the start: its largest error is 2.1 %, while with 0 it would be 8.5 %."""
 
 
@@ -123,7 +123,7 @@ def odds(q: Float, rest: Float) -> Float:
     return np.maximum(rest / np.maximum(q, 1e-300), 1e-30)
 
 
-def log_rise(q: Float, rest: Float, ratio: Float, y: Float) -> Float:
+def _log_rise(q: Float, rest: Float, ratio: Float, y: Float) -> Float:
     """u = ln(1 + ry)/r = (q/(1−q)) ln(p/q), with r = ``ratio``."""
     x = ratio * y
     log = np.log1p(x)
@@ -134,7 +134,7 @@ def _start(q: Float, c: Float) -> Float:
     """t within 2.2 %: c + s − s²(1+q)/(6q) + ... for small s = √(2qc), about c + q ln(1/q)/(1−q) for large s."""
     root, width = np.sqrt(q), np.sqrt(2.0 * c)
     s = root * width
-    bend = BEND * s
+    bend = _BEND * s
     limit = 3.0 * q / (2.0 * root + 0.5 * (1.0 + q))
     slope = (1.0 + q) * width / (6.0 * np.maximum(root, 1e-150))
     return c + s * (1.0 + bend) / (1.0 + slope + bend + bend * s / np.maximum(limit, 1e-300))
@@ -144,7 +144,7 @@ def _far(q: Float, rest: Float, c: Float, ratio: Float, t: Float, y: Float) -> F
     """Two steps for t = c + u(t)."""
     for last in (False, True):
         p, left = q + rest * y, 1.0 - y
-        step = ((c - t) + log_rise(q, rest, ratio, y)) * (p / y)
+        step = ((c - t) + _log_rise(q, rest, ratio, y)) * (p / y)
         if last:
             return np.minimum(y + left * (step - 0.5 * step * step), 1.0)
         second = 0.5 * (q / p) * (left * t / y)
@@ -161,8 +161,8 @@ def _near(q: Float, rest: Float, c: Float, ratio: Float, y: Float) -> Float:
         above, below = 2.0 + x, 2.0 - y
         z, w = x / above, y / below
         terms = 17 if last else 9
-        g = z * (1.0 - 2.0 * z * artanh_remainder(z * z, terms) / above)
-        g += w * (1.0 + 2.0 * w * artanh_remainder(w * w, terms) / below)
+        g = z * (1.0 - 2.0 * z * _artanh_remainder(z * z, terms) / above)
+        g += w * (1.0 + 2.0 * w * _artanh_remainder(w * w, terms) / below)
         p, left = q + rest * y, 1.0 - y
         step = (c / y - g) * (p / y) * left
         if last:
@@ -252,7 +252,7 @@ def _share(s: _Solved) -> Float:
     # c is rounded, and e^−c is sensitive to it: ``lacking`` is the rounding error, by an exact product c·rest.
     high, low = two_product(c, s.rest)
     lacking = np.where(c < FAR, (((s.divergence - high) - low) - c * s.lost) / s.rest, 0.0)
-    far = np.exp(-c) * np.exp(-(log_rise(s.q, s.rest, odds(s.q, s.rest), s.y) + lacking))
+    far = np.exp(-c) * np.exp(-(_log_rise(s.q, s.rest, odds(s.q, s.rest), s.y) + lacking))
     near = (s.y < 0.5 * s.q) | (s.rest == 0.0) | (s.divergence == 0.0)
     return np.where(near, 1.0 - s.y, far)
 
@@ -263,7 +263,7 @@ def _slopes(risk: Float, s: _Solved) -> tuple[Float, Float]:
     in_divergence = (s.q + d) / s.y * share
     c = np.minimum(s.divergence / s.rest, FAR)
     log = np.where(s.q > 0.0, np.log1p(d / s.q), np.log(p) - np.log(risk))
-    in_q = in_divergence * (log + (c + log_rise(s.q, s.rest, odds(s.q, s.rest), s.y)))
+    in_q = in_divergence * (log + (c + _log_rise(s.q, s.rest, odds(s.q, s.rest), s.y)))
     # The limits: d = 0, then q = 1, then p = 1.
     still, end = s.divergence == 0.0, s.rest == 0.0
     in_divergence = np.where(end, 0.0, np.where(still, np.where(s.q == 0.0, 1.0, np.inf), in_divergence))

@@ -17,7 +17,7 @@ from gpbounds.validation import finite, positive, whole
 
 FARTHEST = 700.0
 """e^±700 are doubles with all their digits."""
-FINEST = 1e-9
+_FINEST = 1e-9
 """Least spacing in ln θ: a million times the spacing of doubles."""
 DIGITS = 60
 """A grid value is computed with so many decimal digits, then rounded to a double."""
@@ -91,9 +91,9 @@ class HyperGrid(Record):
         for name, a, b, g in zip(names, low, high, steps, strict=True):
             if not -FARTHEST <= a <= b <= FARTHEST:
                 raise ValueError(f"{name}: expected ln θ from low to high between ±{FARTHEST:g}, got {a!r} and {b!r}")
-            if (a == b) != (g == 0) or (g and (b - a) / g < FINEST):
+            if (a == b) != (g == 0) or (g and (b - a) / g < _FINEST):
                 raise ValueError(
-                    f"{name}: expected low < high and 1 or more steps of at least {FINEST:g} in ln θ (or low = high "
+                    f"{name}: expected low < high and 1 or more steps of at least {_FINEST:g} in ln θ (or low = high "
                     f"and 0 steps for a fixed value), got low {a!r}, high {b!r}, steps {g}"
                 )
         for name, value in (("names", names), ("low", low), ("high", high), ("steps", steps)):

@@ -74,7 +74,7 @@ def kl_inverse(
     risk, nats = closed_unit("q", q), extended("divergence", divergence)
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if rigor_of(rigor, certified) == "sharp":
-        value = certified_inverse(risk, nats, upper, complement)[()]
+        value = _certified_inverse(risk, nats, upper, complement)[()]
     else:
         value = nearest_inverse(risk, nats, upper, complement)[()]
     if not gradient:
@@ -90,7 +90,7 @@ def kl_inverse(
 # The certified inverse of the binary kl: the next double in the safe direction, decided with Arb balls.
 
 
-def certified_inverse(q: Float, divergence: Float, upper: bool, complement: bool) -> Float:
+def _certified_inverse(q: Float, divergence: Float, upper: bool, complement: bool) -> Float:
     """`kl_inverse` of checked arrays: p is at least (upper) or at most (lower) the true one; 1 − p the reverse.
 
     P-12.  Each value is the closest double that is safe.  Only the sign of kl(q‖p) − d is needed, and enough bits

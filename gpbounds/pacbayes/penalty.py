@@ -16,7 +16,7 @@ from gpbounds.validation import choice, extended, positive_unit, rigor_of, whole
 
 Form = Literal["sharpest", "printed"]
 
-LISTED = 128
+_LISTED = 128
 """Up to this N ξ(N) is rounded from its exact rational value; for larger N the series has a relative error of 1e-16."""
 
 
@@ -48,7 +48,7 @@ def xi(N: ArrayLike, certified: bool | None = None, *, rigor: str = "auto") -> A
     if rigor_of(rigor, certified) == "sharp":
         values = {n: _rounded_up(n) for n in np.unique(sizes).tolist()}
         return np.array([values[n] for n in sizes.ravel().tolist()]).reshape(sizes.shape)[()]
-    far = np.maximum(sizes, LISTED)
+    far = np.maximum(sizes, _LISTED)
     inverse = 1.0 / far
     square = inverse * inverse
     # N!(e/N)^N = √(2πN) e^(1/(12N) − …) (Stirling), and Ramanujan's θ(N) = 1/3 + 4/(135N) − …
@@ -61,7 +61,7 @@ def xi(N: ArrayLike, certified: bool | None = None, *, rigor: str = "auto") -> A
     )
     value = stirling + (2 / 3 - theta)
     table = _listed()
-    return np.where(sizes <= LISTED, table[np.minimum(sizes, LISTED).astype(np.int64)], value)[()]
+    return np.where(sizes <= _LISTED, table[np.minimum(sizes, _LISTED).astype(np.int64)], value)[()]
 
 
 def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike = 0.0, form: Form = "sharpest") -> Any:
@@ -181,7 +181,7 @@ def penalty_ball(N: float, log_prior_penalty: float, *, delta: float, form: Form
 @functools.cache
 def _listed() -> Float:
     """ξ(1), …, ξ(128), each the double next to its exact value, at index N; the entry at 0 is NaN."""
-    return np.array([math.nan, *(float(_exactly(n)) for n in range(1, LISTED + 1))])
+    return np.array([math.nan, *(float(_exactly(n)) for n in range(1, _LISTED + 1))])
 
 
 def _exactly(n: int) -> Fraction:
@@ -193,7 +193,7 @@ def _exactly(n: int) -> Fraction:
 
 
 def _rounded_up(N: float) -> float:
-    if N > LISTED:
+    if N > _LISTED:
         return settled(lambda: xi_ball(N), upwards=True)
     truth = _exactly(int(N))  # a ball cannot decide where ξ(N) is a double: ξ(1) = 2, ξ(2) = 5/2
     near = float(truth)

@@ -18,9 +18,9 @@ FORMS = ("sharpest", "printed")
 Relaxation = Literal["kl", "pinsker"]
 RELAXATIONS = ("kl", "pinsker")
 
-IID = "The N examples are independent draws from one law, and the loss lies in [0, 1]."
+_IID = "The N examples are independent draws from one law, and the loss lies in [0, 1]."
 PRIOR = "The prior P was fixed before the examples were seen; Q may depend on them."
-HYPER = "The weights p_θ of the hyperparameters, with Σ p_θ <= 1, were fixed before the examples were seen."
+_HYPER = "The weights p_θ of the hyperparameters, with Σ p_θ <= 1, were fixed before the examples were seen."
 
 
 def bound(
@@ -111,7 +111,7 @@ def bound(
         as_number(1.0 - checked.delta),
         "P-11" if pinsker else "P-14" if charged else "P-09",
         {key: as_number(term) for key, term in terms.items()},
-        (IID, PRIOR, HYPER) if charged else (IID, PRIOR),
+        (_IID, PRIOR, _HYPER) if charged else (_IID, PRIOR),
         proved,
         "R(Q)",
     )
@@ -276,8 +276,8 @@ def batch_bound(
     )
     sure = np.maximum(np.asarray(outer.confidence) + np.asarray(inner.confidence) - 1.0, 0.0)
     terms = {"R̂_B": outer.terms["R̂_B"], "ln(1/δ')/B": outer.terms["ε"], **inner.terms}
-    charged = HYPER in inner.assumptions
-    assumptions = (IID, PRIOR, HYPER, RANDOM) if charged else (IID, PRIOR, RANDOM)
+    charged = _HYPER in inner.assumptions
+    assumptions = (_IID, PRIOR, _HYPER, RANDOM) if charged else (_IID, PRIOR, RANDOM)
     return Bound(inner.value, "upper", as_number(sure), "P-46", terms, assumptions, quantity="R(Q)")
 
 

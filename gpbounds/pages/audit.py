@@ -23,8 +23,8 @@ from gpbounds.pages.audit_charts import (
 )
 from gpbounds.pages.html import Markup, document, escaped, table
 
-SIGNS = {"good": "✓", "warn": "!", "bad": "✗"}
-WORST = 10
+_SIGNS = {"good": "✓", "warn": "!", "bad": "✗"}
+_WORST = 10
 """Number of rows in the table of the worst ones."""
 
 
@@ -92,7 +92,7 @@ def _cited(claims: Iterable[str]) -> Markup:
 
 def _summary(audit: Audit) -> str:
     rows = [
-        f'<li class="{each.grade}"><span class="sign" aria-hidden="true">{SIGNS[each.grade]}</span> '
+        f'<li class="{each.grade}"><span class="sign" aria-hidden="true">{_SIGNS[each.grade]}</span> '
         f"<div><strong>{escaped(each.about)}.</strong> {escaped(each.text)}{_cited(each.claims)}</div></li>\n"
         for each in audit.findings
     ]
@@ -202,7 +202,7 @@ def _places(audit: Audit) -> str:
     places = audit.places
     if places is None:
         return ""
-    worst, columns = places.order[:WORST], audit.subject.columns
+    worst, columns = places.order[:_WORST], audit.subject.columns
     rows = [
         (int(audit.numbers[i]), f"{places.unexplained[i]:.4g}", *(f"{value:.5g}" for value in places.X[i]))
         for i in worst

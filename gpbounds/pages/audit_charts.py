@@ -14,12 +14,12 @@ from gpbounds.pages.marks import Band, Bars, Dots, Level, Line, Mark
 
 BLUE, VERMILLION, GREEN, ORANGE, SKY, BLACK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#000000"
 SIZE: dict[str, Any] = {"width": 480.0, "height": 330.0}
-DOTS = 1200
+_DOTS = 1200
 """Largest number of rows in a chart: the worst ones, and others evenly spaced."""
 FLOOR = 1e-3
 """Divergences below this share of the target are not drawn."""
 CLASSES = ((0.0, 0.5, "lower half", "#c7dcec"), (0.5, 0.9, "50 to 90 %", SKY), (0.9, 0.99, "90 to 99 %", BLUE))
-LOOKS = {"chosen": ("chosen rows", BLUE), "added": ("the model's and more rows", ORANGE)}
+_LOOKS = {"chosen": ("chosen rows", BLUE), "added": ("the model's and more rows", ORANGE)}
 
 
 def divergence_chart(enough: Enough) -> Markup:
@@ -30,7 +30,7 @@ def divergence_chart(enough: Enough) -> Markup:
         M, values = enough.floor
         kept = values >= least
         marks.append(Line("no choice does better", M[kept].tolist(), values[kept].tolist(), BLACK, True, dots=False))
-    for points, (name, color) in LOOKS.items():
+    for points, (name, color) in _LOOKS.items():
         levels = [*(enough.of("model") if points == "added" else ()), *enough.of(points)]  # type: ignore[arg-type]
         pairs = [(level.M, *map(float, level.divergence(enough.evidence))) for level in levels]
         pairs = [pair for pair in pairs if pair[2] >= least]
@@ -173,15 +173,15 @@ def prediction_chart(calibration: Calibration, numbers: Any) -> Markup:
 
 
 def some(measure: Float) -> Any:
-    """Numbers of at most `DOTS` points: the quarter with the largest measure, and others evenly spaced.
+    """Numbers of at most `_DOTS` points: the quarter with the largest measure, and others evenly spaced.
 
     >>> some(np.arange(5.0)).tolist(), len(some(np.arange(5000.0))), int(some(np.arange(5000.0))[-1])
     ([0, 1, 2, 3, 4], 1200, 4999)
     """
     n = measure.size
-    if n <= DOTS:
+    if n <= _DOTS:
         return np.arange(n)
     order = np.argsort(-measure, kind="stable")
-    worst, rest = order[: DOTS // 4], np.sort(order[DOTS // 4 :])
-    spaced = rest[np.linspace(0, rest.size - 1, DOTS - DOTS // 4).astype(np.int64)]
+    worst, rest = order[: _DOTS // 4], np.sort(order[_DOTS // 4 :])
+    spaced = rest[np.linspace(0, rest.size - 1, _DOTS - _DOTS // 4).astype(np.int64)]
     return np.sort(np.concatenate([worst, spaced]))

@@ -10,7 +10,7 @@ from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup, document, escaped
 from gpbounds.pages.marks import Level, Line
 
-PAPERS = {
+_PAPERS = {
     "R": "Yue & Kontar, Rényi Gaussian processes",
     "L": "Daskalakis et al., low-rank kernels",
     "P": "Reeb et al., PAC-Bayes",
@@ -19,8 +19,8 @@ PAPERS = {
 }
 """The letter of an id, and the paper."""
 
-STATES = ("checked in this run", "checked in other runs", "not built")
-MEANINGS = {
+_STATES = ("checked in this run", "checked in other runs", "not built")
+_MEANINGS = {
     "holds": "true as printed",
     "extra hypothesis": "true under a hypothesis that is not printed",
     "misprint": "misprinted, with a clear intention",
@@ -28,7 +28,7 @@ MEANINGS = {
     "ill-defined": "without a meaning as printed",
     "new": "not in the papers",
 }
-BASES = {
+_BASES = {
     "proved in the paper": "by the paper, or by a source that it cites",
     "proved here": "the proof is below",
     "checked numerically only": "no proof is known here",
@@ -62,7 +62,7 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
     summary = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
     bases = {status: sum(claim.status == status for claim in claims) for status in STATUSES}
     proofs = ", ".join(f"{number} {status}" for status, number in bases.items())
-    checked = sum(state(claim, observed) == STATES[0] for claim in claims)
+    checked = sum(state(claim, observed) == _STATES[0] for claim in claims)
     run = f"This run has checked {checked} of them." if observed else "The page shows the ledger, without a run."
     body = (
         f"<header><h1>{escaped(title)}</h1>\n<p>{len(claims)} claims: {escaped(summary)}. "
@@ -82,10 +82,10 @@ def _earlier(lines: Sequence[str]) -> Markup:
 
 
 def state(claim: Claim, observed: Mapping[str, Any]) -> str:
-    """Whether this run has checked the claim; one of `STATES`."""
+    """Whether this run has checked the claim; one of `_STATES`."""
     if not claim.built:
-        return STATES[2]
-    return STATES[0] if claim.id in observed else STATES[1]
+        return _STATES[2]
+    return _STATES[0] if claim.id in observed else _STATES[1]
 
 
 def proof(claim: Claim) -> str:
@@ -115,14 +115,14 @@ def _controls() -> Markup:
         items = "".join(f'<option value="{escaped(value)}">{escaped(text)}</option>' for value, text in options)
         return f'<label>{title} <select id="{name}"><option value="">all</option>{items}</select></label>'
 
-    papers = [(letter, f"{letter}: {name}") for letter, name in PAPERS.items()]
+    papers = [(letter, f"{letter}: {name}") for letter, name in _PAPERS.items()]
     return Markup(
         '<form class="screen" id="filters" role="search">'
         '<label>Search <input id="search" type="search" placeholder="id or words" autocomplete="off"></label>'
         + select("paper", "Paper", papers)
         + select("verdict", "Verdict", [(verdict, verdict) for verdict in VERDICTS])
         + select("status", "Status", [(status, status) for status in STATUSES])
-        + select("state", "State", [(each, each) for each in STATES])
+        + select("state", "State", [(each, each) for each in _STATES])
         + '<output id="count" aria-live="polite"></output>'
         '<span class="soft">Keys: / searches, j and k move, Esc shows all</span></form>\n'
     )
@@ -153,8 +153,8 @@ def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
     basis = "warn" if claim.unproved else "good"
     return (
         f'<article id="{claim.id}" tabindex="-1" {attributes}>\n<h2><a href="#{claim.id}">{claim.id}</a> '
-        f'<span class="{colour}" title="{MEANINGS[claim.verdict]}">{claim.verdict}</span> <span class="soft">·</span> '
-        f'<span class="{basis}" title="{BASES[claim.status]}">{claim.status}</span></h2>\n'
+        f'<span class="{colour}" title="{_MEANINGS[claim.verdict]}">{claim.verdict}</span> <span class="soft">·</span> '
+        f'<span class="{basis}" title="{_BASES[claim.status]}">{claim.status}</span></h2>\n'
         f'<p class="statement">{escaped(claim.statement)}</p>\n<dl>{entries}</dl>{_picture(claim, record)}</article>'
     )
 

@@ -58,7 +58,7 @@ class Line(Mark):
         line = f'<path d="{_path(places)}" stroke="{self.color}" stroke-width="1.8" fill="none"{dashes}/>'
         if not self.dots:
             return [line]
-        words = [in_words(self.name, names, x, y) for x, y in zip(self.x, self.y, strict=True)]
+        words = [_in_words(self.name, names, x, y) for x, y in zip(self.x, self.y, strict=True)]
         return [line, *_circles(places, words, 3.0, self.color)]
 
     def sample(self, x: float, y: float) -> str:
@@ -81,7 +81,7 @@ class Dots(Mark):
         return self.x, self.y
 
     def drawn(self, across: Axis, up: Axis, names: Names) -> list[str]:
-        words = self.notes or [in_words(self.name, names, x, y) for x, y in zip(self.x, self.y, strict=True)]
+        words = self.notes or [_in_words(self.name, names, x, y) for x, y in zip(self.x, self.y, strict=True)]
         return _circles(_places(self.x, self.y, across, up), words, self.radius, self.color)
 
     def sample(self, x: float, y: float) -> str:
@@ -176,7 +176,7 @@ class Band(Mark):
         return f'<rect x="{x:.1f}" y="{y - 5:.1f}" width="22" height="10" fill="{self.color}" fill-opacity=".25"/>'
 
 
-def in_words(name: str, names: Names, x: float, y: float) -> str:
+def _in_words(name: str, names: Names, x: float, y: float) -> str:
     """A point of a mark as text."""
     return f"{name}: {names.x} {shown(x)}, {names.y} {shown(y)}"
 

@@ -16,7 +16,7 @@ from gpbounds.bound import Bound, Plan, outward
 from gpbounds.sandwich import roots
 
 FORMS = ("sharpest", "printed")
-DIRECTIONS = ("q||p", "p||q")
+_DIRECTIONS = ("q||p", "p||q")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Numbers:
     ) -> Numbers:
         """From the arguments of ``rate``."""
         order = validation.order("alpha", alpha)
-        validation.choice("direction", direction, DIRECTIONS)
+        validation.choice("direction", direction, _DIRECTIONS)
         if direction == "p||q" and (order == 1.0).any():
             raise ValueError(
                 "alpha: expected alpha < 1 with direction='p||q', as the factor α/(1-α) of R-dir is infinite at 1"

@@ -30,7 +30,7 @@ SHARE = 0.02
 """Largest relative amount that cells may add to the mean."""
 REACH = 9.0
 """Number of standard deviations beyond which the majorant is taken as g0·v."""
-OUTLIERS = (0, 1, 2)
+_OUTLIERS = (0, 1, 2)
 """How many Gaussian inputs may lie apart."""
 LARGEST = 1024
 """The largest M: cells cost O(M²) each."""
@@ -182,7 +182,7 @@ class SumLaw:
         """t with P(τ_M >= t) <= δ, and the number of outliers that it allows; −1 if it treats none separately."""
         plain = self.cells(M)
         candidates = [(_chernoff(plain.upper, plain.shares, 0.0, self.N, delta), -1)]
-        for outliers in OUTLIERS if isinstance(self.inputs, Gaussian) else ():
+        for outliers in _OUTLIERS if isinstance(self.inputs, Gaussian) else ():
             if M - outliers < 1:
                 continue
             cells = self.cells(M - outliers)

@@ -68,7 +68,7 @@ def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> dict[s
     return {"markov": markov, "tail": tail}
 
 
-def any_printed(t: Any, N: Any, noise: Any, alpha: Any, delta: Any, y_norm2: Any) -> dict[str, Any]:
+def _any_printed(t: Any, N: Any, noise: Any, alpha: Any, delta: Any, y_norm2: Any) -> dict[str, Any]:
     """R-thm2 as printed, any y: g_N(t)/δ + (αt/(2δσ²))·‖y‖²/σ²; returns the two summands."""
     return {
         "determinant": trace_term(t, N, alpha, noise=noise) / delta,
@@ -140,7 +140,7 @@ class OneDraw(Statement):
             if y_norm2 is None:
                 terms = prior_printed(t, N, *shared)
             else:
-                terms = any_printed(t, N, *shared, y_norm2)
+                terms = _any_printed(t, N, *shared, y_norm2)
         else:
             t = _raised(self.law.sharpest(N, M) + self.law.largest(N, M) * tv)
             if y_norm2 is None:

@@ -26,7 +26,7 @@ from gpbounds.rates.one_draw import OneDraw, one_draw_only
 Answer = TypeVar("Answer")
 
 
-class SampledLaw(Protocol):
+class _SampledLaw(Protocol):
     """A law of inputs that can be sampled, in any dimension."""
 
     @property
@@ -66,7 +66,7 @@ class Simulation:
         As it is before the first set.
     """
 
-    inputs: SampledLaw
+    inputs: _SampledLaw
     N: int
     sets: int
     order: int
@@ -95,13 +95,13 @@ class Simulation:
         """A sentence about the simulation, as a hypothesis."""
         return (
             f"The N inputs are drawn independently from {self.inputs!r}; so were {self.sets} sets of N, simulated "
-            f"once, and what is {'' if self.order == 1 else f'{ordinal(self.order)} '}greatest among them is stated: "
+            f"once, and what is {'' if self.order == 1 else f'{_ordinal(self.order)} '}greatest among them is stated: "
             f"it fails for the inputs to come with probability at most {self.order}/{self.sets + 1}."
         )
 
 
 def simulation(
-    inputs: SampledLaw, N: int, *, sets: int, delta: float, rng: np.random.Generator | int | None = None
+    inputs: _SampledLaw, N: int, *, sets: int, delta: float, rng: np.random.Generator | int | None = None
 ) -> Simulation:
     """The :class:`Simulation` that spends at most half of δ: k = ⌊(m+1)δ/2⌋.
 
@@ -209,7 +209,7 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
 
 
-def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float, sizes: Float) -> Bound:
+def _simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float, sizes: Float) -> Bound:
     """The bound at the M of `simulated_size`: for future inputs the bound at M is at most the target.
 
     ``bounds`` are those of the sets at their own M.  The record states no sharper value, because M was chosen on the
@@ -238,10 +238,10 @@ def _assumptions(plan: Simulation, bounds: list[Bound]) -> list[str]:
     return [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
 
 
-def ordinal(k: int) -> str:
+def _ordinal(k: int) -> str:
     """2 -> 2nd, 3 -> 3rd, 11 -> 11th.
 
-    >>> [ordinal(k) for k in (1, 2, 3, 5, 11, 22)]
+    >>> [_ordinal(k) for k in (1, 2, 3, 5, 11, 22)]
     ['1st', '2nd', '3rd', '5th', '11th', '22nd']
     """
     ending = "th" if 10 <= k % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(k % 10, "th")
@@ -250,9 +250,9 @@ def ordinal(k: int) -> str:
 
 # Statements about inputs that are simulated: the statement given X, of each set.
 
-DECOMPOSED = 600
+_DECOMPOSED = 600
 """Number of rows up to which K is always decomposed."""
-ROWS_PER_POINT = 12
+_ROWS_PER_POINT = 12
 """K is also decomposed below this number of rows per inducing point, where three pivots per point cost as much."""
 PIVOTS = 64
 """Number of pivots at the start."""
@@ -323,7 +323,7 @@ class ToCome(Statement):
         N = self.plan.N
         if N > DENSE:
             return (False,)
-        return (True,) if N <= max(DECOMPOSED, ROWS_PER_POINT * largest) else (False, True)
+        return (True,) if N <= max(_DECOMPOSED, _ROWS_PER_POINT * largest) else (False, True)
 
     def given(self, X: Float, M: Float) -> Bound:
         """The bound given the rows X."""
@@ -345,7 +345,7 @@ class ToCome(Statement):
         if self.draws is None:
             plan = self.one_draw(X).least(target)
             return None if plan.M is None or plan.bound is None else (plan.M, plan.bound)
-        few = N // ROWS_PER_POINT
+        few = N // _ROWS_PER_POINT
         for decomposed in self.ways(few - 1):
             largest = N - 1 if decomposed or N > DENSE else few
             answer = _least(self.several(X, decomposed=decomposed), target, largest)
@@ -377,7 +377,7 @@ class ToCome(Statement):
             N=N,
             target=target,
             M=M,
-            bound=None if M is None else simulated_target(self.plan, bounds, target, delta, sizes),
+            bound=None if M is None else _simulated_target(self.plan, bounds, target, delta, sizes),
             bound_before=None,
             meaning=sentences(target, alpha),
             cost=None if M is None else Cost.of(N, M),

@@ -29,9 +29,9 @@ from gpbounds.spectra.gaussian import GeometricSpectrum
 FIRST, LAST = 64, 4096
 """Eigenvalues are tabulated for M up to 64, 128, ..., 4096; beyond, the value at 4096 is used, since the value
 decreases in M."""
-PER_POINT = 4
+_PER_POINT = 4
 """Number of eigenvalues for each M; those beyond enter as infinitely many infinitely small ones (N-cut)."""
-SMALLEST_SHARE = 1e-280
+_SMALLEST_SHARE = 1e-280
 """Below this share of the trace the Gauss-Schmidt form is used, because products of such tails underflow."""
 
 
@@ -89,14 +89,14 @@ class PopulationTrace:
 
 def kept_eigenvalues(M: Float | int) -> Any:
     """The number of eigenvalues from which the value at M is computed at most, M <= LAST."""
-    return PER_POINT * table_size(M, FIRST)
+    return _PER_POINT * table_size(M, FIRST)
 
 
 def _log_shares(law: Spectrum, last: int) -> Float:
-    """log R/trace for M = 0 ... ``last``, from PER_POINT times as many eigenvalues; rounded upwards."""
-    n = PER_POINT * last
+    """log R/trace for M = 0 ... ``last``, from _PER_POINT times as many eigenvalues; rounded upwards."""
+    n = _PER_POINT * last
     log_tails = law.log_tail(np.arange(n + 1.0)) - math.log(law.trace)
-    n = int((log_tails >= math.log(SMALLEST_SHARE)).sum()) - 1
+    n = int((log_tails >= math.log(_SMALLEST_SHARE)).sum()) - 1
     n += n + 1 < log_tails.size and log_tails[n + 1] == -np.inf  # a spectrum that ends loses nothing
     tails = np.exp(log_tails[: n + 1])
     values = -np.diff(greatest_convex_below(tails))
@@ -123,25 +123,25 @@ FAR, NEAR = 1492.0, 645.0
 """Tails of at least e^-FAR of the trace are used in R-lem3, e^-NEAR in N-pop: what is less is raised to 2^-1022."""
 
 
-def before_data(spectrum: Spectrum, population: PopulationTrace | None, M: Float) -> Float:
+def _before_data(spectrum: Spectrum, population: PopulationTrace | None, M: Float) -> Float:
     """c: the relative error of `rate` is at most c·2^-53; inf where the roundings of a spectrum are not counted.
 
-    c = 1.2·max{s + 7800, p} + 1200, s that of the tails up to M (`Spectrum.roundings`), p that of `from_population`,
+    c = 1.2·max{s + 7800, p} + 1200, s that of the tails up to M (`Spectrum.roundings`), p that of `_from_population`,
     which is left out for the printed form.
 
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.spectra import spectrum
     >>> law = spectrum(SquaredExponential(), inputs=Gaussian(dim=2))
-    >>> before_data(law, PopulationTrace(law), np.array([64.0, 4096.0])) * 2.0**-53 < 1e-11
+    >>> _before_data(law, PopulationTrace(law), np.array([64.0, 4096.0])) * 2.0**-53 < 1e-11
     array([ True, False])
     """
     tails = spectrum.roundings(M, FAR) + 7800.0
-    means = tails if population is None else from_population(population, M)
+    means = tails if population is None else _from_population(population, M)
     return 1.2 * np.maximum(tails, means) + 1200.0
 
 
-def from_population(population: PopulationTrace, M: Float) -> Float:
+def _from_population(population: PopulationTrace, M: Float) -> Float:
     """c of N·R(μ): 57 000 for the closed form, else that of the tails, n more for n eigenvalues, 3M and 21 100."""
     if population.closed:
         return 57_000.0 + 0.0 * M
@@ -247,7 +247,7 @@ class APriori(TraceLaw):
         return exp_up(np.log(M + 1.0) + np.log(N) + log_tail)
 
     def roundings(self, N: Float, M: Float, *, printed: bool = False) -> Float:
-        return before_data(self.spectrum, None if printed else self.population, M)
+        return _before_data(self.spectrum, None if printed else self.population, M)
 
 
 class GivenData(TraceLaw):

@@ -96,7 +96,7 @@ def accuracy(white: Whitened, entry: float, proved: bool) -> Accuracy:
     gram_trace = (1.0 + gamma(M + N)) * float(white.gram.trace())
     variance = inducing.kernel.max_variance
     kernel_trace = N * variance if math.isfinite(variance) else white.trace + gram_trace
-    e = factor_of(inducing, entry)
+    e = _factor_of(inducing, entry)
     X, size, off = inverse_norms(L)
     floor = white.jitter - e
     inverse = min(size / (1.0 - off) if off < 0.5 else math.inf, 1.0 / math.sqrt(floor) if floor > 0.0 else math.inf)
@@ -121,7 +121,7 @@ def accuracy(white: Whitened, entry: float, proved: bool) -> Accuracy:
     return Accuracy(entry, e, inverse, share, below, above, in_gram, d, norm, total, proved)
 
 
-def factor_of(inducing: Inducing, entry: float) -> float:
+def _factor_of(inducing: Inducing, entry: float) -> float:
     """e: how far LLᵀ is from the exact Kuu + jI, in norm."""
     L, Z = np.asarray(host(inducing.chol.L)), inducing.Z
     Kuu = np.asarray(host(inducing.kernel(Z)))

@@ -370,11 +370,11 @@ def log_det_estimate(
     K = products(kernel, points, problem.noise)
 
     def times(V: Array) -> Array:
-        U = inverse_root(problem, V)
+        U = _inverse_root(problem, V)
         fitted = namespace(V).zeros_like(V)
         for rows, part in problem.white.inducing.transposed_times(points, problem.white.inducing.times(points, U)):
             fitted[rows] = part
-        return inverse_root(problem, (1.0 - a) * K(U) + a * (fitted + problem.noise * U))
+        return _inverse_root(problem, (1.0 - a) * K(U) + a * (fitted + problem.noise * U))
 
     draws = np.random.default_rng(rng).standard_normal((problem.N, m))
     run = Lanczos(times, namespace(points).asarray(draws))
@@ -383,7 +383,7 @@ def log_det_estimate(
     return LogDet(base + float(values.mean()), float(values.std(ddof=1) / math.sqrt(m)))
 
 
-def inverse_root(problem: Streamed, V: Array) -> Array:
+def _inverse_root(problem: Streamed, V: Array) -> Array:
     """B^{-1/2}V for V (N, P), in O(NM): with VVᵀ = E diag(λ)Eᵀ the whitened covariances, B = VᵀV + σ²I."""
     inducing, X = problem.white.inducing, problem.white.X
     values, basis = problem.spectrum.values, problem.spectrum.vectors

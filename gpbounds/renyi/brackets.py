@@ -127,7 +127,7 @@ def secant(first: Order, second: Order) -> tuple[float, float]:
 # The log evidence of one data set from both sides.
 
 QUANTITY = "log p(y)"
-UPPER_CLAIMS = {
+_UPPER_CLAIMS = {
     "trace": "R-eq8",
     "determinant": "R-eq8",
     "weighted": "N-block",
@@ -137,7 +137,7 @@ UPPER_CLAIMS = {
     "order": "R-eq8",
     "secant": "N-conc",
 }
-LOWER_CLAIMS = {"elbo": "R-elbo*", "determinant": "R-amgm", "quadratic": "N-quad", "vecchia": "N-vecchia"}
+_LOWER_CLAIMS = {"elbo": "R-elbo*", "determinant": "R-amgm", "quadratic": "N-quad", "vecchia": "N-vecchia"}
 BLOCK_ROWS, NEIGHBOURS = 250, 1500
 """Rows of a block of "vecchia", and the earlier rows on which it is conditioned."""
 MODEL = "The model of y is the Gaussian process with this kernel and this noise variance."
@@ -317,7 +317,7 @@ class Bracket:
         constant = N * float(np.log(2.0 * np.pi))
         value = self.penalty(constant + U_factor.log_det) - self.half_quadratic[1]
         whole = 0.5 * P * (error + 8.0 * U * constant) + 16.0 * U * abs(value)
-        return self._member(value, whole, LOWER_CLAIMS["vecchia"])
+        return self._member(value, whole, _LOWER_CLAIMS["vecchia"])
 
     def _member(self, value: float, error: float, claim: str) -> Member:
         return Member(value, error, claim, self.problem.accuracy.proved and bool(np.isfinite(error)))
@@ -340,16 +340,16 @@ class Bracket:
     def upper_members(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, Member]:
         """The named members of the upper bound; ``advance`` is called after each."""
         parts = self.upper_parts(names, advance)
-        values = {name: self.absolute(part, UPPER_CLAIMS[name]) for name, part in parts.items()}
+        values = {name: self.absolute(part, _UPPER_CLAIMS[name]) for name, part in parts.items()}
         orders = [self.dense(a) for a in self.alphas if a < 1.0]
         if "order" in names:
             for o in orders:
-                values[f"order {o.alpha:g}"] = self._member(*o.upper, UPPER_CLAIMS["order"])
+                values[f"order {o.alpha:g}"] = self._member(*o.upper, _UPPER_CLAIMS["order"])
             _tell(advance)
         if "secant" in names:
             increasing = [*orders, self.dense(1.0)]
             for a, b in pairwise(increasing):
-                values[f"secant {a.alpha:g}, {b.alpha:g}"] = self._member(*secant(a, b), UPPER_CLAIMS["secant"])
+                values[f"secant {a.alpha:g}, {b.alpha:g}"] = self._member(*secant(a, b), _UPPER_CLAIMS["secant"])
             _tell(advance)
         return values
 
@@ -365,12 +365,12 @@ class Bracket:
     def lower_members(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, Member]:
         """The ELBO of each order, "determinant", and "quadratic" and "vecchia" if they are among the names."""
         values = {
-            f"elbo {a:g}": self._member(*self.dense(a).elbo_and_error, LOWER_CLAIMS["elbo"])
+            f"elbo {a:g}": self._member(*self.dense(a).elbo_and_error, _LOWER_CLAIMS["elbo"])
             for a in self.alphas
             if a < 1.0
         }
         parts = self.lower_parts(names)
-        values |= {name: self.absolute(part, LOWER_CLAIMS[name.partition(" ")[0]]) for name, part in parts.items()}
+        values |= {name: self.absolute(part, _LOWER_CLAIMS[name.partition(" ")[0]]) for name, part in parts.items()}
         if "vecchia" in names:
             values["vecchia"] = self.vecchia()
             _tell(advance)

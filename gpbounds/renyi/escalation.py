@@ -26,7 +26,7 @@ from gpbounds.rows import is_elsewhere
 # log p(y) from a Cholesky factor of K + σ²I in double precision, between proved ends (N-computed).
 
 QUANTITY = "log p(y)"
-GAUSSIAN_PROCESS = "The model of y is the Gaussian process with this kernel and this noise variance."
+_GAUSSIAN_PROCESS = "The model of y is the Gaussian process with this kernel and this noise variance."
 
 
 def computed_evidence(kernel: Kernel, X: Array, Y: Array, *, noise: float, model: Exact | None = None) -> Interval:
@@ -76,20 +76,20 @@ def computed_evidence(kernel: Kernel, X: Array, Y: Array, *, noise: float, model
     own = 16.0 * U * (P * (constant + abs(fit.chol.logdet)) + abs(base))
     below = Member(value, 0.5 * (P * in_log + error + rest) + own, "R-gp", proved)
     above = Member(value, 0.5 * (P * in_log + error) + own, "R-gp", proved)
-    assumptions = (GAUSSIAN_PROCESS,) if proved else (GAUSSIAN_PROCESS, UNPROVED)
+    assumptions = (_GAUSSIAN_PROCESS,) if proved else (_GAUSSIAN_PROCESS, UNPROVED)
     return interval(QUANTITY, {"exact": below}, {"exact": above}, assumptions=assumptions)
 
 
 # ``rigor="auto"``: 30 digits where the rounding of doubles, and not a theorem, makes an interval wide.
 
-SPOILT = 0.01
+_SPOILT = 0.01
 """Nats of rounding that ``rigor="auto"`` always accepts."""
 
 
 def spoilt(pair: Interval) -> bool:
     """Whether the errors of evaluation in doubles, and not the theorems, make an interval wide."""
     rounding = max(float(end.terms["rounding"]) for end in pair)
-    return not (rounding < math.inf and rounding <= max(SPOILT, 0.05 * pair.width))
+    return not (rounding < math.inf and rounding <= max(_SPOILT, 0.05 * pair.width))
 
 
 def thirty_digits(kernel: Kernel, X: Any, y: Any, noise: float) -> Interval | None:

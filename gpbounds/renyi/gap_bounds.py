@@ -37,7 +37,7 @@ from gpbounds.whitening import as_targets
 
 
 @dataclass(frozen=True)
-class Gap:
+class _Gap:
     """D_α as a function of y, for one Nyström record, noise and order.
 
     With H = Ξ^(−½)W√δ, Δ = W diag(δ)Wᵀ, the eigenvalues of αΞ⁻¹Δ are w = α·(singular values of H)².
@@ -94,11 +94,11 @@ class Gap:
         return float(0.5 * self.alpha * (inner.solve_lower(u) ** 2).sum())
 
 
-def gap_record(kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: float, jitter: Jitter) -> Gap:
-    """The checked arguments as a `Gap`."""
+def gap_record(kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: float, jitter: Jitter) -> _Gap:
+    """The checked arguments as a `_Gap`."""
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
-    return Gap(record, noise, record.order(alpha, noise=noise))
+    return _Gap(record, noise, record.order(alpha, noise=noise))
 
 
 def exact_gap(
@@ -193,7 +193,7 @@ def direction_factor(alpha: float) -> float:
 
 Form = Literal["sharpest", "printed"]
 Method = Literal["auto", "dense", "blocks", "streamed"]
-PRIOR_Y = "y is drawn from the prior, y ~ N(0, K + σ²I), with the kernel and the noise that are used."
+_PRIOR_Y = "y is drawn from the prior, y ~ N(0, K + σ²I), with the kernel and the noise that are used."
 
 
 def _interval(
@@ -338,10 +338,10 @@ def _by_evidence(pair: Interval, members: Bracket, alpha: float, y: Any) -> Inte
     if not isinstance(problem, Streamed):
         return pair
     exact = thirty_digits(problem.white.inducing.kernel, problem.white.X, y, problem.noise)
-    return pair if exact is None else sharper(pair, beyond_elbo(exact, members, alpha))
+    return pair if exact is None else sharper(pair, _beyond_elbo(exact, members, alpha))
 
 
-def beyond_elbo(best: tuple[Bound, Bound], members: Bracket, alpha: float) -> Interval:
+def _beyond_elbo(best: tuple[Bound, Bound], members: Bracket, alpha: float) -> Interval:
     """Bounds on D_α from bounds on log p(y) by other means: α(log p(y) − L_VI) from above, and at α = 1 from below."""
     problem, (least, most) = members.problem, members.variational_ends
     jitter, known = problem.sums.jitter, problem.accuracy
@@ -368,7 +368,7 @@ def _none(known: Accuracy, terms: dict[str, float]) -> Interval:
 class _Dense:
     """Members of the dense bounds with their errors (N-dense)."""
 
-    of_y: Gap
+    of_y: _Gap
 
     @property
     def record(self) -> Nystrom:
@@ -619,10 +619,10 @@ def expected_gap_bounds(
             for name, each in members.items()
         }
     shared = {name: value for name, value in terms.items() if name not in members}
-    return _interval("E_y D_α[q*‖p]", {"": lower}, members, PRIOR_Y, record.accuracy, record.jitter, shared)
+    return _interval("E_y D_α[q*‖p]", {"": lower}, members, _PRIOR_Y, record.accuracy, record.jitter, shared)
 
 
-def _expected_terms(of_y: Gap, log_det: float) -> dict[str, float]:
+def _expected_terms(of_y: _Gap, log_det: float) -> dict[str, float]:
     record, noise, a = of_y.record, of_y.noise, of_y.alpha
     d = record.eigenvalues / noise
     n = max(record.rank, 1)

@@ -52,7 +52,7 @@ from gpbounds.whitening import as_targets
 
 ADDED = 1e-31
 """Relative error of the sum of two pairs, rounded up."""
-MIXED = 1e-30
+_MIXED = 1e-30
 """Relative error of βa + αb for pairs, rounded up: 60u² and more."""
 SHARE = 1.0 / 16.0
 """Largest ε, relative to σ², for which inducing points are kept."""
@@ -61,7 +61,7 @@ UNDERFLOW = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledByPowers:
+class _ScaledByPowers:
     """K + σ²I = 2ᵉ(K' + σ'²I), y_p = 2^(f_p) y'_p, with K', σ'² and y'_p near 1 at most: exact, as factors of 2 are.
 
     Attributes
@@ -87,7 +87,7 @@ class ScaledByPowers:
     shifts: list[int]
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> ScaledByPowers:
+    def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> _ScaledByPowers:
         """For checked arguments."""
         require_doubles(kernel, X)
         exponent = max(unit(kernel, X)[1], math.frexp(noise)[1] - 1)
@@ -160,7 +160,7 @@ class ScaledByPowers:
 
 
 @dataclass(frozen=True, eq=False)
-class Nearby:
+class _Nearby:
     """F (N, m) with K' ⪰ FFᵀ − εI, and s ≤ σ'² − ε: K' + σ'²I ⪰ FFᵀ + sI (N-nystrom).
 
     The same holds for Q = Kfu(Kuu + jI)⁻¹Kuf in place of K'; and Q ⪯ FFᵀ + ε₊I (N-exact-gap).
@@ -183,7 +183,7 @@ class Nearby:
         In the Frobenius norm.
     """
 
-    problem: ScaledByPowers
+    problem: _ScaledByPowers
     F: Pair
     epsilon: float
     excess: float
@@ -193,7 +193,7 @@ class Nearby:
     gram_error: float
 
     @classmethod
-    def of(cls, problem: ScaledByPowers, Z: Float, jitter: float = 0.0) -> Nearby:
+    def of(cls, problem: _ScaledByPowers, Z: Float, jitter: float = 0.0) -> _Nearby:
         """F from a pivoted factor of K'_ZZ + jI; the first m pivots are the inducing points, as many as keep ε small.
 
         A leading part of L and of F has errors E and R that are parts of those of the whole.
@@ -370,7 +370,7 @@ class Nearby:
 
             return block
 
-        rounding = problem.N * MIXED * (2.0 * problem.largest + self.epsilon)
+        rounding = problem.N * _MIXED * (2.0 * problem.largest + self.epsilon)
         error = UP * (problem.N * problem.entry + apart + rounding)
         volume, forms = problem.determined(mixed(second), error)
         beta = exact(float(first[0])) + exact(float(first[1]))
@@ -417,7 +417,7 @@ EXACT = 2048
 CHEAP = ("trace", "determinant")
 MEMBERS = ("exact", *CHEAP)
 BITS = 192
-ASSUMED = "The model of y is the Gaussian process with this kernel and this noise variance."
+_ASSUMED = "The model of y is the Gaussian process with this kernel and this noise variance."
 
 
 def enclosed_evidence(
@@ -453,7 +453,7 @@ def enclosed_evidence(
             lowers["exact"], uppers["exact"] = below(ball), above(ball)
         if set(names) & set(CHEAP):
             assert centres is not None
-            nearby = Nearby.of(problem, centres, amount)
+            nearby = _Nearby.of(problem, centres, amount)
             lowers |= {name: below(ball) for name, ball in nearby.lower().items()}
             uppers |= {name: above(ball) for name, ball in nearby.upper().items() if name in names}
             terms = {"T/σ²": above(nearby.trace / exact(nearby.noise)), "points": nearby.m, "jitter": float(jitter)}
@@ -487,7 +487,7 @@ def enclosed_gap(
     assert centres is not None
     numbers = np.arange(len(centres)) if amount else _different(kernel, centres)
     with at_bits(BITS), _refused(problem, noise):
-        nearby = Nearby.of(problem, centres[numbers], amount)
+        nearby = _Nearby.of(problem, centres[numbers], amount)
         density = problem.exact() if problem.N <= EXACT else None
         elbo = nearby.lower()["elbo 1"]
         tops = list(nearby.upper().values()) if density is None else [density]
@@ -523,12 +523,12 @@ def _different(kernel: Kernel, Z: Float) -> np.ndarray:
     return np.array(known or numbers[:1], dtype=np.intp)
 
 
-def _two_sided(nearby: Nearby) -> bool:
+def _two_sided(nearby: _Nearby) -> bool:
     """Whether Q is known from both sides to less than a quarter of σ²."""
     return 4.0 * max(nearby.epsilon, nearby.excess) < 0.99 * nearby.problem.noise
 
 
-def _exact_gap(nearby: Nearby, density: Any, alpha: float) -> tuple[float, float]:
+def _exact_gap(nearby: _Nearby, density: Any, alpha: float) -> tuple[float, float]:
     """Both ends of D_α; of α·KL and 0 where log p(y) is known by bounds only, ``density`` None."""
     if density is None:
         if alpha < 1.0:
@@ -539,7 +539,7 @@ def _exact_gap(nearby: Nearby, density: Any, alpha: float) -> tuple[float, float
     return below(ball), above(ball)
 
 
-def _left_out(numbers: np.ndarray, nearby: Nearby) -> tuple[str, ...]:
+def _left_out(numbers: np.ndarray, nearby: _Nearby) -> tuple[str, ...]:
     left = np.setdiff1d(numbers, numbers[nearby.kept])
     if not left.size or math.isfinite(nearby.excess):
         return ()
@@ -553,14 +553,14 @@ def _left_out(numbers: np.ndarray, nearby: Nearby) -> tuple[str, ...]:
 
 def _checked(
     kernel: Kernel, X: Any, y: Any, Z: ArrayLike | None, noise: float, jitter: float
-) -> tuple[ScaledByPowers, Float | None, float]:
+) -> tuple[_ScaledByPowers, Float | None, float]:
     """The scaled problem, Z, and the jitter in units of the scaled kernel."""
     points = as_host_points(X, "X")
     variance, added = noise_variance(noise), scalar(non_negative, "jitter", jitter)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
     centres = None if Z is None else as_host_points(Z, "Z", points.shape[1])
-    problem = ScaledByPowers.of(kernel, points, columns, variance)
+    problem = _ScaledByPowers.of(kernel, points, columns, variance)
     amount = math.ldexp(added, -problem.exponent)
     if math.ldexp(amount, problem.exponent) != added:
         raise ValueError(
@@ -570,7 +570,7 @@ def _checked(
 
 
 @contextmanager
-def _refused(problem: ScaledByPowers, noise: float) -> Iterator[None]:
+def _refused(problem: _ScaledByPowers, noise: float) -> Iterator[None]:
     try:
         yield
     except Unresolved as error:
@@ -584,7 +584,7 @@ def _refused(problem: ScaledByPowers, noise: float) -> Iterator[None]:
 def _best(side: Literal["lower", "upper"], values: dict[str, float], terms: dict[str, float]) -> Bound:
     name = (max if side == "lower" else min)(values, key=lambda member: values[member])
     claim = "N-exact" if name == "exact" else "N-nystrom"
-    return Bound(values[name], side, 1.0, claim, values | terms, (ASSUMED,), certified=True, quantity="log p(y)")
+    return Bound(values[name], side, 1.0, claim, values | terms, (_ASSUMED,), certified=True, quantity="log p(y)")
 
 
 def _names(members: str | Sequence[str], N: int, without: bool) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ def predict(
 # certify a model.
 
 TRUTH = "y is drawn from p_θ*, whose log density at y is log_true; it is unknown in practice."
-LOWER = "Each log_model is a lower bound on log p_θ(y), for instance a Rényi bound of any order in [0, 1]."
+_LOWER = "Each log_model is a lower bound on log p_θ(y), for instance a Rényi bound of any order in [0, 1]."
 
 
 def oracle_risk_bound(
@@ -173,7 +173,7 @@ def oracle_risk_bound(
         as_number(1.0 - d),
         "N-risk",
         {"fit": as_number(fit), "confidence": as_number(confidence)},
-        (TRUTH, LOWER, fixed),
+        (TRUTH, _LOWER, fixed),
         quantity="D_α[p_θ‖p_θ*]/N",
     )
 
@@ -236,7 +236,7 @@ def pac_risk_bound(
     }
     weights = "The prior weights are fixed before y is seen; the posterior weights may depend on y."
     value = float(sum(terms.values()))
-    return Bound(value, "upper", 1.0 - d, "N-risk", terms, (TRUTH, LOWER, weights), quantity="Σ ρ_θ D_α[p_θ‖p_θ*]/N")
+    return Bound(value, "upper", 1.0 - d, "N-risk", terms, (TRUTH, _LOWER, weights), quantity="Σ ρ_θ D_α[p_θ‖p_θ*]/N")
 
 
 def _gibbs(pi: Float, gain: Float) -> Float:

@@ -331,7 +331,9 @@ class Streamed(Problem):
         inducing, X = self.white.inducing, self.white.X
         targets = self.Y if Y is None else Y
         combined = self.combinations(shifts, self.white.projected if Y is None else inducing.times(X, Y))
-        total = unexplained_sums(combined, self.accuracy, inducing, X, targets, self.block if spread else 0, self.white)
+        total = _unexplained_sums(
+            combined, self.accuracy, inducing, X, targets, self.block if spread else 0, self.white
+        )
         return self.forms(combined, total, self.lengths if Y is None else lengths(targets))
 
     @cached_property
@@ -363,7 +365,7 @@ def lengths(Y: Array) -> Float:
     return 1.01 * np.asarray(host(namespace(Y).sqrt((Y * Y).sum(axis=0))))
 
 
-def unexplained_sums(
+def _unexplained_sums(
     combined: Combinations,
     known: Accuracy,
     inducing: Inducing,
@@ -468,7 +470,7 @@ class Sums(Statistics):
 
 
 @dataclass(frozen=True)
-class WhitenedParts:
+class _WhitenedParts:
     """The sums over all rows, as `gpbounds.whitening.Whitened`.
 
     Equal rows of X count once for each partition they lie in: ``rank`` is at least that of the same rows in one array.
@@ -501,7 +503,7 @@ class WhitenedParts:
 
 
 def whitening_pass(kernel: Kernel, Z: Float, jitter: float) -> Program:
-    """The program of the first pass, whose result is a `WhitenedParts`."""
+    """The program of the first pass, whose result is a `_WhitenedParts`."""
     return Program.one_pass(_sums, _whole, begin=partial(inducing, kernel, Z, jitter))
 
 
@@ -511,18 +513,18 @@ def _sums(whitener: Inducing, rows: Rows) -> Sums:
     return Sums(white.gram, white.projected, white.squares, white.trace, white.rank, len(rows.Y), *errors)
 
 
-def _whole(whitener: Inducing, total: Sums) -> WhitenedParts:
+def _whole(whitener: Inducing, total: Sums) -> _WhitenedParts:
     numbers = total.rank, total.trace, total.rows, total.entry, total.proved
-    return WhitenedParts(whitener, total.gram, total.projected, total.squares, *numbers)
+    return _WhitenedParts(whitener, total.gram, total.projected, total.squares, *numbers)
 
 
 def _unexplained(combined: Combinations, known: Accuracy, block: int, whitener: Inducing, rows: Rows) -> Unexplained:
     """The sums of one partition in the second pass; its blocks begin with its first row."""
-    return unexplained_sums(combined, known, whitener, rows.points, rows.Y, block)
+    return _unexplained_sums(combined, known, whitener, rows.points, rows.Y, block)
 
 
 @dataclass(frozen=True)
-class Partitioned(Problem):
+class _Partitioned(Problem):
     """Rows in partitions.
 
     Attributes
@@ -535,12 +537,12 @@ class Partitioned(Problem):
     """
 
     engine: Engine
-    white: WhitenedParts
+    white: _WhitenedParts
     noise: float
     block: int = BLOCK
 
     @property
-    def sums(self) -> WhitenedParts:
+    def sums(self) -> _WhitenedParts:
         """The sums of the first pass."""
         return self.white
 
@@ -585,4 +587,4 @@ def problem_of(
         return rows.holder.run(whitening_pass(kernel, centres, amount))
 
     white = with_jitter(attempt, kernel, centres, jitter, sound=True)
-    return Partitioned(rows.holder, white, variance, size)
+    return _Partitioned(rows.holder, white, variance, size)

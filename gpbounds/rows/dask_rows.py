@@ -22,7 +22,7 @@ from gpbounds.rows.engines import Counted, Loadable, Tell
 from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, summed
 from gpbounds.rows.source import checked
 
-ATTEMPTS = 3
+_ATTEMPTS = 3
 """Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""
 
 TOPIC = "gpbounds-passes"
@@ -134,13 +134,13 @@ class Cluster:
             if workers are lost again and again: with the partition and the host of the last one.
         """
         faults = _faults(self.client)
-        for attempt in range(ATTEMPTS + 1):
+        for attempt in range(_ATTEMPTS + 1):
             name = f"{next(_numbers)}-{attempt}"
             try:
                 if tell is None:
                     return self._computed(graph_of(program, self._held(), name, homes=self._homes()))
                 counted = Counted(tell, len(self.loads), len(program.rounds))
-                with listening(self.client, name, counted):
+                with _listening(self.client, name, counted):
                     reports = self.client is not None
                     graph = graph_of(program, self._held(), name, reports=reports, homes=self._homes())
                     result = self._computed(graph)
@@ -148,7 +148,7 @@ class Cluster:
                 return result
             except faults as fault:
                 self._partitions = None
-                if attempt == ATTEMPTS:
+                if attempt == _ATTEMPTS:
                     raise RuntimeError(_message(fault)) from fault
         raise AssertionError
 
@@ -212,7 +212,7 @@ class Cluster:
 
 
 @contextmanager
-def listening(client: Any, name: str, counted: Counted) -> Iterator[None]:
+def _listening(client: Any, name: str, counted: Counted) -> Iterator[None]:
     """``counted`` learns of the partitions of the evaluation ``name`` that rounds finish in the meantime."""
     if client is None:
         from dask.callbacks import Callback
@@ -323,11 +323,11 @@ def cluster_of_parts(parts: Sequence[Loadable], client: Any) -> Cluster:
 
 def cluster(loads: Sequence[Any], client: Any) -> Cluster:
     """The engine on ``client``, or on the one that is current."""
-    chosen = client if client is not None else current_client()
+    chosen = client if client is not None else _current_client()
     return Cluster(loads, chosen, keep=chosen is not None)
 
 
-def current_client() -> Any:
+def _current_client() -> Any:
     """The client that this process has made current, if any."""
     distributed = sys.modules.get("distributed")
     if distributed is None:

@@ -35,7 +35,7 @@ class ArrayPart:
 
 
 @dataclass(frozen=True)
-class NpyPart:
+class _NpyPart:
     """Rows of two .npy files, which are mapped into memory when they are read."""
 
     X: str
@@ -59,14 +59,14 @@ def array_parts(X: Any, Y: Any, size: int = PART) -> list[ArrayPart]:
     return [ArrayPart(X, Y, number, rows) for number, rows in enumerate(slices(X.shape[0], size))]
 
 
-def npy_parts(X: str | os.PathLike[str], Y: str | os.PathLike[str], size: int = PART) -> tuple[list[NpyPart], bool]:
+def npy_parts(X: str | os.PathLike[str], Y: str | os.PathLike[str], size: int = PART) -> tuple[list[_NpyPart], bool]:
     """Partitions of two .npy files, and whether y has one dimension."""
     paths = os.path.abspath(X), os.path.abspath(Y)
     first, second = map(mapped, paths)
     if not first.ndim or not second.ndim:
         raise ValueError("X, y: expected arrays of rows, got one number")
     _same_rows(first, second)
-    parts = [NpyPart(*paths, number, rows) for number, rows in enumerate(slices(first.shape[0], size))]
+    parts = [_NpyPart(*paths, number, rows) for number, rows in enumerate(slices(first.shape[0], size))]
     return parts, second.ndim == 1
 
 
@@ -78,7 +78,7 @@ def _same_rows(X: Any, Y: Any) -> None:
 
 
 @dataclass(frozen=True)
-class ParquetPart:
+class _ParquetPart:
     """Consecutive row groups of one file.
 
     Attributes
@@ -115,7 +115,7 @@ class ParquetPart:
 
 def parquet_parts(
     path: str | os.PathLike[str], targets: Sequence[str], size: int = PART, *, doubles: bool = False
-) -> list[ParquetPart]:
+) -> list[_ParquetPart]:
     """Partitions of whole row groups, of at least ``size`` rows where a file has so many; files in order of name.
 
     Parameters
@@ -125,7 +125,7 @@ def parquet_parts(
     targets : sequence of str
         The columns of y; all others are columns of X.
     doubles : bool
-        As in `ParquetPart`.
+        As in `_ParquetPart`.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def parquet_parts(
     features = tuple(name for name in columns if name not in targets)
     if not features:
         raise ValueError(f"y: expected some columns to be left for X, got {list(targets)} of {columns}")
-    parts: list[ParquetPart] = []
+    parts: list[_ParquetPart] = []
     for file in parquet_files(Path(path)):
         with reading_parquet(file):
             about = pyarrow_of(file).read_metadata(file)
@@ -149,7 +149,7 @@ def parquet_parts(
             rows += about.row_group(group).num_rows
             if rows >= size or group == about.num_row_groups - 1:
                 whole = os.path.abspath(file)
-                parts.append(ParquetPart(whole, tuple(groups), features, tuple(targets), len(parts), doubles))
+                parts.append(_ParquetPart(whole, tuple(groups), features, tuple(targets), len(parts), doubles))
                 groups, rows = [], 0
     if not parts:
         raise ValueError(f"X: expected at least one row, got none in {os.fspath(path)!r}")

@@ -166,7 +166,7 @@ def nothing() -> None:
     """The first state of programs that need none."""
 
 
-def the_total(state: Any, total: S) -> S:
+def _the_total(state: Any, total: S) -> S:
     """The sum of all records as the next state."""
     return total
 
@@ -189,7 +189,7 @@ class Program:
     def one_pass(
         cls,
         map: Callable[[Any, Rows], Statistics],
-        then: Callable[[Any, Any], Any] = the_total,
+        then: Callable[[Any, Any], Any] = _the_total,
         *,
         begin: Callable[[], Any] = nothing,
     ) -> Program:

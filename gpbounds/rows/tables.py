@@ -149,10 +149,10 @@ def write_table(path: Path, names: Sequence[str] | None, parts: Iterable[Float])
 
 # CSV.
 
-GZIP_LARGEST = 2**22
+_GZIP_LARGEST = 2**22
 """Characters of the text of a gzip file that need no further reason."""
 
-GZIP_RATIO = 100
+_GZIP_RATIO = 100
 """Largest ratio of the text to the gzip file beyond them; that of numbers is 2 to 20."""
 
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
@@ -164,14 +164,14 @@ USUAL = frozenset("0123456789+-.eE \t")
 WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{16,}[ \t]*", re.ASCII)
 """A whole number of so many digits that a double may not hold it."""
 
-NO_VALUE = re.compile(r"[ \t]*[+-]?(?:nan|inf|infinity)[ \t]*", re.ASCII | re.IGNORECASE)
+_NO_VALUE = re.compile(r"[ \t]*[+-]?(?:nan|inf|infinity)[ \t]*", re.ASCII | re.IGNORECASE)
 
 
 def _bytes(path: Path) -> bytes:
     """The bytes of a file; a gzip file is not unpacked beyond what its size justifies."""
     if path.suffix != ".gz":
         return path.read_bytes()
-    limit, unpacked = max(GZIP_LARGEST, GZIP_RATIO * path.stat().st_size), bytearray()
+    limit, unpacked = max(_GZIP_LARGEST, _GZIP_RATIO * path.stat().st_size), bytearray()
     try:
         with gzip.open(path, "rb") as file:
             while piece := file.read(2**18):
@@ -179,7 +179,7 @@ def _bytes(path: Path) -> bytes:
                 if len(unpacked) > limit:
                     raise ValueError(
                         f"{path}: expected a gzip file of at most {limit} characters, got a longer text, more than "
-                        f"{GZIP_RATIO} times the file: unpack it yourself if you trust it"
+                        f"{_GZIP_RATIO} times the file: unpack it yourself if you trust it"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise ValueError(f"{path}: expected a gzip file, got a damaged file or another format") from None
@@ -203,7 +203,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_number(cell: str) -> bool:
-    return NUMBER.fullmatch(cell) is not None or NO_VALUE.fullmatch(cell) is not None
+    return NUMBER.fullmatch(cell) is not None or _NO_VALUE.fullmatch(cell) is not None
 
 
 def _csv_numbers(path: Path, body: Iterable[tuple[int, list[str]]], header: bool) -> Float:
@@ -246,10 +246,10 @@ def _require_whole(path: Path, line: int, cells: list[str], numbers: Iterable[fl
 
 # Parquet.
 
-PARQUET_LARGEST = 2**26
+_PARQUET_LARGEST = 2**26
 """Bytes of numbers of a file that need no further reason."""
 
-PARQUET_RATIO = 1000
+_PARQUET_RATIO = 1000
 """Largest ratio of the bytes of numbers to those of the file beyond them: a constant column needs few."""
 
 
@@ -362,10 +362,10 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
         if metadata:
             return about
         rows, width = about.num_rows, about.num_columns if columns is None else len(columns)
-        if 8 * rows * width > max(PARQUET_LARGEST, PARQUET_RATIO * path.stat().st_size):
+        if 8 * rows * width > max(_PARQUET_LARGEST, _PARQUET_RATIO * path.stat().st_size):
             raise ValueError(
-                f"{path}: expected at most {PARQUET_RATIO} bytes of numbers for each byte of the file, got {rows} rows "
-                f"of {width} columns: write it again without compression if you trust it"
+                f"{path}: expected at most {_PARQUET_RATIO} bytes of numbers for each byte of the file, got {rows} "
+                f"rows of {width} columns: write it again without compression if you trust it"
             )
         return arrow.read_table(path, columns=columns, page_checksum_verification=True)
 

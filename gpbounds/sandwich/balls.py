@@ -52,7 +52,7 @@ def chernoff(eta: Any) -> Any:
 
 # The numbers of Prop. 4 rounded outwards: the doubles next to the ends of their balls.
 
-BEYOND = 800.0
+_BEYOND = 800.0
 """Above this γ, b < e^(−2γ) is below every double, and 1/b and √(e^(2γ) − 1) are above every double."""
 EXPONENTS = 350.0
 """Above this γ, log b exceeds −1 − 2γ by b < e^(−700), which shows in no double."""
@@ -79,7 +79,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], bool, float, float]] = {
 }
 """name: (formula in γ, whether to round up, the value at γ = 0, the limit for γ → ∞)."""
 LIMITS = ("low", "low_less_one", "inverse_high", "mean_first")
-"""Numbers that are at their limit, as doubles, above γ = `BEYOND`."""
+"""Numbers that are at their limit, as doubles, above γ = `_BEYOND`."""
 
 
 def outer_end(name: str, gamma: Float, used: Float | None = None) -> Float:
@@ -100,7 +100,7 @@ def _number(name: str, gamma: float, used: float) -> float:
     rest = Fraction(gamma) - Fraction(used) ** 2 / 2
     if rest <= 0:
         return at_zero
-    if rest > BEYOND and name in LIMITS:
+    if rest > _BEYOND and name in LIMITS:
         return limit
     if rest > EXPONENTS and name == "log_low":
         return settled(lambda: -1 - 2 * rational(rest), upwards)

@@ -18,7 +18,7 @@ from gpbounds.sandwich.balls import outer_end
 from gpbounds.sandwich.equation import roots
 from gpbounds.validation import extended, rigor_of
 
-NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
+_NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rig
     gamma = extended("kl", kl_bound.value)
     distance = None if mahalanobis is None else _distance(gamma, mahalanobis)
     values = _outward(gamma, distance) if proved else _near(gamma, distance)
-    assumptions = (*kl_bound.assumptions, *(() if NON_SINGULAR in kl_bound.assumptions else (NON_SINGULAR,)))
+    assumptions = (*kl_bound.assumptions, *(() if _NON_SINGULAR in kl_bound.assumptions else (_NON_SINGULAR,)))
     terms = {"KL": kl_bound.value}
     if distance is not None:
         terms["Mahalanobis distance"] = as_number(distance)
@@ -188,7 +188,7 @@ def _distance(gamma: Float, mahalanobis: ArrayLike) -> Float:
 JOINT = "The KL bound is for the joint law of y_train and y_test, exact || approximate, noise included."
 DRAWN = "y_train is drawn from the exact model, independently of the randomness in the KL bound's own probability."
 CENTRED = "Both models are Gaussian with the same prior mean."
-TEST_INPUTS = {
+_TEST_INPUTS = {
     "given": (),
     "fourier": (
         "X_test is any set of points within the width of the plan; the features are drawn for N_total inputs, "
@@ -288,7 +288,7 @@ def predictive(
     part = _as_one_sided("train", train, "lower")
     tail = validation.open_unit("eta", eta)
     validation.choice("form", form, ("sharpest", "printed"))
-    about_test_inputs = TEST_INPUTS[validation.choice("test_inputs", test_inputs, tuple(TEST_INPUTS))]
+    about_test_inputs = _TEST_INPUTS[validation.choice("test_inputs", test_inputs, tuple(_TEST_INPUTS))]
     total, train_kl = extended("joint", whole.value), validation.non_negative("train", part.value)
     if (train_kl > total).any():
         raise ValueError("train: expected at most the joint divergence (chain rule, L-61), got more")

@@ -186,7 +186,7 @@ def _powers(ratios: list[Any], degrees: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Rotated(Laws):
+class _Rotated(Laws):
     """The same under Gaussian inputs with a covariance: ℓ_d/s_d = 1/√g_d, g the eigenvalues of Λ⁻¹ΣΛ⁻¹ (N-cov).
 
     ``lengthscales`` and ``stds`` are 1 and about √g_d, and decide only which eigenvalues are taken.
@@ -228,7 +228,7 @@ def _principal_variances(cov: tuple[tuple[float, ...], ...], units: tuple[float,
 
 
 @dataclass(frozen=True)
-class Dominated(Eigenvalues):
+class _Dominated(Eigenvalues):
     """λ_m ≤ C·λ_m(Gaussian), C = Π_d √(2π) s_d/W_d·e^(W_d²/(8s_d²)), for any stds s_d, W the widths of the box.
 
     The proof is that of `DominatedSpectrum`.  Which s serve best is decided in doubles, for each number of eigenvalues.
@@ -283,7 +283,7 @@ class Dominated(Eigenvalues):
 
 
 @lru_cache(maxsize=4096)
-def _best(law: Dominated, count: int) -> Laws:
+def _best(law: _Dominated, count: int) -> Laws:
     """The Gaussian law of the family with the least C·tail."""
     log_shares = [log_C + float(gaussian.log_tail(count)) for log_C, _, gaussian in law._family]
     _, stds, _ = law._family[int(np.argmin(log_shares))]
@@ -359,7 +359,7 @@ def _roots(coefficients: tuple[int, ...], bits: int) -> list[Any]:
 # Spectra of products of kernels on different, independent columns, and of sums, from those of the parts, in balls.
 
 
-class ProductEigenvalues(Eigenvalues):
+class _ProductEigenvalues(Eigenvalues):
     """c·Π_i k_i on columns that are independent: all products of eigenvalues, Σ = c·Π_i Σ (N-tensor).
 
     The parts must have exact eigenvalues: the tail is what the eigenvalues taken leave of the trace.
@@ -390,7 +390,7 @@ class ProductEigenvalues(Eigenvalues):
         return None if None in numbers else reduce(lambda a, b: a * b, numbers, exact(self.scale))
 
 
-class SumEigenvalues(Eigenvalues):
+class _SumEigenvalues(Eigenvalues):
     """Σ_i k_i: the eigenvalues of all summands together, whose tails are at least those of the sum (N-direct).
 
     They have the same total, so R of them is at least R of the sum, which is Schur-concave (N-pop).
@@ -440,7 +440,7 @@ def _largest_products(logs: list[list[float]], count: int) -> list[tuple[int, ..
 
 
 @dataclass(frozen=True)
-class MaternHalf(Eigenvalues):
+class _MaternHalf(Eigenvalues):
     """λ_k = v sin²θ_k/κ, κ = (high − low)/(2ℓ), θ = atan(κ/z), z = (k − 1)π/2 + θ, and Σ λ_k = v (L-49b)."""
 
     variance: float
@@ -485,7 +485,7 @@ class MaternHalf(Eigenvalues):
 
 
 @lru_cache(maxsize=64)
-def _values(law: MaternHalf, count: int, bits: int) -> list[Any]:
+def _values(law: _MaternHalf, count: int, bits: int) -> list[Any]:
     """The first eigenvalues at the present precision, which is ``bits``; the longest list serves the shorter ones."""
     length = 1 << max(count - 1, 1).bit_length()
     return [law.eigenvalue(k) for k in range(1, count + 1)] if length == count else _values(law, length, bits)[:count]
@@ -535,20 +535,20 @@ def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Eigenvalues | None:
 
 def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     parts = [_known(part, inputs) for part in summands(kernel)]
-    return None if None in parts else SumEigenvalues([part for part in parts if part is not None], inputs.dim)
+    return None if None in parts else _SumEigenvalues([part for part in parts if part is not None], inputs.dim)
 
 
 def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     if kernel.nu != 0.5 or not isinstance(inputs, Uniform) or inputs.dim != 1:
         return None
     (ell,), (low,), (high,) = (_floats(x, 1) for x in (kernel.lengthscales(1), inputs.low, inputs.high))
-    return MaternHalf(kernel.variance, ell, low, high)
+    return _MaternHalf(kernel.variance, ell, low, high)
 
 
 def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     lengthscales = tuple(kernel.lengthscales(inputs.dim).tolist())
     if isinstance(inputs, Uniform):
-        return Dominated(
+        return _Dominated(
             kernel.variance, lengthscales, _floats(inputs.low, inputs.dim), _floats(inputs.high, inputs.dim)
         )
     if not inputs.correlated:
@@ -558,7 +558,7 @@ def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform)
     cov = np.asarray(inputs.cov)
     values = np.linalg.eigvalsh(cov / np.outer(lengthscales, lengthscales))[::-1]
     near = tuple(np.sqrt(np.maximum(values, 1e-300)).tolist())
-    return Rotated(kernel.variance, (1.0,) * inputs.dim, near, lengthscales, tuple(map(tuple, cov.tolist())))
+    return _Rotated(kernel.variance, (1.0,) * inputs.dim, near, lengthscales, tuple(map(tuple, cov.tolist())))
 
 
 def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
@@ -571,7 +571,7 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
     known = [_known(factor, inputs.marginal(columns)) for columns, factor in factors]
     if any(part is None or part.note for part in known):  # upper bounds of eigenvalues leave no trace to subtract from
         return None
-    return ProductEigenvalues([part for part in known if part is not None], scale, inputs.dim)
+    return _ProductEigenvalues([part for part in known if part is not None], scale, inputs.dim)
 
 
 def _floats(values: Any, dim: int) -> tuple[float, ...]:

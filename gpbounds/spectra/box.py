@@ -157,7 +157,7 @@ def majorant(g: float) -> Float:
     n = 2
     while _log_legendre_tail(g, n) > math.log(SMALL):
         n += 1
-    tails = np.minimum(ritz_tails(g, n), np.exp([min(_log_legendre_tail(g, M) + ROUNDING, 0.0) for M in range(n + 1)]))
+    tails = np.minimum(_ritz_tails(g, n), np.exp([min(_log_legendre_tail(g, M) + ROUNDING, 0.0) for M in range(n + 1)]))
     tails[0] = 1.0
     tails = greatest_convex_below(np.minimum.accumulate(tails))
     shares = np.minimum.accumulate(-np.diff(tails))  # decreasing in spite of rounding, and not larger
@@ -165,7 +165,7 @@ def majorant(g: float) -> Float:
     return shares
 
 
-def ritz_tails(g: float, n: int) -> Float:
+def _ritz_tails(g: float, n: int) -> Float:
     """Ky Fan's bounds of the tails for M = 0 ... n from n Legendre polynomials, rounded upwards."""
     nodes, enough = n + 16, math.log(SMALLEST if g <= ENCLOSED else SMALL)
     while (lost := _log_quadrature_error(g, n, nodes)) > enough:

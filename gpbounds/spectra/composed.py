@@ -72,7 +72,7 @@ class TensorSpectrum(Spectrum):
         return self._tables[size]
 
     def _ordered(self, size: int) -> Float:
-        values, beyond = zip(*(convex_shares(part, size) for part in self.parts), strict=True)
+        values, beyond = zip(*(_convex_shares(part, size) for part in self.parts), strict=True)
         sums, degrees = smallest_totals([value[0] - value for value in values], size)
         logs = [
             sum((values[i][prefixes[:, i]] for i in range(d)), beyond[d][starts])
@@ -101,7 +101,7 @@ class TensorSpectrum(Spectrum):
         return of_parts + 19.0 * size + 18_200.0 + D * (2.0 * size + 6700.0 + 15.0 * n) + n
 
 
-def convex_shares(part: Spectrum, size: int) -> tuple[Float, Float]:
+def _convex_shares(part: Spectrum, size: int) -> tuple[Float, Float]:
     """(log ν_1 ... log ν_L, decreasing; log H_0 ... log H_L) as shares of the trace, L <= ``size``."""
     logs = np.minimum(part.log_tail(np.arange(size + 1.0)) - math.log(part.trace), 0.0)
     logs[1:] = np.where((logs[1:] < math.log(SMALLEST)) & (logs[1:] > -np.inf), math.log(SMALLEST), logs[1:])
@@ -164,7 +164,7 @@ class SumSpectrum(Spectrum):
         return self._tables[size]
 
     def _ordered(self, size: int) -> Float:
-        differences = [convex_shares(part, size)[0] + math.log(part.trace) for part in self.parts]
+        differences = [_convex_shares(part, size)[0] + math.log(part.trace) for part in self.parts]
         owners = np.repeat(np.arange(len(self.parts)), [each.size for each in differences])
         order = owners[np.argsort(-np.concatenate(differences), kind="stable")[:size]]
         logs = np.full(order.size + 1, -np.inf)

@@ -112,12 +112,12 @@ _EXPANSION: Fold[Monomial, Expansion] = Fold(
 )
 
 
-class GaussianMoments:
+class _GaussianMoments:
     """E x^a for x ~ N(mean, cov), exactly, by Stein's identity.
 
     E x_i x^b = mean_i E x^b + Σ_j (number of j in b)·cov_ij E x^(b without one j).
 
-    >>> standard = GaussianMoments([rational(1.0)], {(0, 0): rational(2.0)})
+    >>> standard = _GaussianMoments([rational(1.0)], {(0, 0): rational(2.0)})
     >>> [standard((0,) * k) for k in range(5)]  # N(1, 2)
     [1, 1, 3, 7, 25]
     """
@@ -138,10 +138,10 @@ class GaussianMoments:
         return self._known[a]
 
 
-class UniformMoments:
+class _UniformMoments:
     """E x^a for x uniform on the box from ``low`` to ``high``, exactly.
 
-    >>> UniformMoments(np.zeros(2), np.array([1.0, 2.0]))((0, 0, 1))  # 1/3 · 1
+    >>> _UniformMoments(np.zeros(2), np.array([1.0, 2.0]))((0, 0, 1))  # 1/3 · 1
     1/3
     """
 
@@ -156,14 +156,14 @@ class UniformMoments:
         return value
 
 
-def moments(inputs: Gaussian | Uniform) -> GaussianMoments | UniformMoments:
+def moments(inputs: Gaussian | Uniform) -> _GaussianMoments | _UniformMoments:
     """The moments of ``inputs``; those of the stored covariance, even if rounding has made it indefinite."""
     if isinstance(inputs, Uniform):
-        return UniformMoments(np.atleast_1d(inputs.low), np.atleast_1d(inputs.high))
-    return GaussianMoments([rational(m) for m in inputs.means], _covariance(inputs))
+        return _UniformMoments(np.atleast_1d(inputs.low), np.atleast_1d(inputs.high))
+    return _GaussianMoments([rational(m) for m in inputs.means], _covariance(inputs))
 
 
-def widened(inputs: Gaussian) -> tuple[GaussianMoments, GaussianMoments]:
+def widened(inputs: Gaussian) -> tuple[_GaussianMoments, _GaussianMoments]:
     """The moments with absolute values of mean and covariance, and these with the covariance widened by ``slack``.
 
     A moment is a polynomial with weights >= 0 in the entries of mean and covariance.  If each entry of the covariance
@@ -174,7 +174,7 @@ def widened(inputs: Gaussian) -> tuple[GaussianMoments, GaussianMoments]:
     slack, stds = rational(inputs.slack), [rational(s) for s in inputs.stds]
     pairs = [(i, j) for i in range(inputs.dim) for j in range(inputs.dim)]
     wide = {(i, j): plain.get((i, j), rational(0.0)) + slack * stds[i] * stds[j] for i, j in pairs}
-    return GaussianMoments(mean, plain), GaussianMoments(mean, wide)
+    return _GaussianMoments(mean, plain), _GaussianMoments(mean, wide)
 
 
 def _covariance(inputs: Gaussian) -> dict[tuple[int, int], Any]:

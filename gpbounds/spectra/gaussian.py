@@ -29,7 +29,7 @@ def log_ratio(lengthscale: Float, std: Float) -> Float:
     return -2.0 * np.arcsinh(np.asarray(lengthscale) / (2.0 * np.asarray(std)))
 
 
-def full_level(M: Float, dim: int) -> tuple[Float, Float]:
+def _full_level(M: Float, dim: int) -> tuple[Float, Float]:
     """(k, count): M eigenvalues contain k full levels, total degrees 0 ... k - 1, with count = C(k - 1 + D, D) <= M.
 
     Level k has C(k + D - 1, D - 1) equal eigenvalues.
@@ -54,7 +54,7 @@ def log_tail(log_B: Float, M: Float, dim: int) -> Float:
     """
     if dim == 1:
         return M * log_B
-    k, full = full_level(M, dim)
+    k, full = _full_level(M, dim)
     log_q = np.log(-np.expm1(log_B))  # log(1 - B)
     q = np.exp(log_q)
     term, beyond, size = np.ones(np.broadcast(k, q).shape), np.zeros(np.broadcast(k, q).shape), np.ones_like(k)
@@ -94,7 +94,7 @@ class GeometricSpectrum(Spectrum):
     def eigenvalues(self, count: int) -> Float:
         count = one_count("count", count)
         m = np.arange(count, dtype=np.float64)
-        level, _ = full_level(m, self.dim)
+        level, _ = _full_level(m, self.dim)
         return self.trace * np.exp(self.dim * np.log(-np.expm1(self.log_B)) + level * self.log_B)
 
     def _log_tail(self, M: Float) -> Float:
@@ -346,7 +346,7 @@ class DominatedSpectrum(Spectrum):
         m = np.arange(count, dtype=np.float64)
         if self._ratio is not None:
             # C·(1-B)^D B^k is least where h²√(4s² + 1) = (1 + 2k/D) s², in units of ℓ: often at s > h, unlike tails.
-            level, _ = full_level(m, self.dim)
+            level, _ = _full_level(m, self.dim)
             power, square = 1.0 + 2.0 * level / self.dim, 2.0 * self._ratio**2
             std = self._ratio * np.sqrt(square + np.hypot(square, power)) / power
             log_B = log_ratio(np.asarray(1.0), std)

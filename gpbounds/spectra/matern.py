@@ -148,7 +148,7 @@ class MaternHalfUniform(Spectrum):
 
 # A factor of the half-integer Matérn kernel, k = G G*, with accurate small singular values.
 
-PAD = 64
+_PAD = 64
 
 
 def amplitude(p: int) -> float:
@@ -171,8 +171,8 @@ def factor(p: int, gamma: float, n: int) -> Float:
     """
     from scipy.special import roots_laguerre
 
-    relax = Relaxation(n + PAD, gamma)
-    noise = np.eye(n + PAD)
+    relax = Relaxation(n + _PAD, gamma)
+    noise = np.eye(n + _PAD)
     states = [relax.solve(noise[:, :1])]  # (γx)^a e^(-γx)/a!, a = 0 ... p
     for _ in range(p):
         states.append(relax(states[-1]))
@@ -210,10 +210,10 @@ def log_density(p: int, gamma: float, omega: Float) -> Float:
     return math.log(amplitude(p) / gamma) - 2.0 * (p + 1.0) * np.log(ratio)
 
 
-def log_integral(p: int, gamma: float, start: Float) -> Float:
+def _log_integral(p: int, gamma: float, start: Float) -> Float:
     """log (1/π)∫_start^∞ f dω = log (A/π)∫_0^θ sin^(2p) t dt, θ = atan(γ/start); without cancellation.
 
-    >>> float(np.exp(log_integral(2, 3.0, np.array(0.0))).round(12))
+    >>> float(np.exp(_log_integral(2, 3.0, np.array(0.0))).round(12))
     1.0
     """
     theta = np.arctan2(gamma, start)
@@ -224,7 +224,7 @@ def log_integral(p: int, gamma: float, start: Float) -> Float:
     return math.log(amplitude(p) / math.pi) + (2.0 * p + 1.0) * np.log(theta) + np.log(total)
 
 
-class GridSum:
+class _GridSum:
     """An upper bound on log Σ_{j>=J} f(jπ) for whole J >= 0, rounded upwards.
 
     The first terms are added, the smallest first; the rest is bounded by ∫_{J-½}^∞ where f is convex
@@ -241,7 +241,7 @@ class GridSum:
     def _log_far(self, J: Float) -> Float:
         p, gamma = self.p, self.gamma
         convex = (J - 0.5) * math.pi >= gamma / math.sqrt(2.0 * p + 3.0)
-        middle = log_integral(p, gamma, (J - np.where(convex, 0.5, 0.0)) * math.pi)
+        middle = _log_integral(p, gamma, (J - np.where(convex, 0.5, 0.0)) * math.pi)
         return np.where(convex, middle, np.logaddexp(middle, log_density(p, gamma, J * math.pi)))
 
     def __call__(self, J: Float) -> Float:
@@ -283,8 +283,8 @@ def frequencies(p: int, gamma: float, index: Float) -> tuple[Float, Float]:
 
 # Half-integer Matérn kernels, uniform inputs on an interval: eigenvalues to rounding, upper bounds on tails.
 
-ACCURACY = 1e-8  # guaranteed relative accuracy of eigenvalues()
-SEPARATE = -37.0  # below this logarithm the coupling of the interval's ends is below double precision
+_ACCURACY = 1e-8  # guaranteed relative accuracy of eigenvalues()
+_SEPARATE = -37.0  # below this logarithm the coupling of the interval's ends is below double precision
 
 
 class MaternUniform(Spectrum):
@@ -352,7 +352,7 @@ class MaternUniform(Spectrum):
         size = 64
         while True:
             _, log_error = frequencies(self._p, self._gamma, np.arange(1.0, size + 1.0))
-            accurate = np.flatnonzero(log_error < SEPARATE)
+            accurate = np.flatnonzero(log_error < _SEPARATE)
             if accurate.size:
                 return int(accurate[0]) + 1
             size *= 2
@@ -375,11 +375,11 @@ class MaternUniform(Spectrum):
         smaller = squared_singular_values(factor(self._p, self._gamma, 3 * size // 4))
         other = np.concatenate([smaller[: first - 1], self._from_phase(overlap.astype(np.float64))])
         error = np.abs(other / self._ritz[: other.size] - 1.0)
-        if not (error <= ACCURACY).all():
-            accurate = int(np.argmin(error <= ACCURACY))
+        if not (error <= _ACCURACY).all():
+            accurate = int(np.argmin(error <= _ACCURACY))
             raise NotConverged(
                 f"eigenvalues of Matern(nu={self.kernel.nu}) on an interval of {self._gamma:.3g}/√(2ν) lengthscales: "
-                f"{size} Legendre polynomials give the first {accurate} to {ACCURACY}, the next one differs by "
+                f"{size} Legendre polynomials give the first {accurate} to {_ACCURACY}, the next one differs by "
                 f"{error[accurate]:.1e}; a smaller nu or a shorter lengthscale helps, and tail() stays valid"
             )
         return self._ritz[: first - 1]
@@ -417,8 +417,8 @@ class MaternUniform(Spectrum):
     # Tails.
 
     @cached_property
-    def _grid(self) -> GridSum:
-        return GridSum(self._p, self._gamma)
+    def _grid(self) -> _GridSum:
+        return _GridSum(self._p, self._gamma)
 
     def _log_closed(self, M: Float) -> Float:
         """log of the closed bound, variance 1: the grid sum plus S(0)/L for each m <= p + 1, at most the trace."""

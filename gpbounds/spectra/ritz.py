@@ -20,7 +20,7 @@ from gpbounds.validation import count as one_count
 # Discretisations of a stationary kernel under an input law: each gives decreasing eigenvalues for variance 1.
 
 SPREAD = 80  # degree of a polynomial that equals √density to rounding, for a Gaussian on ± 9 standard deviations
-GRADING = 6  # distances t = u^6 make |t|^(2ν) smooth enough at 0 for Gauss's rule, for every ν > 0
+_GRADING = 6  # distances t = u^6 make |t|^(2ν) smooth enough at 0 for Gauss's rule, for every ν > 0
 
 
 def density(inputs: Gaussian | Uniform, x: Float, reach: float) -> Float:
@@ -51,8 +51,8 @@ def autocorrelation(kernel: Stationary, width: float, inputs: Gaussian | Uniform
     A = ∫_0^1 k(t) (C(t) + C(t)') dt with C(t) = ∫_0^(1-t) φ(y + t) φ(y)' dy; even and odd functions are separated.
     """
     u, weight = gauss(3 * n + 64)
-    distances = u**GRADING
-    weight = weight * GRADING * u ** (GRADING - 1)
+    distances = u**_GRADING
+    weight = weight * _GRADING * u ** (_GRADING - 1)
     k = kernel.correlation((distances * width / kernel.lengthscales(1)[0]) ** 2)
     y, wy = gauss(n + (48 if isinstance(inputs, Gaussian) else 1))
 
@@ -186,7 +186,7 @@ class WeylLaw:
 REACH = {"state space": 9.0, "autocorrelation": 8.0}  # the real line is replaced by ± so many standard deviations
 SIZES = {"state space": (128, 192, 320, 512, 896, 1536), "autocorrelation": (32, 48, 80, 128, 192, 320)}
 HALVES = {2: (15, 20, 25), 3: (5, 6, 7)}  # half the nodes in each dimension: at most 2744 nodes
-TAIL_ACCURACY = {1: 1e-4, 2: 0.05, 3: 0.05}  # eigenvalues of this accuracy enter a tail, with their errors added
+_TAIL_ACCURACY = {1: 1e-4, 2: 0.05, 3: 0.05}  # eigenvalues of this accuracy enter a tail, with their errors added
 
 
 class Ritz(Spectrum):
@@ -319,7 +319,7 @@ class Ritz(Spectrum):
             best = self._compare(coarse, fine)
             if best[2] >= 16:
                 break
-        return best[0], best[1], int((best[1] <= TAIL_ACCURACY[self.inputs.dim]).sum())
+        return best[0], best[1], int((best[1] <= _TAIL_ACCURACY[self.inputs.dim]).sum())
 
     def eigenvalues(self, count: int) -> Float:
         count = one_count("count", count)

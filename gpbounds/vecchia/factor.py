@@ -27,7 +27,7 @@ from gpbounds.vecchia.blocks import Blocks
 # The row blocks are padded with zeros to one shape and lie in one array.  Uᵀw is a sum over the blocks that hold a row,
 # which one thread adds up in the order of the blocks, so that results do not vary.
 
-SUM = """
+_SUM = """
 double total = 0.0;
 long long row = i / m, column = i % m;
 for (long long j = starts[row]; j < starts[row + 1]; ++j) total += parts[places[j] * m + column];
@@ -40,10 +40,10 @@ def _summed() -> Any:
     import cupy
 
     inputs = "raw float64 parts, raw int64 starts, raw int64 places, int64 m"
-    return cupy.ElementwiseKernel(inputs, "float64 out", SUM, "summed")
+    return cupy.ElementwiseKernel(inputs, "float64 out", _SUM, "summed")
 
 
-class Stacked:
+class _Stacked:
     """V ↦ UV and V ↦ UᵀV for CuPy arrays V (N, m); the weights are those of `gpbounds.vecchia.Factor`."""
 
     def __init__(self, blocks: Blocks, weights: Sequence[Array]) -> None:
@@ -132,8 +132,8 @@ class Factor:
         return sum(W.size for W in self.weights)
 
     @cached_property
-    def _stacked(self) -> Stacked:
-        return Stacked(self.blocks, self.weights)
+    def _stacked(self) -> _Stacked:
+        return _Stacked(self.blocks, self.weights)
 
     def times(self, V: Array) -> Array:
         """UV for V (N, m)."""

@@ -18,7 +18,7 @@ from gpbounds.validation import count, positive, scalar
 PIECE = 2**16
 """Numbers that are computed at a time: half a megabyte, which a core's cache holds; on a GPU 256 times as many."""
 
-Drawable = SquaredExponential | Matern | RationalQuadratic | Periodic
+_Drawable = SquaredExponential | Matern | RationalQuadratic | Periodic
 """Kernels of x − x' whose frequencies can be drawn."""
 
 
@@ -158,8 +158,8 @@ class FourierFeatures(CosineSine):
            [1.21, 2.  ]])
     """
 
-    def __init__(self, kernel: Drawable, rank: int, rng: int | np.random.Generator) -> None:
-        if not isinstance(kernel, Drawable):
+    def __init__(self, kernel: _Drawable, rank: int, rng: int | np.random.Generator) -> None:
+        if not isinstance(kernel, _Drawable):
             raise ValueError(
                 "kernel: expected SquaredExponential, Matern, RationalQuadratic or Periodic, whose frequencies have a "
                 f"law that can be drawn from, got {type(kernel).__name__}"

@@ -20,7 +20,7 @@ from gpbounds.pacbayes.certificate.statement import Line, Report, RiskStatement,
 
 COARSE_KL, COARSE_RISK = 1e-4, 1e-5
 """Errors of doubles up to COARSE_KL·(KL + 10) nats and COARSE_RISK move a bound by less than a printed digit."""
-REPEATED = 0.05
+_REPEATED = 0.05
 """Share of the width of a proof by which its ends may differ on another machine."""
 MOST_INDUCING, MOST_ROWS, MOST_WORK = 1500, 2000, 2e9
 """Inducing inputs M, rows of an exact posterior, and NM², up to which 30 digits are tried: about two minutes."""
@@ -38,7 +38,7 @@ def in_doubles(certificate: RiskStatement, rows: Raw) -> Enclosed:
     return rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss, certificate.mean)
 
 
-def in_thirty_digits(certificate: RiskStatement, rows: Raw) -> Enclosed:
+def _in_thirty_digits(certificate: RiskStatement, rows: Raw) -> Enclosed:
     """R_S and KL within the ends that `proved.ends` gives.
 
     Raises
@@ -54,8 +54,8 @@ def in_thirty_digits(certificate: RiskStatement, rows: Raw) -> Enclosed:
             f"{MOST_ROWS} rows of an exact posterior, for 30 digits, got N = {N}, M = {M}"
         )
     ends = proof.ends(certificate, rows)
-    kl_error = REPEATED * (ends.kl - ends.kl_below) + 4.0 * EPS * ends.kl
-    risk_error = REPEATED * (ends.risk - ends.risk_below) + 4.0 * EPS
+    kl_error = _REPEATED * (ends.kl - ends.kl_below) + 4.0 * EPS * ends.kl
+    risk_error = _REPEATED * (ends.risk - ends.risk_below) + 4.0 * EPS
     return Enclosed(ends.risk, risk_error, ends.kl, kl_error, float(getattr(posterior, "jitter", 0.0)), digits=30)
 
 
@@ -75,7 +75,7 @@ def to_issue(certificate: RiskStatement, rows: Raw) -> Enclosed:
     coarse_ones: list[Enclosed] = []
     refused: NotPositiveDefinite | None = None
     jitters = [certificate.posterior.with_jitter(jitter) for jitter in _jitters(certificate)]
-    for compute in (in_doubles, in_thirty_digits):
+    for compute in (in_doubles, _in_thirty_digits):
         for posterior in jitters:
             trial = replace(certificate, posterior=posterior)
             try:
@@ -104,7 +104,7 @@ def _jitters(certificate: RiskStatement) -> list[float]:
     return [step * largest for step in AUTO_LADDER]
 
 
-def to_check(certificate: RiskStatement, rows: Raw) -> tuple[Enclosed, Enclosed]:
+def _to_check(certificate: RiskStatement, rows: Raw) -> tuple[Enclosed, Enclosed]:
     """R_S and KL that decide whether the stated ones are large enough, and those in doubles.
 
     30 digits are computed where the stated numbers are neither above all that doubles allow nor below it.
@@ -131,7 +131,7 @@ def to_check(certificate: RiskStatement, rows: Raw) -> tuple[Enclosed, Enclosed]
 
 def _finer(certificate: RiskStatement, rows: Raw) -> Enclosed | None:
     try:
-        return in_thirty_digits(certificate, rows)
+        return _in_thirty_digits(certificate, rows)
     except ValueError:
         return None
 
@@ -159,7 +159,7 @@ def check(certificate: RiskStatement, rows: Raw, *, rigorous: bool = False) -> R
     if data.state == "confirmed":
         try:
             for_loss(certificate.mean, certificate.loss)
-            computed, in_doubles = to_check(certificate, rows)
+            computed, in_doubles = _to_check(certificate, rows)
             allowed = tolerated(computed, in_doubles)
         except ValueError as error:  # Q, the loss or the scaling does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))

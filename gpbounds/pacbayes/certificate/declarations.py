@@ -13,7 +13,7 @@ from gpbounds.means import LinearMean
 from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
 from gpbounds.validation import choice, count, finite, positive, scalar
 
-ORIGINS = {
+_ORIGINS = {
     "as given": "taken as given: their units were fixed before the data were seen",
     "fixed in advance": "shifted and scaled by constants that were fixed before the data were seen",
     "disjoint split": "shifted and scaled by constants from data disjoint from these",
@@ -55,7 +55,7 @@ class Scaling(Record):
     stored: ClassVar[Slots] = {"origin": TEXT, "shift": NUMBERS, "scale": NUMBERS, "count": WHOLE}
 
     def __post_init__(self) -> None:
-        choice("origin", self.origin, tuple(ORIGINS))
+        choice("origin", self.origin, tuple(_ORIGINS))
         for name, values in (("shift", finite("shift", self.shift)), ("scale", positive("scale", self.scale))):
             if values.ndim > 1 or values.size == 0:
                 raise ValueError(f"{name}: expected one number or one for each column, got shape {values.shape}")
@@ -93,7 +93,7 @@ class Scaling(Record):
     def describe(self) -> str:
         """A phrase that follows "Inputs were" or "Outputs were"."""
         constants = "" if self.origin == "as given" else f" (shift {_brief(self.shift)}, scale {_brief(self.scale)})"
-        return ORIGINS[self.origin].format(count=self.count) + constants
+        return _ORIGINS[self.origin].format(count=self.count) + constants
 
     def doubt(self, raw: Float) -> str:
         """A warning if the numbers suggest that the scaling constants were computed from these data, else "".
@@ -157,7 +157,7 @@ def _brief(values: Any) -> str:
 
 # The mean function of a prior, as a certificate declares it: fixed in advance, from disjoint data, or on a grid.
 
-ORIGINS_OF_MEANS = {
+_ORIGINS_OF_MEANS = {
     "fixed in advance": "fixed before the data were seen",
     "disjoint split": "fitted to data disjoint from these",
     "grid": "one of {count} on a grid that was fixed before the data were seen; ln {count} is paid",
@@ -204,7 +204,7 @@ class DeclaredMean(Record):
     stored: ClassVar[Slots] = {"origin": TEXT, "intercept": NUMBER, "slopes": VECTOR, "edge": NUMBER, "steps": WHOLE}
 
     def __post_init__(self) -> None:
-        choice("origin", self.origin, tuple(ORIGINS_OF_MEANS))
+        choice("origin", self.origin, tuple(_ORIGINS_OF_MEANS))
         object.__setattr__(self, "intercept", scalar(finite, "intercept", self.intercept))
         slopes = finite("slopes", () if self.slopes is None else self.slopes)
         if slopes.ndim != 1:
@@ -257,7 +257,7 @@ class DeclaredMean(Record):
         """A sentence."""
         slopes = ", ".join(f"{slope:.6g}" for slope in self.slopes[:6]) + (", ..." if len(self.slopes) > 6 else "")
         own = f"intercept {self.intercept:.6g}" + (f", slopes [{slopes}]" if self.slopes else "")
-        return f"The mean of the prior was {ORIGINS_OF_MEANS[self.origin].format(count=self.count)} ({own})."
+        return f"The mean of the prior was {_ORIGINS_OF_MEANS[self.origin].format(count=self.count)} ({own})."
 
     def doubt(self, X: Float, y: Float) -> str:
         """A warning if y − m(x) is orthogonal to 1 and to every column with a slope, as after least squares, else "".

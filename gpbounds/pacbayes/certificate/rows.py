@@ -56,15 +56,15 @@ def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss
     """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
     reach = np.abs(X).max(axis=0)
     if not isinstance(posterior, Exact):
-        return enclose_rows(posterior, kernel, Memory([in_memory(X, y)]), reach, loss)
+        return _enclose_rows(posterior, kernel, Memory([in_memory(X, y)]), reach, loss)
     with one_blas_thread():
         error = entry_error(posterior, kernel, reach)
         q = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
-        losses, allowances = sums_of_losses(q.predict(), y, loss)
+        losses, allowances = _sums_of_losses(q.predict(), y, loss)
         return enclosed(q, losses, allowances, y.size)
 
 
-def sums_of_losses(at_data: divergences.Prediction, y: Float, loss: Loss) -> tuple[float, float]:
+def _sums_of_losses(at_data: divergences.Prediction, y: Float, loss: Loss) -> tuple[float, float]:
     """The sums of the expected losses and of their allowances, each rounded once."""
     expected = loss.expectation(y, at_data.mean, at_data.variance)
     allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
@@ -98,10 +98,10 @@ def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
             raise ValueError(
                 f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {size!r}: scale the targets"
             )
-    return value_error(kernel, reach_with(posterior, reach))
+    return value_error(kernel, _reach_with(posterior, reach))
 
 
-def reach_with(posterior: Posterior, reach: Float) -> Float:
+def _reach_with(posterior: Posterior, reach: Float) -> Float:
     """The largest |x_d| among the rows, which is ``reach`` (D,), and the inducing points of ``posterior``."""
     Z = getattr(posterior, "Z", None)
     if Z is None:
@@ -111,7 +111,7 @@ def reach_with(posterior: Posterior, reach: Float) -> Float:
     return np.maximum(reach, np.abs(Z).max(axis=0))
 
 
-def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:
+def _from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:
     """A Q that does not depend on the data; ``error`` bounds that of the kernel's values."""
     if isinstance(posterior, Free | Whitened):
         points = measured(inducing(kernel, posterior.Z, posterior.jitter), error)
@@ -124,7 +124,7 @@ def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergenc
 # R_S(Q) and KL(Q‖P) from the rows that an engine holds: a pass for Q if it depends on them, and one for R_S.
 
 
-def enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:
+def _enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Float, loss: Loss) -> Enclosed:
     """As `enclose`, for the scaled rows of ``engine``: |x_d| ≤ reach_d."""
     error = entry_error(posterior, kernel, reach)
     if isinstance(posterior, Exact):
@@ -132,9 +132,9 @@ def enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Fl
             "posterior: expected a sparse one for rows that are read by partitions, got the exact GP posterior, which "
             "needs all rows in memory"
         )
-    losses = Round(partial(_losses, loss), enclosed_sums)
+    losses = Round(partial(_losses, loss), _enclosed_sums)
     if not isinstance(posterior, Sparse):
-        return engine.run(Program(partial(from_record, posterior, kernel, error), (losses,)))
+        return engine.run(Program(partial(_from_record, posterior, kernel, error), (losses,)))
     law, Z = CollapsedLaw(posterior.noise, posterior.power, error), posterior.Z
     sums = Round(partial(_sums, law), law.posterior)
 
@@ -145,7 +145,7 @@ def enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: Fl
 
 
 @dataclass(frozen=True, eq=False)
-class RiskSums(Statistics):
+class _RiskSums(Statistics):
     """The sums of the expected losses, and of their allowances, of each partition; the number of rows."""
 
     losses: tuple[float, ...]
@@ -163,13 +163,13 @@ def _sums(law: CollapsedLaw, whitener: Inducing, rows: Rows) -> CollapsedSums:
     return law.sums(whitener, rows.X, rows.Y[:, 0])
 
 
-def _losses(loss: Loss, q: SparsePosterior, rows: Rows) -> RiskSums:
+def _losses(loss: Loss, q: SparsePosterior, rows: Rows) -> _RiskSums:
     """The sums of one partition, each rounded once."""
-    losses, allowances = sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss)
-    return RiskSums((losses,), (allowances,), len(rows.Y))
+    losses, allowances = _sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss)
+    return _RiskSums((losses,), (allowances,), len(rows.Y))
 
 
-def enclosed_sums(q: SparsePosterior, sums: RiskSums) -> Enclosed:
+def _enclosed_sums(q: SparsePosterior, sums: _RiskSums) -> Enclosed:
     """R_S and KL from the sums of all partitions."""
     return enclosed(q, math.fsum(sums.losses), math.fsum(sums.allowances), sums.rows)
 
@@ -240,7 +240,7 @@ def fingerprint(X: ArrayLike, y: ArrayLike) -> Fingerprint:
 
 def digest(X: Float, y: Float) -> Fingerprint:
     """The `Fingerprint` of checked arrays."""
-    return digest_of_rows([in_memory(X, y)], *X.shape)
+    return _digest_of_rows([in_memory(X, y)], *X.shape)
 
 
 def in_memory(X: Float, y: Float) -> Rows:
@@ -248,13 +248,13 @@ def in_memory(X: Float, y: Float) -> Rows:
     return Rows(X, y[:, None], 0)
 
 
-def digest_of_rows(partitions: Iterable[Rows], N: int, D: int) -> Fingerprint:
+def _digest_of_rows(partitions: Iterable[Rows], N: int, D: int) -> Fingerprint:
     """The `Fingerprint` of N rows with D columns in partitions, in one pass: that of the same rows in arrays.
 
     The hash takes y after all of X.  Until then, y is kept in memory, or beyond 256 MiB in a temporary file.
 
     >>> X, y = np.array([[0.0], [1.0]]), np.array([[2.0], [3.0]])
-    >>> digest_of_rows([Rows(X[:1], y[:1], 0), Rows(X[1:], y[1:], 1)], 2, 1).sha256[:16]
+    >>> _digest_of_rows([Rows(X[:1], y[:1], 0), Rows(X[1:], y[1:], 1)], 2, 1).sha256[:16]
     'cd5a01aa8da839db'
     """
     first, second = _heads(N, D)
@@ -296,7 +296,7 @@ class Raw(ABC):
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """The shapes and the SHA-256 of all values, row by row: the same for arrays and for any partitions."""
-        return digest_of_rows(self.partitions(), *self.shape)
+        return _digest_of_rows(self.partitions(), *self.shape)
 
     @abstractmethod
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
@@ -395,7 +395,7 @@ class Partitions(Raw):
         D = self.rows.D
         largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
         reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
-        return enclose_rows(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
+        return _enclose_rows(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
 
 
 @dataclass(frozen=True)

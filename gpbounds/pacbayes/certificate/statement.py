@@ -27,8 +27,8 @@ from gpbounds.validation import finite
 # The report of a check: first the declarations, which a file cannot prove, then the lines confirmed or failed.
 
 State = Literal["declared", "confirmed", "failed", "skipped"]
-MARKS: dict[State, str] = {"declared": "declared", "confirmed": "ok", "failed": "FAILED", "skipped": "skipped"}
-NOT_RIGOROUS = (
+_MARKS: dict[State, str] = {"declared": "declared", "confirmed": "ok", "failed": "FAILED", "skipped": "skipped"}
+_NOT_RIGOROUS = (
     "NOT RIGOROUS: the scaling was computed from the same data, which no penalty covers. This is no guarantee."
 )
 
@@ -50,7 +50,7 @@ class Line:
     text: str
 
     def __str__(self) -> str:
-        return _folded(MARKS[self.state], self.name, self.text)
+        return _folded(_MARKS[self.state], self.name, self.text)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Report:
         declared = [str(line) for line in self.lines if line.state == "declared"]
         checked = [str(line) for line in self.lines if line.state != "declared"]
         claim = _folded("claimed", "", f"Given the declarations, which no file can prove: {self.statement}")
-        return "\n".join([*(() if self.rigorous else (NOT_RIGOROUS,)), *declared, claim, *checked, self.verdict])
+        return "\n".join([*(() if self.rigorous else (_NOT_RIGOROUS,)), *declared, claim, *checked, self.verdict])
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -288,7 +288,7 @@ class RiskStatement(Record):
         return hash(self.fresh_seal())
 
     def __str__(self) -> str:
-        lead = "" if self.rigorous else f"{NOT_RIGOROUS} "
+        lead = "" if self.rigorous else f"{_NOT_RIGOROUS} "
         return f"{lead}{self.statement} KL = {self.kl:.6g}, R_S = {self.risk:.6g}. Q: {self.posterior.describe()}."
 
 

@@ -17,7 +17,7 @@ CERTAIN = "certain"
 """The argument ``draws`` that asks for draws until one is proved to reach a level."""
 REDRAW = 0.8
 """Share p of the draws that may miss the level at which redrawing stops: 1/(1 − p) = 5 draws are expected."""
-UNTIL = (
+_UNTIL = (
     "Z is drawn again until a proved upper bound on log p(y), less the objective of this order without jitter, is not "
     "above this value."
 )
@@ -187,7 +187,7 @@ def redrawn(bound: Bound) -> Bound:
         bound,
         confidence=1.0,
         terms={**bound.terms, "expected_draws": 1.0 / (1.0 - REDRAW)},
-        assumptions=tuple(UNTIL if sentence == BEST_OBJECTIVE else sentence for sentence in bound.assumptions),
+        assumptions=tuple(_UNTIL if sentence == BEST_OBJECTIVE else sentence for sentence in bound.assumptions),
     )
 
 

@@ -232,7 +232,7 @@ def adversary(
 
 # Lower bounds for every subset of the data, and for every choice that is made without y.
 
-SUBSET = "The inducing points are M of the data, chosen without y."
+_SUBSET = "The inducing points are M of the data, chosen without y."
 DOWN = 1.0 - 1e-11
 
 
@@ -314,6 +314,6 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
         1.0,
         "N-sub, N-lowprior",
         {"trace": trace if trace.ndim else float(trace)},
-        (SUBSET, "y is drawn from the prior; the bound is on the mean over y."),
+        (_SUBSET, "y is drawn from the prior; the bound is on the mean over y."),
         quantity=f"E_y D_{order:g}[q*||p]",
     )

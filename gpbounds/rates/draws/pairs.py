@@ -37,7 +37,7 @@ PROVED = (
     "Entries and eigenvalues of k(X, X) are enclosed in 30 digits, and all rounding with them, if the platform's sums, "
     "products and matrix products are those of IEEE doubles, in any order."
 )
-REFINED = 2
+_REFINED = 2
 """Corrections of the solution of K_n v = y."""
 RESOLVED = 1e-9
 """Least σ²/λ_max for which K_n v = y is solved in double precision before it is corrected."""
@@ -176,7 +176,7 @@ class GradedRows(Rows):
             y = self.scaled_targets, zero
             inverse = self._inverse(noise)
             v = inverse(y)
-            for _ in range(REFINED):
+            for _ in range(_REFINED):
                 v = add(v, inverse(self._rest(v, y, noise)[0]))
             rest, error = self._rest(v, y, noise)
             norm = UP * float(np.linalg.norm(rest[0] + rest[1])) * UP

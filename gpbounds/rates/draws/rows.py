@@ -25,7 +25,7 @@ ENERGY = 1e-3
 """The solve stops if rᵀ(Q + σ²I)⁻¹r, r = y − K_n v, is below this value, which is then the error of yᵀK_n⁻¹y."""
 STEPS = 60
 """Largest number of products with K."""
-RITZ = 14
+_RITZ = 14
 """Shifts whose solves, with v, span the space of the Ritz values."""
 
 
@@ -230,13 +230,13 @@ class StreamedRows(Rows):
                 steps=STEPS,
             )
             low = max(float(values.max()) * 1e-10, noise * 1e-6)
-            shifts = np.geomspace(low, float(values.max()), RITZ)
+            shifts = np.geomspace(low, float(values.max()), _RITZ)
             # v first, one block of columns for each output
             columns = [np.column_stack([v, *(inverse(v[:, None], s)[:, 0] for s in shifts)]) for v in V.T]
             products = self._times(np.concatenate(columns, axis=1))
             forms, energies = [], []
             for p, W in enumerate(columns):
-                KW = products[:, p * (RITZ + 1) : (p + 1) * (RITZ + 1)]
+                KW = products[:, p * (_RITZ + 1) : (p + 1) * (_RITZ + 1)]
                 r = self.Y[:, p] - KW[:, 0] - noise * W[:, 0]
                 forms.append(RitzForm.of(W, KW, W[:, 0]))
                 energies.append(max(float(r @ inverse(r[:, None], noise)[:, 0]), 0.0))

@@ -96,7 +96,7 @@ NOT_CERTIFIED = (
     "request. For one draw, and for y from the prior, rigor='sharp' encloses the bound. Other bounds say in their "
     "attribute `certified` whether their rounding is proved"
 )
-ONLY_FLOAT = (
+_ONLY_FLOAT = (
     "rigor: expected 'float' for any y of a norm that may depend on the draws (y_norm2_known='after'); with draws "
     "'sharp' bounds y given, y from the prior, and a y of a norm that is fixed before the draws"
 )
@@ -285,7 +285,7 @@ def draws_from_rows(
     columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
     if chosen == "sharp":
         if about == "after":
-            raise ValueError(ONLY_FLOAT)
+            raise ValueError(_ONLY_FLOAT)
         if is_cupy(inputs.X) or inputs.N > dense:
             raise ValueError(
                 f"rigor: expected at most {dense} rows in host memory with 'sharp' and draws, where k(X, X) is "

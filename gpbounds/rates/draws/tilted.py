@@ -27,7 +27,7 @@ from gpbounds.rates.draws.sentences import (
 
 
 @dataclass(frozen=True, eq=False)
-class TiltedMeans:
+class _TiltedMeans:
     """Exact means under the tilted law (N-tilt).
 
     Attributes
@@ -65,7 +65,7 @@ class TiltedMeans:
         return float((self.theta * weights / (self.lowest + self.noise)).sum())
 
 
-def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
+def tilted_means(residual: ExpectedResidual) -> _TiltedMeans:
     """Exact means under the tilted law of size M (N-tilt).
 
     P~(Z) ∝ |K_ZZ| |Q_n| ∝ |(K K_n)_ZZ|, |Z| = M, Q_n = Q_Z + σ²I, K_n = K + σ²I, d_i = λ_i/σ²,
@@ -96,7 +96,7 @@ def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
         # r/(μ + r) with μ from below is at most (μ from above)/(μ from below) times that with μ from above
         raised = np.where(lower > 0.0, miss * (upper / lower), 1.0)
     miss = np.where(upper > 0.0, np.minimum(raised, 1.0), 1.0)
-    return TiltedMeans(
+    return _TiltedMeans(
         miss, residual.eigenvalues / residual.noise, residual.eigenvalues, residual.lowest, residual.noise
     )
 
