@@ -67,6 +67,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=options.whole,
         help="without --model: number of inducing points of a new sparse GP (default 100)",
     )
+    _add_question(parser)
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, default=Path("audit.html"), help="the page (default: %(default)s)"
+    )
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_question(parser: argparse.ArgumentParser) -> None:
+    """What the audit is asked."""
     parser.add_argument(
         "--enough",
         metavar="NATS",
@@ -110,11 +120,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=0.05,
         help="probability with which the certificate may fail (default %(default)s)",
     )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, default=Path("audit.html"), help="the page (default: %(default)s)"
-    )
-    options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

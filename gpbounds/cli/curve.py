@@ -90,49 +90,48 @@ def run(args: argparse.Namespace) -> None:
                 series += [] if curve is None else [curve]
     bracket, reasons = steps.take("evidence", lambda: evidence(problem, args)) or (None, ())
     steps.finish(bool(series) or bracket is not None)
-    reasons = (*reasons, *steps.reasons)
     picture(problem, series, bracket, args).savefig(args.out)
-    notes = [*problem.notes, *(note for case in problem.cases for note in case.notes), *reasons]
+    notes = [*problem.notes, *(note for case in problem.cases for note in case.notes), *reasons, *steps.reasons]
     if args.json:
-        records = [
-            {
-                "case": case.kind,
-                "N": N,
-                "alpha": alpha,
-                "M": M,
-                "value": np.asarray(bound.value).ravel(),
-                "claim": bound.claim,
-                "assumptions": bound.assumptions,
-                "certified": bound.certified,
-            }
-            for case, N, alpha, M, bound in series
-        ]
-        output.print_json(
-            {
-                "command": "curve",
-                **problem.record(),
-                "series": records,
-                "evidence": bracket and bracket.to_dict(),
-                "notes": notes,
-                "out": str(args.out),
-            }
-        )
-        output.leave(steps.stopped)
-        return
-    print(problem.heading())
+        output.print_json({**record(problem, series, bracket, notes), "out": str(args.out)})
+    else:
+        print(report(problem, series, bracket, notes))
+        print(f"Saved {args.out}")
+    output.leave(steps.stopped)
+
+
+def record(problem: Problem, series: list[Series], bracket: Brackets | None, notes: list[str]) -> dict[str, Any]:
+    """The bounds, ready for JSON."""
+    records = [
+        {
+            "case": case.kind,
+            "N": N,
+            "alpha": alpha,
+            "M": M,
+            "value": np.asarray(bound.value).ravel(),
+            "claim": bound.claim,
+            "assumptions": bound.assumptions,
+            "certified": bound.certified,
+        }
+        for case, N, alpha, M, bound in series
+    ]
+    drawn = {"series": records, "evidence": bracket and bracket.to_dict(), "notes": notes}
+    return {"command": "curve", **problem.record(), **drawn}
+
+
+def report(problem: Problem, series: list[Series], bracket: Brackets | None, notes: list[str]) -> str:
+    """The ends of the curves as text, and the bounds on log p(y)."""
+    lines = [problem.heading()]
     for case, N, alpha, M, bound in series:
         values = np.asarray(bound.value).ravel()
         ends = f"{values[0]:.3g} at M = {M[0]} to {values[-1]:.3g} at M = {M[-1]}"
         best = "" if case.draws is None else f", {case.about}, best of {case.draws}"
-        print(f"{case.kind}{best}, N = {N}, alpha = {alpha:g}: {ends} ({bound.claim})")
+        lines.append(f"{case.kind}{best}, N = {N}, alpha = {alpha:g}: {ends} ({bound.claim})")
     if bracket is not None:
         exact = "" if bracket.exact is None else f"; exactly {bracket.exact:.8g}"
-        print(f"\nlog p(y) with {bracket.method} inducing points, in nats{exact}:")
-        print(table(("M", "ELBO", "lower", "upper", "width", "upper by"), bracket.rows()), end="\n\n")
-    for note in notes:
-        print(wrapped(f"Note: {note}"))
-    print(f"Saved {args.out}")
-    output.leave(steps.stopped)
+        lines.append(f"\nlog p(y) with {bracket.method} inducing points, in nats{exact}:")
+        lines += [table(("M", "ELBO", "lower", "upper", "width", "upper by"), bracket.rows()), ""]
+    return "\n".join([*lines, *(wrapped(f"Note: {note}") for note in notes)])
 
 
 def _curve(problem: Problem, case: Case, N: int, alpha: float, counts: list[int] | None) -> Series:
