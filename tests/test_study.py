@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -401,3 +403,45 @@ def test_a_certificate_of_rows_in_partitions_is_drawn_without_predictions(tmp_pa
     assert certificate == fitting.certify(model, X, y, epsilon=1.0, delta=0.05)
     (ax,) = certificate.plot().axes
     assert any(f"{certificate.risk:.4f}" in text.get_text() for text in ax.texts)
+
+
+# Curves and the comparison of bounds with subsets, which the commands `curve` and `demo` show
+
+
+def test_curves_are_what_the_command_prints(capsys, file, tmp_path):
+    from fitting.study.curves import curves
+    from fitting.study.problem import Question, about_rows
+    from gpbounds.cli.data import load
+
+    asked = Question(variance=1.5, lengthscale=[0.7, 0.9], noise=0.2, draws=10, simulate=0)
+    drawn = curves(about_rows(load(Path(file)), asked), [1.0], [5, 15])
+    words = ["curve", "--data", file, *WORDS[2:], "-M", "5,15", "--out", str(tmp_path / "curve.png"), "--json"]
+    assert main(words) == 0
+    record = json.loads(capsys.readouterr().out)
+    del record["out"]
+    assert drawn.to_dict() == record
+    assert "given y" in is_whole_page(drawn.page())
+    assert len(drawn.plot().axes) >= 2
+    assert not drawn.interrupted
+    with pytest.raises(ValueError, match="expected several alpha or several N, not both"):
+        curves(drawn.problem.__class__(**vars(drawn.problem) | {"cases": two_sizes(drawn)}), [0.5, 1.0])
+
+
+def two_sizes(drawn):
+    case = drawn.problem.cases[0]
+    return (dataclasses.replace(case, sizes=(40, 60)),)
+
+
+def test_the_comparison_with_subsets_has_a_page():
+    from fitting.study import hyperparameters
+    from fitting.study.standardised import standardise
+    from fitting.study.subsets import study
+
+    data = standardise("sample", *sample(40))
+    hyper = hyperparameters.as_given(np.inf, 1.0, 1.0, 0.5)
+    compared = study(
+        data, hyper, alpha=1.0, target=1.0, rows=40, draws=1, counts=np.array([3.0, 10.0]), simulate=0, best=2
+    )
+    assert json.loads(json.dumps(compared.to_dict(), allow_nan=False)) == compared.to_dict()
+    text = is_whole_page(compared.page())
+    assert str(compared).splitlines()[0] in text

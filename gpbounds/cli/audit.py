@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbounds.cli import families, options, output
+from gpbounds.cli import options, output
 from gpbounds.cli.data import column_names
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
             "sparse",
             settings | {"random_state": args.seed},
             train,
-            families.SQUARED_EXPONENTIAL,
+            options.SQUARED_EXPONENTIAL,
             progress=sys.stderr.isatty(),
         )
         if any(run.status == "interrupted" for run in model.runs_):
