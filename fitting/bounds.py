@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numpy.typing import ArrayLike
 
 from fitting.objectives import objective
 from fitting.objectives.goals import Relaxation, Target, Terms
 from fitting.objectives.laws import FreeLaw, ModelLaw
 from fitting.objectives.objective import Member, Objective
-from fitting.rows.data import Data
-from gpbounds.arrays import Array, is_cupy
+from fitting.rows.data import Data, Dataset
+from gpbounds.arrays import Array, is_cupy, namespace
 from gpbounds.linalg import Jitter
+from gpbounds.linalg.workspace import Workspace
 from gpbounds.losses import Loss
 from gpbounds.validation import choice
 
@@ -85,7 +88,7 @@ def risk_bound(
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
     target = Target(loss, source.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
-    return _bound(source, source.law, target)
+    return bound_of(source.data, source.law, target)
 
 
 def free_bound(
@@ -118,7 +121,7 @@ def free_bound(
     """
     source = objective.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=_kept(X, keep))
     target = Target(loss, source.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
-    return _bound(source, FreeLaw(), target)
+    return bound_of(source.data, FreeLaw(), target)
 
 
 def _kept(X: object, keep: int | None) -> int | None:
@@ -126,11 +129,17 @@ def _kept(X: object, keep: int | None) -> int | None:
     return KEEP if keep is None and not is_cupy(X) else keep
 
 
-def _bound(source: Objective, law: ModelLaw, target: Target) -> Objective:
+def with_room(data: Dataset) -> Dataset:
+    """``data`` with the default memory of `risk_bound` between passes."""
+    if not isinstance(data, Data):
+        return data
+    return replace(data, space=Workspace.on(namespace(data.X), _kept(data.X, None)))
+
+
+def bound_of(data: Dataset, law: ModelLaw, target: Target) -> Objective:
     """B; refuses targets that are not one column, and targets for which ``loss`` is not defined."""
-    assert isinstance(source.data, Data)
-    Y = source.data.Y
-    if Y.shape[1] != 1:
-        raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {Y.shape}")
-    target.loss.value(Y, Y)  # a loss may refuse targets
-    return Objective(source.data, law, target)
+    if isinstance(data, Data):
+        if data.P != 1:
+            raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {data.Y.shape}")
+        target.loss.value(data.Y, data.Y)  # a loss may refuse targets
+    return Objective(data, law, target)

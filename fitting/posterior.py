@@ -94,6 +94,10 @@ class Posterior(ABC):
         """The mean alone; arguments as in `predict`."""
         return self.predict(X, blocks=blocks, chunk=chunk)[0]
 
+    def largest_prior_variance(self, X: Array) -> float:
+        """The largest prior variance of f at X."""
+        return self.kernel.largest_variance(X)
+
     def _labels(self, blocks: Any, N: int) -> Any:
         if blocks is not None:
             raise ValueError("blocks: expected None, as only PIC (blocks, power 1) predicts by block, got labels")
@@ -307,6 +311,9 @@ class FeaturePosterior(Posterior):
     @property
     def module(self) -> Any:
         return namespace(self.q.mean)
+
+    def largest_prior_variance(self, X: Array) -> float:
+        return float(self.kernel.diag(X).max())
 
     def _law(self, X: Array, labels: object, full: bool) -> tuple[Array, Array]:
         xp = namespace(X)

@@ -14,7 +14,7 @@ import pytest
 import fitting
 from fitting.features import FeatureKernel, MercerMap
 from fitting.objectives.collapsed import member
-from fitting.objectives.goals import Evidence, ExpectedLosses, Goal, Losses, Target
+from fitting.objectives.goals import Evidence, ExpectedLosses, Goal, LossGoal, Target
 from fitting.objectives.laws import ExactLaw, FamilyLaw, FreeLaw, LowRankLaw, ModelLaw
 from fitting.objectives.losses import of_loss
 from fitting.objectives.objective import Objective, at_point
@@ -31,7 +31,7 @@ KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
 
 @dataclass(frozen=True)
-class Linear(Losses):
+class Linear(LossGoal):
     """A user's goal: R_S + KL/(λN)."""
 
     loss: Loss
@@ -71,7 +71,7 @@ def admitted(law: str, goal: str) -> bool:
         return law == "vfe"
     if goal == "power EP":
         return law.startswith("free")
-    return law.startswith("free") == isinstance(GOALS[goal], Losses) or goal.startswith(("B", "a user"))
+    return law.startswith("free") == isinstance(GOALS[goal], LossGoal) or goal.startswith(("B", "a user"))
 
 
 CELLS = [(law, goal) for law in LAWS for goal in GOALS if admitted(law, goal)]
@@ -133,7 +133,7 @@ def test_partitions_give_the_numbers_of_one_array(law: str, goal: str) -> None:
 @each_cell
 def test_a_batch_of_all_rows_is_the_objective_and_other_goals_refuse(law: str, goal: str) -> None:
     problem, point = cell(law, goal)
-    if not law.startswith("free") and (isinstance(problem.goal, Losses) or law == "low rank"):
+    if not law.startswith("free") and (isinstance(problem.goal, LossGoal) or law == "low rank"):
         with pytest.raises(ValueError, match="rows: expected all of them"):
             problem.batch(np.arange(N))
         return

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import fitting
@@ -495,3 +496,14 @@ def test_derivatives_of_a_mean_on_a_device(cupy, likelihood: str) -> None:
         both.append(layout.loss(J)(layout.pack(point)))
     assert both[1][0] == pytest.approx(both[0][0], rel=1e-9)
     np.testing.assert_allclose(both[1][1], both[0][1], rtol=1e-6, atol=1e-8 * np.abs(both[0][1]).max())
+
+
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+def test_the_start_for_counts_leaves_to_the_mean_what_is_the_mean_s(mean: str) -> None:
+    """The rates are near e^5: the kernel of the start describes what is left, not the mean of f."""
+    X = np.linspace(0.0, 6.0, 200)[:, None]
+    y = np.random.default_rng(0).poisson(np.exp(5.0 + 0.3 * np.sin(X[:, 0])))
+    with pytest.warns(ConvergenceWarning):  # one iteration
+        model = VariationalGP(8, "poisson", mean=mean, max_iter=1, random_state=0).fit(X, y)
+    assert model.kernel_.max_variance < 1.0
+    assert model.objective_ > -815.0  # 10 nats below the optimum; with the mean in the kernel −827

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier, divergence
-from fitting.estimators import elsewhere, load
+from fitting.estimators import load, partitioned
 from fitting.features import MLP
 from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import FamilyLaw
@@ -240,7 +240,7 @@ def test_of_many_rows_arrays_and_files_choose_points_among_the_same(tmp_path, mo
     files = tmp_path / "X.npy", tmp_path / "y.npy"
     options = {"n_inducing": 8, "optimizer": None, "kernel": KERNEL, "noise": 0.1}
     of_all = SparseGP(**options).fit(X, y)
-    monkeypatch.setattr(elsewhere, "CHOOSING", 50)
+    monkeypatch.setattr(partitioned, "CHOOSING", 50)
     for state in (None, 3):
         local, far = (SparseGP(**options, random_state=state).fit(*rows) for rows in ((X, y), files))
         np.testing.assert_array_equal(local.inducing_, far.inducing_)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -17,15 +18,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.partitioned import predictions_of_chunks, some_rows
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.features.stored import by_name
 from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
-from fitting.objectives.objective import Member, Objective, at_point, objective
+from fitting.objectives.objective import Member, Objective, at_point, data_of
 from fitting.objectives.point import Minimised, Parameters
-from fitting.prior_means import KINDS, PriorMean, residuals
+from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
+from fitting.rows.data import Dataset, Held, nearest
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,
@@ -39,13 +42,19 @@ from fitting.starts.starts import (
 )
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
+from fitting.training.passes import shown_passes
 from gpbounds.arrays import Array, Float, as_points, exactly, host, is_constant, is_cupy, is_frame, namespace, place
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
-from gpbounds.sources import is_elsewhere
+from gpbounds.pacbayes import Scaling
+from gpbounds.sources import Source, is_elsewhere, source
+from gpbounds.sources.changed import changed, with_targets
+from gpbounds.sources.dask_rows import is_dask
+from gpbounds.sources.mapped import on_disk
 from gpbounds.validation import array_module, choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
@@ -84,9 +93,6 @@ def held_rows(X: Float) -> Float:
     return X
 
 
-# The base class of all estimators: scikit-learn's protocol around an objective, its training and its posterior.
-
-
 @dataclass(eq=False)
 class Placed:
     """X (N, D) and y (N,) or (N, P) in host memory and on the device of ``xp``.
@@ -111,6 +117,8 @@ class Placed:
         return place(self.X, self.xp) if self.there is None else self.there, place(self.y, self.xp)
 
 
+# The base class of all estimators: scikit-learn's protocol around an objective, its training and its posterior.
+
 GIVEN = "y stands for the targets minus the mean function of the prior."
 
 
@@ -121,7 +129,7 @@ FITTED = (
 
 
 class _Arguments(BaseEstimator):
-    """Arguments whose position each estimator decides."""
+    """Arguments whose position each estimator decides, and attributes."""
 
     kernel: Kernel | None
     noise: float | None
@@ -132,6 +140,8 @@ class _Arguments(BaseEstimator):
     mean_: LinearMean | tuple[LinearMean, ...] | None
     X_train_: Any
     y_train_: Any
+    inputs_: Scaling
+    _held: Held | None = None  # the rows that an engine holds, for the time of training
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -186,6 +196,8 @@ class GaussianProcess(_Arguments):
     checkpoint: str | os.PathLike[str] | None = None
     _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
     _many_optima: ClassVar[bool] = False  # so that the start decides where training ends
+    _partitions: ClassVar[bool] = False  # whether `fit` takes rows that are read by partitions
+    _subtracts_mean: ClassVar[bool] = False  # whether ``y_train_`` is what the prior mean leaves of the targets
 
     @abstractmethod
     def _member(self) -> Member:
@@ -196,16 +208,29 @@ class GaussianProcess(_Arguments):
         """Train from ``start`` (without inducing points); returns the best outcome and all runs."""
 
     @one_blas_thread()  # what is large runs in lanes; the bits do not depend on what other threads of the user do
-    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
-        """Train on X (N, D) and y (N,) or (N, P).
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+        """Train on X (N, D) and y (N,) or (N, P): arrays; `SparseGP` and `LowRankGP` also read rows by partitions.
 
         Hyperparameters are searched in log space.  The model keeps the best point seen; after Ctrl-C, too, with a
-        warning.
+        warning.  With ``progress`` a second bar shows the passes over partitions within an evaluation: how many of them
+        the workers have finished.
+
+        Parameters
+        ----------
+        X, y : arrays
+            Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
+            .npy files; Dask arrays or dataframes.  See `gpbounds.sources.source`.  Rows may exceed the memory then:
+            every evaluation reads them two or three times, and ``X_train_`` is empty.  Of more than 100 000 rows,
+            so many choose inducing points and features; which, depends on ``random_state`` and on N only.
+            Mini-batches, projections and features that are objects need single rows: such a model first copies them to
+            a temporary memory map on this machine's disk, of 8·N·D bytes.
+        client : distributed.Client, optional
+            Where Dask computes; by default the current client, else its default scheduler.
 
         Raises
         ------
         ValueError
-            for wrong arguments, NaN or infinity, or a checkpoint of other data or settings.
+            for wrong arguments, NaN or infinity (with partition and rows), or a checkpoint of other data or settings.
         NotPositiveDefinite
             when a covariance does not factorise at the start of training.
 
@@ -216,15 +241,19 @@ class GaussianProcess(_Arguments):
             its limit.
         """
         self._check_arguments()
-        points, columns = self._take(X, y)
-        problem, session = self._objective(), self._session()
-        given, start = self._begun(points, columns, session)
-        problem = self._prepared(problem, start, session)
-        outcome, runs = self._search(self._trainer(problem, start, given, session), start, points, columns)
-        self._adopt(problem, outcome, runs)
-        self._release()
-        self._remark(self._remarks(outcome))
+        with self._rows_of(X, y, client) as (points, columns):
+            remarks = self._train(points, columns)
+        self._remark(remarks)
         return self
+
+    def _train(self, X: Float, Y: Float) -> list[Remark]:
+        """Train on X (N, D) and Y (N, P) in the units of the model; sets the fitted attributes."""
+        session = self._session()
+        given, start = self._begun(X, Y, session)
+        trainer = self._trainer(self._objective(), start, given, session)
+        outcome, runs = self._search(trainer, start, X, Y)
+        self._adopt(trainer.objective, outcome, runs)
+        return self._remarks(outcome)
 
     def predict(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
@@ -234,9 +263,10 @@ class GaussianProcess(_Arguments):
         Parameters
         ----------
         X : array (N*, D), NumPy or CuPy
-            The results live on the device of X.
+            The results live on the device of X.  For a Dask array or dataframe they are Dask arrays with its chunks of
+            rows, of which nothing is computed yet.
         return_std, return_cov : bool
-            At most one of the two may be True.
+            At most one of the two may be True; no covariance for a Dask collection.
         noisy : bool
             True predicts new observations y = f + noise: σ² is added to the variances.
 
@@ -247,7 +277,12 @@ class GaussianProcess(_Arguments):
             Where rounding may change a latent std by more than 1 %, and it cannot be computed anew, an upper end with a
             `gpbounds.errors.RoundingWarning` (N-small).
         """
-        return self._latent(X, return_std, return_cov, noisy=noisy)
+        if not is_dask(X):
+            return self._latent(X, return_std, return_cov, noisy=noisy)
+        if return_cov:
+            raise ValueError("return_cov: expected False for a Dask collection, whose rows no worker holds together")
+        self._fitted()
+        return predictions_of_chunks(self, X, return_std, noisy)
 
     @one_blas_thread()
     def _latent(
@@ -287,7 +322,8 @@ class GaussianProcess(_Arguments):
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
-        rounding = 1e-8 * self._largest_variance(X)
+        points = place(self._inputs(self._new_points(X)), self._module())
+        rounding = 1e-8 * self.posterior_.largest_prior_variance(points)
         eigenpairs = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
         assert eigenpairs.vectors is not None
         normal = rng.standard_normal((len(shared), means.shape[1] * n))
@@ -321,6 +357,79 @@ class GaussianProcess(_Arguments):
 
     # ------------------------------------------------------------------ data in, in the units of the model
 
+    @contextmanager
+    def _rows_of(self, X: Any, y: Any, client: Any) -> Iterator[tuple[Any, Any]]:
+        """The rows of training in the units of the model, which are let go at the end."""
+        if not is_elsewhere(X) or not self._partitions:
+            if client is not None:
+                raise ValueError(
+                    "client: expected None for arrays in memory, which this process computes with: make a Dask array"
+                )
+            yield self._take(X, y)
+            self._release()
+            return
+        rows_of = self._from_disk if self._takes_single_rows() else self._by_partitions
+        with rows_of(X, y, client) as taken:
+            yield taken
+        self._release()
+
+    @contextmanager
+    def _from_disk(self, X: Any, y: Any, client: Any) -> Iterator[tuple[Float, Float]]:
+        """Rows that are read by partitions, copied to a memory map on this machine's disk first."""
+        rows = source(X, y, client)
+        self._check_source(rows)
+        with on_disk(rows) as (points, targets):
+            yield self._take(points, targets[:, 0] if rows.single else targets)
+            self._drop_rows(rows.D, rows.P, rows.single)
+        if rows.names:
+            self.feature_names_in_ = np.array(rows.names, dtype=object)
+
+    @contextmanager
+    def _by_partitions(self, X: Any, y: Any, client: Any) -> Iterator[tuple[Columns, Columns]]:
+        """Rows of which training sees sums over partitions, and the few that choose inducing points or features."""
+        if array_module(self.device) is not np:  # type: ignore[arg-type]
+            raise ValueError(f"device: expected 'cpu' for rows that are read by partitions, got {self.device!r}")
+        with shown_passes(bool(self.progress)) as tell:
+            self._forget()
+            rows = source(X, y, client, tell=tell)
+            self._check_source(rows)
+            self.n_features_in_ = rows.D
+            if rows.names:
+                self.feature_names_in_ = np.array(rows.names, dtype=object)
+            held = self._held_in_units(rows)
+            try:
+                self._held, points, targets = held
+                self._prepare(points)  # type: ignore[arg-type]
+                self.X_train_, self.y_train_ = points, targets  # for the time of training
+                yield points, targets
+            finally:
+                self._held = None
+                held[0].release()
+                self._drop_rows(rows.D, rows.P, rows.single)
+
+    def _drop_rows(self, D: int, P: int, single: bool) -> None:
+        """Keep the shapes of the rows of training, and none of the rows."""
+        self.X_train_, self.y_train_ = np.empty((0, D)), np.empty((0,) if single else (0, P))
+
+    def _takes_single_rows(self) -> bool:
+        """Whether training needs more than sums over partitions: it then reads a memory map on this machine's disk."""
+        return getattr(self, "batch_size", None) is not None
+
+    def _check_source(self, rows: Source) -> None:
+        """Refuse rows, read by partitions, that this estimator does not take."""
+
+    def _held_in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
+        """The rows, X and Y, all in the units of the model."""
+        self.y_mean_, self.y_scale_ = np.zeros(rows.P), np.ones(rows.P)
+        if self.normalize_y:
+            self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
+        held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
+        return held, Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
+
+    def _some(self, X: Any, Y: Any, session: Session) -> tuple[Float, Float]:
+        """The rows by which inducing points or features are chosen, the same for arrays and for others."""
+        return some_rows(X, Y, 0 if self.random_state is None else session.seed)
+
     def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Float, Float]:
         """X (N, D) and Y (N, P) in host memory and in the units of the model; stored as ``X_train_`` and ``y_train_``.
 
@@ -330,7 +439,11 @@ class GaussianProcess(_Arguments):
         in_memory(type(self).__name__, X)
         points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
-        return self._came_from(X, *self._settle(points, targets[:, None] if single else targets, single))
+        points, columns = self._in_units(points, targets[:, None] if single else targets)
+        self._prepare(points)
+        self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
+        self._keep_placed(X)
+        return points, columns
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit."""
@@ -355,17 +468,8 @@ class GaussianProcess(_Arguments):
         )
         return own_points(X, points), np.array(targets, dtype=np.float64, order="C")
 
-    def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
-        points, columns = self._inputs(X), self._normalised(Y)
-        self._prepare(points)
-        self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
-        return points, columns
-
-    def _inputs(self, X: Array) -> Array:
-        """X in the units of the model, on its own device."""
-        return X
-
-    def _normalised(self, Y: Float) -> Float:
+    def _in_units(self, X: Float, Y: Float) -> tuple[Float, Float]:
+        """X (N, D) and Y (N, P) in the units of the model; sets ``y_mean_`` and ``y_scale_``."""
         P = Y.shape[1]
         self.y_mean_, self.y_scale_ = np.zeros(P), np.ones(P)
         if self.normalize_y:
@@ -373,7 +477,17 @@ class GaussianProcess(_Arguments):
         rest = Y - self.y_mean_
         if self.normalize_y:  # what is left of a constant is the rounding of its mean
             rest = np.where(is_constant(rest.std(axis=0), np.abs(Y).max(axis=0)), 0.0, rest)
-        return rest / self.y_scale_
+        return X, rest / self.y_scale_
+
+    def _inputs(self, X: Array) -> Array:
+        """X in the units of the model, on its own device; ``inputs_`` is the scaling that a certificate states."""
+        scaling = getattr(self, "inputs_", None)
+        if scaling is None:
+            return X
+        if not is_cupy(X):
+            return scaling.apply(X)
+        xp = namespace(X)
+        return (X - xp.asarray(scaling.shift)) / xp.asarray(scaling.scale)
 
     def _prepare(self, X: Float) -> None:
         """Compute what depends on X only, before training."""
@@ -394,30 +508,36 @@ class GaussianProcess(_Arguments):
 
     def _check_arguments(self) -> None:
         self._member()
-        self._check_mean()
+        if not self._subtracts_mean:
+            self._check_mean()
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, self._optimizers)
         count("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
+    def _data(self) -> Dataset:
+        """The rows of training, as objectives take them."""
+        if self._held is not None:
+            return self._held
+        X, y = self._placed()
+        if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
+            X, y = np.zeros((1, X.shape[1])), np.zeros((1, *y.shape[1:]))
+        return data_of(X, y, self._member(), blocks=self._labels(self.X_train_))
+
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""
-        usual = objective(*self._placed(), self._member(), blocks=self._labels(self.X_train_))
         law, goal = self._law_and_goal()
-        return replace(usual, law=law, goal=goal)
+        return Objective(self._data(), law, goal)
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         """q, and what training minimises."""
         return law_of(self._member()), Evidence()
 
-    def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
-        """``problem`` with what training keeps, chosen at its start."""
-        return problem
-
     def _labels(self, X: Array) -> Any:
-        """The labels of the blocks of rows, for PIC."""
-        return None
+        """For PIC the number of the nearest centre for each row, computed on the host, to which X is copied."""
+        centres = getattr(self, "block_centres_", None)
+        return None if centres is None else nearest(centres, host(X), self.block_units_)
 
     def _limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
         """Limits of the hyperparameters of ``kernel`` and of the noise that the user has set."""
@@ -445,15 +565,16 @@ class GaussianProcess(_Arguments):
 
     def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
         """`_given` and `_start` for the targets minus the prior mean, which both points hold."""
-        mean = self._first_mean(X, Y)
+        self._mean_of_start = mean = self._first_mean(X, Y)
         about = self._about(mean, X, Y)
         given = replace(self._given(X, about), prior_mean=mean)
         return given, self._start(given, X, about, session)
 
     @property
     def _passed_noise(self) -> float | None:
-        """The noise that the user passed."""
-        return self.noise
+        """The noise that the user passed, as such or in a likelihood."""
+        likelihood = getattr(self, "likelihood", None)
+        return likelihood.noise if isinstance(likelihood, Gaussian) else self.noise
 
     @property
     def _pilots(self) -> bool:
@@ -472,7 +593,8 @@ class GaussianProcess(_Arguments):
         on_host = array_module(self.device) is np  # type: ignore[arg-type]
         there = None if on_host else partial(self._some_placed, X, Y)
         fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there)
-        return replace(fits.second() if attempt else fits.start(), prior_mean=given.prior_mean)
+        best = fits.second() if attempt else fits.start()
+        return replace(best, prior_mean=given.prior_mean, power=given.power)
 
     @property
     def _rows(self) -> tuple[int, int]:
@@ -498,12 +620,14 @@ class GaussianProcess(_Arguments):
         """The runs of this training, and its seed."""
         X, y = self.X_train_, self.y_train_
         label = fingerprint(self, X, y[:, None] if y.ndim == 1 else y) if self.checkpoint else ""
-        return Session(self.checkpoint, label, seed_of(self.random_state))
+        session = Session(self.checkpoint, label, seed_of(self.random_state))
+        self._seed = session.seed
+        return session
 
     def _trainer(
         self, problem: Minimised, start: Parameters, given: Parameters, session: Session, **more: Any
     ) -> Trainer:
-        """The trainer of ``problem`` with the settings of this estimator."""
+        """The trainer of ``problem`` with the settings of this estimator; ``more`` are further ones, or others."""
         X, y = self.X_train_, self.y_train_
         known = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
         for name in self.limits or {}:
@@ -514,29 +638,23 @@ class GaussianProcess(_Arguments):
             N=X.shape[0],
             optimizer=self.optimizer,
             max_iter=count("max_iter", self.max_iter),
-            ending=self._ending(),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
             batch_size=self._batch(X.shape[0]),
             by_blocks=drawn_by_blocks(X, y, self._batch(X.shape[0])),
             limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
-            scale=self._strides(start.kernel, X),
+            scale=strides(start.kernel, X) if hasattr(self, "learn_inducing") else np.ones(X.shape[1]),
             session=session,
             progress=bool(self.progress),
             square=mean_square(self._about(given.prior_mean, X, y)),
             otherwise=self._others(given, session),
-            raises_noise=self._pilots and self._passed_noise is None and "noise" not in self.fixed,
-            **more,
+            raises_noise=self._pilots
+            and self._passed_noise is None
+            and "noise" not in self.fixed
+            and isinstance(given.likelihood, Gaussian),
+            **{"ending": Ending(self._tolerance(), float(X.shape[0]), "nats per datum"), **more},
         )
-
-    def _strides(self, kernel: Kernel, X: Float) -> Float:
-        """Units of inducing inputs (D,)."""
-        return strides(kernel, X)
-
-    def _ending(self) -> Ending:
-        """When a run has settled: ``tol`` is in nats per datum."""
-        return Ending(self._tolerance(), float(len(self.X_train_)), "nats per datum")
 
     def _tolerance(self) -> float:
         return 0.0 if self.tol is None else scalar(non_negative, "tol", self.tol)
@@ -549,7 +667,7 @@ class GaussianProcess(_Arguments):
             raise ValueError(f"batch_size: expected None unless optimizer='adam', got {size!r} for {self.optimizer!r}")
         return count("batch_size", size) if count("batch_size", size) < N else None
 
-    def _adopt(self, problem: Objective, outcome: Outcome, runs: list[Run]) -> None:
+    def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
         problem = problem.about(self._set_mean(point, problem.data.single))
         self.kernel_, self.noise_ = point.kernel, point.noise
@@ -571,11 +689,7 @@ class GaussianProcess(_Arguments):
         """Store the remarks, and raise each as a warning."""
         self.remarks_ = tuple(remarks)
         for remark in remarks:
-            warnings.warn(remark.text, ConvergenceWarning, stacklevel=3)
-
-    def _largest_variance(self, X: Any) -> float:
-        """The largest prior variance of f at X, in the units of the model."""
-        return self.kernel_.largest_variance(self._new_points(X))
+            warnings.warn(remark.text, ConvergenceWarning, stacklevel=4)  # the caller of `fit`
 
     def _fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted
@@ -592,13 +706,12 @@ class GaussianProcess(_Arguments):
             rows = self._placed_rows = Placed(self.X_train_, self.y_train_, xp)
         return rows.arrays
 
-    def _came_from(self, X: Any, points: Float, columns: Float) -> tuple[Float, Float]:
-        """The training data ``points`` and ``columns``; the checked array X is kept if training runs where it is."""
+    def _keep_placed(self, X: Any) -> None:
+        """Keep the checked array X of the training data if training runs where it is."""
         xp = array_module(self.device)  # type: ignore[arg-type]
         if is_cupy(X) and xp is not np:
             there = self._inputs(as_points(X, finite=False).astype(np.float64))  # a copy: the user's may change
             self._placed_rows = Placed(self.X_train_, self.y_train_, xp, there)
-        return points, columns
 
     def _some_placed(self, X: Float, Y: Float, numbers: Array) -> tuple[Array, Array]:
         """Some rows of X and Y (N, P), which may be the training data, on the device of training."""
@@ -623,13 +736,17 @@ class GaussianProcess(_Arguments):
         """The prior mean at the start of training: given, or by least squares; None for 0."""
         if isinstance(self.mean, LinearMean):
             return PriorMean.of((self.mean,) * Y.shape[1], X.shape[1])
-        return None if self.mean == "zero" else PriorMean.least_squares(self.mean, X, Y)
+        return None if self.mean == "zero" else PriorMean.least_squares(self.mean, X, self._real(Y))
+
+    def _real(self, Y: Any) -> Any:
+        """Y itself, or real numbers near f where f has other units than the targets: labels or counts."""
+        return Y
 
     def _about(self, mean: PriorMean | None, X: Any, Y: Any) -> Any:
-        """The targets Y minus a prior mean, as real numbers whose prior mean is 0."""
+        """The targets Y minus a prior mean; Y itself where f has other units."""
         if isinstance(Y, Columns):
             return Y.about(mean)
-        return residuals(mean, X, Y)
+        return residuals(mean, X, Y) if self._real(Y) is Y else Y
 
     def _set_mean(self, point: Parameters, single: bool) -> PriorMean | None:
         """Set ``mean_`` to the prior mean of ``point``, and return it as a given function of the inputs."""
@@ -646,7 +763,7 @@ class GaussianProcess(_Arguments):
 
     def _mean_of_targets(self) -> PriorMean | None:
         """What ``posterior_`` leaves out of ``y_train_``."""
-        return self._fitted_mean()
+        return None if self._subtracts_mean else self._fitted_mean()
 
     def _mean_at(self, X: Array) -> Array | float:
         """The prior mean at inputs in the units of the model: shape (n, P), or (n,) where y was (N,)."""
@@ -657,26 +774,33 @@ class GaussianProcess(_Arguments):
 
     # ------------------------------------------------------------------ bounds on the evidence
 
-    def log_evidence_bounds(self, **options: Any) -> Any:
+    def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel, noise and mean, by `gpbounds.renyi.evidence`.
 
         They hold for the targets as they were fitted, of which they see y − ``mean_``, and sum over P outputs: for
-        given y they hold for every mean, also for one that was fitted to these rows.  ``options`` are passed on:
-        members, alphas, block, and Z for other inducing points.  The computation runs on the device of the model.
+        given y they hold for every mean, also for one that was fitted to these rows.
+
+        Parameters
+        ----------
+        X, y : as in `fit`, optional
+            The rows of training, for a model that read them by partitions and holds none.  The bounds are then those
+            in O(NM²) (``members="cheap"``).
+        options
+            Passed on: members, alphas, block, and Z for other inducing points.  The computation runs on the device of
+            the model.
         """
         from gpbounds.renyi import evidence
 
         self._fitted()
-        xp = self._module()
-        settings: dict[str, Any] = {
-            "Z": self._bracket_inducing(),
-            "jitter": "auto",
-            **self._bracket_options(),
-            **options,
-        }
-        settings["Z"] = place(settings["Z"], xp)
-        X, y = place(self._bracket_points(), xp), place(self._bracket_targets(), xp)
-        return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **settings))
+        if X is not None:
+            rows = self._kernel_inputs(self._as_fitted(source(X, y)))
+            if "Z" not in options:
+                options["Z"] = self._inducing_for(rows)
+            return self._of_residuals(evidence(self.kernel_, rows, None, noise=self.noise_, **options))
+        points, targets = self._residuals()
+        settings = {"Z": self._inducing_for(points), "jitter": "auto", **options}
+        settings["Z"] = place(settings["Z"], self._module())
+        return self._of_residuals(evidence(self.kernel_, points, targets, noise=self.noise_, **settings))
 
     def _of_residuals(self, bounds: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
         """Bounds for y minus the prior mean, which say so."""
@@ -686,20 +810,23 @@ class GaussianProcess(_Arguments):
         lower, upper = (replace(bound, assumptions=(*bound.assumptions, about)) for bound in bounds)
         return lower, upper
 
-    def _bracket_points(self) -> Float:
-        """The data as inputs of ``kernel_``."""
-        return held_rows(self.X_train_)
+    def _residuals(self) -> tuple[Array, Array]:
+        """The rows of training as inputs of ``kernel_``, and their targets minus the prior mean, on the device."""
+        X, xp = held_rows(self.X_train_), self._module()
+        return place(self._kernel_inputs(X), xp), place(residuals(self._mean_of_targets(), X, self.y_train_), xp)
 
-    def _bracket_inducing(self) -> Float:
-        """Inducing points of `log_evidence_bounds`."""
-        return self.inducing_
+    def _kernel_inputs(self, X: Any) -> Any:
+        """Rows X in the units of the model, an array or a source, as inputs of ``kernel_``."""
+        return X
 
-    def _bracket_options(self) -> dict[str, Any]:
-        return {}
+    def _inducing_for(self, X: Any) -> Float:
+        """Inducing points of `log_evidence_bounds` for rows X, which are inputs of ``kernel_``."""
+        return self.inducing_ if hasattr(self, "inducing_") else np.unique(host(X), axis=0)
 
-    def _bracket_targets(self) -> Float:
-        """The targets as they were fitted, minus the prior mean."""
-        return residuals(self._mean_of_targets(), held_rows(self.X_train_), self.y_train_)
+    def _as_fitted(self, rows: Source) -> Source:
+        """Raw rows in the units of the model, with targets minus the prior mean."""
+        own, mean = with_targets(rows, self.y_mean_, self.y_scale_), self._fitted_mean()
+        return own if mean is None else changed(own, Residuals(mean))
 
 
 def _descendants(cls: type) -> list[type]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from fitting.estimators.regression import Regression
 from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
@@ -89,6 +87,7 @@ class ExactGP(Regression, Solving):
     checkpoint : path, optional
         Training writes to this file at least every 10 iterations; if the file exists, training continues from it.
 
+    >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
     >>> model = ExactGP().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))
     >>> mean, std = model.predict([[1.5]], return_std=True)
@@ -107,7 +106,7 @@ class ExactGP(Regression, Solving):
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return self._again(trainer, outcomes[0], [outcome.run for outcome in outcomes])
 
-    def log_evidence_bounds(self, **options: Any) -> Any:
+    def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel and noise.
 
         By `gpbounds.renyi.evidence`, with ``options`` as for other estimators; by iterations by
@@ -115,11 +114,6 @@ class ExactGP(Regression, Solving):
         memory.  The computation runs on the device of the model.
         """
         self._fitted()
-        return (
-            self._bounded_evidence(**options)
-            if self._iterates(len(self.X_train_))
-            else super().log_evidence_bounds(**options)
-        )
-
-    def _bracket_inducing(self) -> Float:
-        return np.unique(self.X_train_, axis=0)
+        if X is None and self._iterates(len(self.X_train_)):
+            return self._bounded_evidence(**options)
+        return super().log_evidence_bounds(X, y, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -113,9 +114,14 @@ class InducingGP(Regression, WithInducing):
     _many_optima: ClassVar[bool] = True
     _ways: ClassVar[tuple[str, ...]] = (*WAYS, "best")
 
+    @abstractmethod
+    def _bounds(self) -> float | None:
+        """The order α of the ELBO that is the objective; None if the objective is no ELBO."""
+
+    @property
     def _order(self) -> float:
         """Order α in (0, 1] of the gap that "auto" and "best" bound."""
-        return 1.0
+        return self._bounds() or 1.0
 
     @property
     def _best(self) -> bool:
@@ -134,15 +140,11 @@ class InducingGP(Regression, WithInducing):
         count("max_inducing", self.max_inducing)
         draws_argument(self.draws)
         scalar(open_unit, "delta", self.delta)
-        if self._best and not self._bounded():
+        if self._best and self._bounds() is None:
             raise ValueError(
                 "inducing: expected 'best' with an objective that bounds log p(y) from below and depends on the "
                 "inducing points: SparseGP('vfe'), or RenyiGP with alpha > 0"
             )
-
-    def _bounded(self) -> bool:
-        """Whether the objective is the ELBO of order `_order`."""
-        return True
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if self.n_inducing == "auto":
@@ -153,7 +155,7 @@ class InducingGP(Regression, WithInducing):
 
     def _rounds(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         """Choose M points for the current hyperparameters and train; at most three rounds."""
-        target, alpha, runs = float(self.target_gap), self._order(), []
+        target, alpha, runs = float(self.target_gap), self._order, []
         xp: Any = array_module(self.device)  # type: ignore[arg-type]
         point, M = start, 0
         for i in range(ROUNDS):
@@ -191,7 +193,7 @@ class InducingGP(Regression, WithInducing):
     def _gap(self, point: Parameters, X: Float, Y: Float) -> float:
         """`bounded_gap` at ``point``."""
         about = self._about(point.prior_mean, X, Y)
-        return bounded_gap(point.kernel, X, about, host(point.Z), self._order(), noise=point.noise)
+        return bounded_gap(point.kernel, X, about, host(point.Z), self._order, noise=point.noise)
 
     def _planned(self, point: Parameters, X: Float, Y: Float) -> int:
         """The number of points for which the best of the draws provably reaches the target, before any draw."""
@@ -200,7 +202,7 @@ class InducingGP(Regression, WithInducing):
             X,
             self._about(point.prior_mean, X, Y),
             noise=point.noise,
-            alpha=self._order(),
+            alpha=self._order,
             target=float(self.target_gap),
             delta=float(self.delta),
             draws=self.draws,
@@ -221,7 +223,7 @@ class InducingGP(Regression, WithInducing):
             M,
             rng,
             noise=point.noise,
-            alpha=self._order(),
+            alpha=self._order,
             draws=self.draws,
             delta=float(self.delta),
             candidates=trained,
@@ -239,7 +241,7 @@ class InducingGP(Regression, WithInducing):
         Z = trained if best is None else best.Z
         moved = replace(point, Z=array_module(self.device).asarray(Z))  # type: ignore[arg-type]
         evaluation = trainer.objective.minimised(moved, gradient=False)
-        options: dict[str, Any] = {"noise": point.noise, "alpha": self._order(), "jitter": float(evaluation.jitter)}
+        options: dict[str, Any] = {"noise": point.noise, "alpha": self._order, "jitter": float(evaluation.jitter)}
         about = self._about(point.prior_mean, X, Y)
         if best is None or best.bound is None:
             self.bound_ = gap_of(point.kernel, X, about, Z, **options)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fitting.bounds import Target, free_bound, risk_bound
-from fitting.objectives.laws import FamilyLaw, FreeLaw
-from fitting.objectives.objective import Member, Objective, objective
+from fitting.bounds import Target, bound_of
+from fitting.objectives.laws import FamilyLaw, FreeLaw, law_of
+from fitting.objectives.objective import Member, Objective, member
 from fitting.objectives.point import Parameters
 from fitting.posterior import InducingPosterior, Posterior
-from fitting.rows.data import Held
+from fitting.rows.data import Dataset
 from gpbounds.arrays import Array, host
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
@@ -36,46 +36,38 @@ class Kind(ABC):
     """A kind of posterior Q."""
 
     @abstractmethod
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        """The bound that is minimised, starting at ``kernel``; ``options`` are those of `fitting.bounds.risk_bound`."""
+    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+        """The bound that is minimised, starting at ``kernel``; ``options`` are those of `Target`."""
 
     @abstractmethod
     def forms(self, point: Parameters) -> Forms:
         """Q at ``point``, as a function of the jitter."""
 
     @abstractmethod
-    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        """Q with the ``kernel`` and ``jitter`` of the certificate, for predictions."""
+    def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
+        """Q with the kernel of ``point`` and the ``jitter`` of the certificate, for predictions."""
 
-
-class SparseKind(Kind):
-    """A kind with inducing points, which needs sums over rows only, so that rows may be read by partitions."""
-
-    @abstractmethod
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        """As `bound`, for rows that are read by partitions."""
-
-    @abstractmethod
-    def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        """As `posterior`, for rows that are read by partitions."""
+    def power(self, point: Parameters) -> float | None:
+        """The power of K − Q, for a sparse Q that the data determine."""
+        return None
 
 
 @dataclass(frozen=True)
 class Full(Kind):
-    """The exact GP posterior."""
+    """The exact GP posterior, for rows in memory."""
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        return risk_bound(X, y, loss, method="exact", **options)
+    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+        return bound_of(data, law_of(member("exact")), Target(loss, data.N, **options))
 
     def forms(self, point: Parameters) -> Forms:
         return lambda jitter: Exact(point.noise)
 
-    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        return objective(X, y, "exact").posterior(kernel, point.noise)
+    def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
+        return law_of(member("exact")).posterior(data, point)
 
 
 @dataclass(frozen=True)
-class FromData(SparseKind):
+class FromData(Kind):
     """The posterior of FITC, VFE or another power of K − Q, given the data; a point's own power counts."""
 
     member: Member
@@ -83,45 +75,35 @@ class FromData(SparseKind):
     def _at(self, point: Parameters) -> Member:
         return self.member if point.power is None else Member("diagonal", point.power)
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        return risk_bound(X, y, loss, method=self.member, **options)
+    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+        return bound_of(data, FamilyLaw(self.member), Target(loss, data.N, **options))
 
     def forms(self, point: Parameters) -> Forms:
         return sparse_forms(point.Z, point.noise, self._at(point))
 
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        return Objective(held, FamilyLaw(self.member), Target(loss, held.N, **options))
+    def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
+        return FamilyLaw(self._at(point)).posterior(replace(data, jitter=jitter), point)
 
-    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        return objective(X, y, self._at(point), jitter=jitter).posterior(kernel, point.noise, point.Z)
-
-    def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        law = FamilyLaw(self._at(point))
-        return law.posterior(replace(held, jitter=jitter), replace(point, kernel=kernel))
+    def power(self, point: Parameters) -> float | None:
+        return self._at(point).power
 
 
 @dataclass(frozen=True)
-class Free(SparseKind):
+class Free(Kind):
     """A free law q(v) = N(μ, CCᵀ); training starts at that of FITC."""
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **options)
-
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
-        rows = replace(held, jitter=JITTER * kernel.max_variance)
-        return Objective(rows, FreeLaw(), Target(loss, held.N, **options))
+    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+        rows = replace(data, jitter=JITTER * kernel.max_variance)
+        return bound_of(rows, FreeLaw(), Target(loss, data.N, **options))
 
     def forms(self, point: Parameters) -> Forms:
         assert point.q is not None
         return whitened_forms(point.Z, point.q)
 
-    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+    def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
         assert point.q is not None
         assert point.Z is not None
-        return InducingPosterior(inducing(kernel, point.Z, jitter), point.noise, point.q, single=True)
-
-    def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        return self.posterior(None, None, kernel, point, jitter)
+        return InducingPosterior(inducing(point.kernel, point.Z, jitter), point.noise, point.q, single=True)
 
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:

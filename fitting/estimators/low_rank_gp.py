@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fitting.divergence import LowRankKL, low_rank_kl
 from fitting.estimators.base import GaussianProcess
-from fitting.estimators.elsewhere import FromElsewhere, some_rows
+from fitting.estimators.partitioned import some_rows
 from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.features import Composed, FeatureKernel, FourierMap, MixedMap, Projection, Scaled
@@ -25,11 +25,11 @@ from fitting.objectives.goals import Evidence, ExpectedLosses, Goal
 from fitting.objectives.laws import FreeLaw, LowRankLaw, ModelLaw
 from fitting.objectives.objective import Member, at_point, member
 from fitting.objectives.point import Parameters
-from fitting.prior_means import PriorMean, residuals
+from fitting.prior_means import residuals
 from fitting.rows.columns import Columns
 from fitting.starts.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
-from gpbounds.arrays import Array, Float, host, place
+from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.sources import Source, is_elsewhere, source
@@ -47,7 +47,7 @@ FREQUENCIES, WEIGHTS = 6, 7
 
 
 @dataclass(eq=False, repr=False)
-class LowRankGP(Regression, FromElsewhere, GaussianProcess):
+class LowRankGP(Regression, GaussianProcess):
     """Gaussian process y ~ N(0, ΞΞᵀ + σ²I) with r features in each row of Ξ; its objective is log p(y).
 
     A step takes O(Nr²) time and O(r² + r·chunk + N) memory.  There is no residual K − Q: far from the data the variance
@@ -116,6 +116,7 @@ device, progress, checkpoint : as in `ExactGP`
     dim: int | None = field(default=None, kw_only=True)
     order: str = field(default="degree", kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
+    _partitions: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ arguments
 
@@ -180,11 +181,6 @@ device, progress, checkpoint : as in `ExactGP`
     def _pilots(self) -> bool:
         return self._named and super()._pilots
 
-    def _session(self) -> Session:
-        session = super()._session()
-        self._seed = session.seed
-        return session
-
     def _rng(self, *stream: int) -> np.random.Generator:
         return np.random.default_rng([self._seed & (2**63 - 1), *stream])
 
@@ -228,15 +224,8 @@ device, progress, checkpoint : as in `ExactGP`
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         return super()._start(given, self._projected(X, Y), Y, session, attempt)
 
-    def _first_mean(self, X: Any, Y: Any) -> PriorMean | None:
-        self._mean_of_start = super()._first_mean(X, Y)  # features that are an object see y minus it
-        return self._mean_of_start
-
     def _rank(self, N: int) -> int:
         return self._columns
-
-    def _strides(self, kernel: Kernel, X: Float) -> Float:
-        return units(X)
 
     # ------------------------------------------------------------------ training
 
@@ -244,18 +233,19 @@ device, progress, checkpoint : as in `ExactGP`
         return LowRankLaw(), Evidence()
 
     def _takes_single_rows(self) -> bool:
-        return not self._named or self.dim is not None or self.batch_size is not None
+        return not self._named or self.dim is not None or super()._takes_single_rows()
 
-    def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
-        trainer = super()._trainer(problem, start, given, session, **more)
-        if trainer.batch_size is None:
-            return trainer
-        if problem.data.Y.shape[1] != 1:
-            raise ValueError(f"batch_size: expected None for {problem.data.Y.shape[1]} outputs, got {self.batch_size}")
+    def _by_batches(self, trainer: Trainer, start: Parameters) -> Trainer:
+        """The trainer of the sum of which log p(y) is the maximum over q, for mini-batches."""
+        problem: Any = trainer.objective
+        if problem.data.P != 1:
+            raise ValueError(f"batch_size: expected None for {problem.data.P} outputs, got {self.batch_size}")
         bound = replace(problem, law=FreeLaw(), goal=ExpectedLosses(start.likelihood))
         return replace(trainer, objective=bound, optimizer="natgrad")
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        if trainer.batch_size is not None:
+            trainer = self._by_batches(trainer, start)
         X, Y = self._some(X, Y, trainer.session)
         Y = self._about(start.prior_mean, X, Y)
 
@@ -378,34 +368,19 @@ device, progress, checkpoint : as in `ExactGP`
         rows = source(X, y) if is_elsewhere(X) else self._new_points(X)
         return low_rank_kl(self.feature_kernel_, rows, noise=self.noise_)
 
-    def _largest_variance(self, X: Any) -> float:
-        xp = self._module()
-        return float(self.feature_kernel_.diag(place(host(self._new_points(X)), xp)).max())
-
-    def _bracket_points(self) -> Array:
-        features = self.feature_kernel_.features
-        if isinstance(features, Composed):
-            return features.transform.project(self.feature_kernel_.weights, self.X_train_)
-        return self.X_train_
-
-    def _bracket_inducing(self) -> Float:
-        return self._chosen(host(self._bracket_points()))
-
-    def _as_fitted(self, rows: Source) -> Source:
+    def _kernel_inputs(self, X: Any) -> Any:
         self._of_kernel("log_evidence_bounds")
-        kernel, own = self.feature_kernel_, super()._as_fitted(rows)
+        kernel = self.feature_kernel_
         if not isinstance(kernel.features, Composed):
-            return own
-        return changed(own, Projected(kernel.features.transform, kernel.weights))
+            return X
+        transform, weights = kernel.features.transform, kernel.weights
+        return changed(X, Projected(transform, weights)) if isinstance(X, Source) else transform.project(weights, X)
 
-    def _inducing_of(self, rows: Source) -> Float:
-        return self._chosen(some_rows(Columns(rows), Columns(rows, True), 0)[0])
-
-    def _chosen(self, points: Float) -> Float:
-        """As many inducing points as features, among the rows ``points``, which are inputs of ``kernel_``."""
-        self._of_kernel("log_evidence_bounds")
-        rng = np.random.default_rng(0)
-        return choose_inducing(self.kernel_, points, self.feature_kernel_.features.rank, "greedy", rng)
+    def _inducing_for(self, X: Any) -> Float:
+        """As many inducing points as features, among the rows X."""
+        points = some_rows(Columns(X), Columns(X, True), 0)[0] if isinstance(X, Source) else host(X)
+        rank, rng = self.feature_kernel_.features.rank, np.random.default_rng(0)
+        return choose_inducing(self.kernel_, points, rank, "greedy", rng)
 
     def _of_kernel(self, purpose: str) -> None:
         """Refuse features that are an object."""

@@ -8,21 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from fitting.bounds import with_room
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.estimators.regression import Regression
+from fitting.estimators.remarks import Remark
 from fitting.objectives.goals import RELAXATIONS
 from fitting.objectives.point import Parameters
-from fitting.posterior import Posterior
 from fitting.training import Ending
-from gpbounds.arrays import Array, Float, host, is_cupy, namespace
+from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
-from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid
 from gpbounds.pacbayes.certificate.declarations import for_loss
@@ -75,6 +73,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
     nonrigorous: bool = False
     _many_optima: ClassVar[bool] = True
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+    _subtracts_mean: ClassVar[bool] = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -85,12 +84,18 @@ class PacGaussianProcess(Regression, GaussianProcess):
     def _kind(self) -> Kind:
         """The kind of posterior."""
 
-    @one_blas_thread()
-    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,), and certify.
 
         The model keeps the best point seen.  After Ctrl-C this point is rounded and certified without further training,
         for the remaining ε, too, and a warning is raised.
+
+        Parameters
+        ----------
+        X, y : arrays
+            For `SparsePACGP` also rows that are read by partitions, as in `SparseGP.fit`.
+        client : distributed.Client, optional
+            Where Dask computes.
 
         Raises
         ------
@@ -106,13 +111,14 @@ class PacGaussianProcess(Regression, GaussianProcess):
             when all iterations were used, a line search failed, training was interrupted, a hyperparameter lies on the
             edge of the grid or on its limit, or the bound is vacuous.
         """
-        self._check_arguments()
+        return super().fit(X, y, client=client)
+
+    def _train(self, X: Float, Y: Float) -> list[Remark]:
         losses = losses_of(self.loss, self.epsilon)
         scalings = scalings_of(self.scaling, self.nonrigorous)
-        points, columns = self._take(X, y)
         session = self._session()
-        given = self._within(self._given(points, columns))
-        start = self._start(given, points, columns, session)
+        given = self._within(self._given(X, Y))
+        start = self._start(given, X, Y, session)
         grid, charges, kind = grid_of(self.grid, start.kernel), charges_of(losses), self._kind()
         declared = {
             "charges": charges,
@@ -128,15 +134,16 @@ class PacGaussianProcess(Regression, GaussianProcess):
             "log_prior_penalty": log_choices(grid, charges, scalings, self._declared),
             "relaxation": self.relaxation,
         }
+        in_bound = Ending(self._tolerance(), name="of the bound", symbol="B", sign=-1)
         shared_trainer, models = None, list[Certified]()
         for i, loss in enumerate(losses):
-            problem = self._bound(kind, loss, start.kernel, **options)
+            problem = kind.bound(with_room(self._data()), loss, start.kernel, **options)
             if shared_trainer is None:
-                shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL)
+                shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL, ending=in_bound)
             trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
             interrupted = next((each for each in models if each.interrupted), None)
             if interrupted is None:
-                outcome, runs = self._search(trainer, start, points, columns)
+                outcome, runs = self._search(trainer, start, X, Y)
             else:
                 outcome = replace(trainer, optimizer=None).run("untrained", interrupted.point)
                 runs = [outcome.run]
@@ -144,51 +151,25 @@ class PacGaussianProcess(Regression, GaussianProcess):
             models.append(certified(kind, trainer, outcome, runs, self._raw, grid, float(self.delta), declared_here))
         del self._raw, self._declared
         self._take_over(kind, models)
-        self._release()
-        self._remark(remarks_of(models, getattr(self, "batch_size", None) is not None))
-        return self
+        return remarks_of(models, getattr(self, "batch_size", None) is not None)
 
-    def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
-        """The bound that is minimised, starting at ``kernel``."""
-        return kind.bound(*self._placed(), loss, kernel, **options)
-
-    def _certified_posterior(self, kind: Kind, point: Parameters) -> Posterior:
-        """Q of the certificate."""
-        return kind.posterior(*self._placed(), self.kernel_, point, self.jitter_)
-
-    def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
+    def _in_units(self, X: Float, Y: Float) -> tuple[Float, Float]:
         self._raw = raw(X, Y[:, 0])
-        self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
-        points, columns = super()._settle(X, Y, single)
+        self._set_scalings()
+        points, columns = self.inputs_.apply(X), self.outputs_.apply(Y[:, 0])[:, None]
         self._declared = mean = self._declared_mean(points, columns)
-        if mean is not None:
-            columns = mean.apply(points, columns)
-            self.y_train_ = columns[:, 0]
-        return points, columns
+        return points, columns if mean is None else mean.apply(points, columns)
+
+    def _set_scalings(self) -> None:
+        """Set the attributes of the units."""
+        self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
+        self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
 
     def _declared_mean(self, X: Any, Y: Any) -> DeclaredMean | None:
         """The prior's mean for scaled rows; None is 0."""
         if isinstance(self.mean, MeanGrid):
             return self.mean.nearest(X, Y[:, 0])
         return self.mean if isinstance(self.mean, DeclaredMean) else None
-
-    def _check_mean(self) -> None:
-        declared = isinstance(self.mean, DeclaredMean | MeanGrid)
-        if isinstance(self.mean, LinearMean):
-            raise ValueError(
-                f"mean: expected the origin of the coefficients as well, got {self.mean!r}: pass gpbounds.pacbayes."
-                "DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows were seen, "
-                "or 'disjoint split' if they come from other rows; the certificate repeats it"
-            )
-        if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
-            raise ValueError(
-                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a "
-                "prior whose mean is fitted to the certified rows needs a grid that was fixed in advance, which is "
-                "charged"
-            )
-
-    def _mean_of_targets(self) -> None:
-        """Nothing: ``y_train_`` holds the scaled targets minus the mean."""
 
     def _take_over(self, kind: Kind, models: list[Certified]) -> None:
         """Set the fitted attributes from the first of ``models``, and the certificates from all."""
@@ -199,7 +180,10 @@ class PacGaussianProcess(Regression, GaussianProcess):
         if first.point.Z is not None:
             self.inducing_ = host(first.point.Z)
         self.jitter_ = float(getattr(first.certificate.posterior, "jitter", 0.0))
-        self.posterior_ = self._certified_posterior(kind, first.point)
+        certified_point = replace(first.point, kernel=self.kernel_)
+        self.posterior_ = kind.posterior(self._data(), certified_point, self.jitter_)
+        if (power := kind.power(first.point)) is not None:
+            self.power_ = power
         own_runs = [end.run for end in first.ends]
         self.objective_ = -first.terms.bound
         self.history_ = -np.concatenate([np.array(run.values) for run in own_runs])
@@ -215,26 +199,13 @@ class PacGaussianProcess(Regression, GaussianProcess):
         self.grid_, self.inputs_, self.outputs_ = first.grid, first.inputs, first.outputs
         self.mean_ = None if first.mean is None else first.mean.function
 
-    def _ending(self) -> Ending:
-        """When a run has settled: ``tol`` is an amount of B."""
-        return Ending(self._tolerance(), name="of the bound", symbol="B", sign=-1)
-
-    # ------------------------------------------------------------------ units
-
-    def _inputs(self, X: Array) -> Array:
-        if not is_cupy(X):
-            return self.inputs_.apply(X)
-        xp = namespace(X)
-        return (X - xp.asarray(self.inputs_.shift)) / xp.asarray(self.inputs_.scale)
-
-    def _normalised(self, Y: Float) -> Float:
-        self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
-        return self.outputs_.apply(Y[:, 0])[:, None]
-
     # ------------------------------------------------------------------ arguments and complaints
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
+        self._check_declared_mean()
+        losses_of(self.loss, self.epsilon)
+        scalings_of(self.scaling, self.nonrigorous)
         choice("relaxation", self.relaxation, RELAXATIONS)
         if scalar(positive, "delta", self.delta) >= 1.0:
             raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
@@ -244,6 +215,21 @@ class PacGaussianProcess(Regression, GaussianProcess):
                     f"limits: expected 'noise' alone, got {name!r}: the grid, which is fixed before the data are seen, "
                     "limits the kernel's hyperparameters"
                 )
+
+    def _check_declared_mean(self) -> None:
+        declared = isinstance(self.mean, DeclaredMean | MeanGrid)
+        if isinstance(self.mean, LinearMean):
+            raise ValueError(
+                f"mean: expected the origin of the coefficients as well, got {self.mean!r}: pass gpbounds.pacbayes."
+                "DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows were seen, "
+                "or 'disjoint split' if they come from other rows; the certificate repeats it"
+            )
+        if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
+            raise ValueError(
+                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a "
+                "prior whose mean is fitted to the certified rows needs a grid that was fixed in advance, which is "
+                "charged"
+            )
 
     def _limits(self, kernel: Kernel) -> Limits:
         return {**box(grid_of(self.grid, kernel), kernel), **(self.limits or {})}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from fitting.estimators.kinds import Full, Kind
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
@@ -74,6 +72,7 @@ class PACGP(PacGaussianProcess):
     limits : dict with the key "noise", optional
         None: the noise may change by a factor of 1e6 from its start.
 
+    >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
     >>> model = PACGP(epsilon=0.5, delta=0.05).fit(X, y)
@@ -98,6 +97,3 @@ class PACGP(PacGaussianProcess):
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return outcomes[0], [outcome.run for outcome in outcomes]
-
-    def _bracket_inducing(self) -> Float:
-        return np.unique(self.X_train_, axis=0)

@@ -81,13 +81,12 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             return outcome, runs
         return self._again(trainer, outcome, runs)
 
-    def _bracket_options(self) -> dict[str, Any]:
-        if self._iterates(len(self.X_train_)):
-            return {}
-        return {"alphas": (float(self.alpha), 1.0)}
+    def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
+        """As `GaussianProcess.log_evidence_bounds`; unless training iterates, the orders are ``alpha`` and 1."""
+        self._fitted()
+        if X is None and not self._iterates(len(self.X_train_)):
+            options = {"alphas": (float(self.alpha), 1.0), **options}
+        return super().log_evidence_bounds(X, y, **options)
 
-    def _bounded(self) -> bool:
-        return self.alpha > 0.0
-
-    def _order(self) -> float:
-        return float(self.alpha) if self.alpha > 0.0 else 1.0
+    def _bounds(self) -> float | None:
+        return float(self.alpha) if self.alpha > 0.0 else None

@@ -12,7 +12,6 @@ from fitting.iterative import IterativeEvidence, IterativeRenyi
 from fitting.objectives.objective import Objective
 from fitting.objectives.point import Parameters
 from fitting.training import RESUMED, Run, Session
-from gpbounds.arrays import place
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative import Probes, evidence
@@ -63,10 +62,10 @@ class Solving(GaussianProcess):
         kind = IterativeEvidence if problem.member.inside else IterativeRenyi
         return kind(data, problem.member)
 
-    def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
-        if isinstance(problem, Objective) or self._batch(len(self.X_train_)) is not None:
-            return problem
-        return problem.prepared(start, (session.seed & (2**63 - 1), TRAINING))
+    def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
+        if not isinstance(problem, Objective) and self._batch(len(self.X_train_)) is None:
+            problem = problem.prepared(start, (session.seed & (2**63 - 1), TRAINING))
+        return super()._trainer(problem, start, given, session, **more)
 
     def _again(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
         """Train again with blocks for the hyperparameters that were found, as long as these may gain more than ``tol``.
@@ -112,6 +111,5 @@ class Solving(GaussianProcess):
 
     def _bounded_evidence(self, **options: Any) -> tuple[Bound, Bound]:
         """`gpbounds.iterative.evidence` at the trained kernel and noise, on the device of the model."""
-        xp = self._module()
-        X, y = place(self._bracket_points(), xp), place(self._bracket_targets(), xp)
+        X, y = self._residuals()
         return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **options))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
-import numpy as np
-
-from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.collapsed import row_by_row
@@ -17,15 +14,16 @@ from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
 from fitting.starts.starts import distinct_rows, units
 from fitting.training import Run
-from gpbounds.arrays import Array, Float, host
+from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
+from gpbounds.sources import Source
 from gpbounds.validation import choice, count, positive, scalar
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
 
 @dataclass(eq=False, repr=False)
-class SparseGP(FromElsewhere, InducingGP):
+class SparseGP(InducingGP):
     """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.objective`.
 
     A step takes O(NM²) time (PIC with blocks of n: O(N(M² + nM + n²))) and O(M² + M·chunk + N) memory.
@@ -48,6 +46,7 @@ class SparseGP(FromElsewhere, InducingGP):
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
 device, progress, checkpoint : as in `ExactGP`
 
+    >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
     >>> model = SparseGP("vfe", n_inducing=8).fit(X, y)
@@ -62,6 +61,7 @@ device, progress, checkpoint : as in `ExactGP`
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)
     block_size: int = field(default=100, kw_only=True)
+    _partitions: ClassVar[bool] = True
 
     def _member(self) -> Member:
         choice("method", self.method, METHODS)
@@ -70,11 +70,10 @@ device, progress, checkpoint : as in `ExactGP`
         power = 0.5 if self.method == "pep" and self.power is None else self.power
         return member(self.method, power=power)
 
-    def _bounded(self) -> bool:
-        return self.method == "vfe" and self.beta == 1.0
+    def _bounds(self) -> float | None:
+        return 1.0 if self.method == "vfe" and self.beta == 1.0 else None
 
-    def _check_elsewhere(self) -> None:
-        super()._check_elsewhere()
+    def _check_source(self, rows: Source) -> None:
         row_by_row(self._member())
         if isinstance(self.n_inducing, str) or self._best:
             raise ValueError(
@@ -103,13 +102,3 @@ device, progress, checkpoint : as in `ExactGP`
         from sklearn.cluster import KMeans
 
         self.block_centres_ = KMeans(blocks, n_init=1, random_state=0).fit(scaled).cluster_centers_
-
-    def _labels(self, X: Array) -> Any:
-        """The number of the nearest centre for each row, for PIC; computed on the host, to which X is copied."""
-        if self.method != "pic":
-            return None
-        from scipy.spatial.distance import cdist
-
-        rows = host(X) / self.block_units_
-        pieces = [rows[i : i + 4096] for i in range(0, rows.shape[0], 4096)]
-        return np.concatenate([cdist(piece, self.block_centres_, "sqeuclidean").argmin(axis=1) for piece in pieces])

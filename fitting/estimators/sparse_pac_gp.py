@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.estimators.declared import scalings_of
-from fitting.estimators.elsewhere import FromElsewhere, some_rows
 from fitting.estimators.inducing import WithInducing
-from fitting.estimators.kinds import Free, FromData, Kind, SparseKind
+from fitting.estimators.kinds import Free, FromData, Kind
 from fitting.estimators.pac import PacGaussianProcess
-from fitting.estimators.procedure import Certified
+from fitting.estimators.partitioned import some_rows
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
-from fitting.posterior import Posterior
 from fitting.rows.columns import Columns
 from fitting.rows.data import Held
-from fitting.training import Run, Session
+from fitting.training import Run
 from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, MeanGrid
 from gpbounds.pacbayes.certificate.rows import Partitions, Scaled, raw
 from gpbounds.sources import Source
@@ -45,7 +41,7 @@ FEWEST = 8
 
 
 @dataclass(eq=False, repr=False)
-class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
+class SparsePACGP(PacGaussianProcess, WithInducing):
     """Sparse Gaussian process whose hyperparameters, noise and inducing inputs minimise a PAC-Bayes bound on its risk.
 
     B is that of `PACGP`, with Q(u) = N(a, S) at M inducing inputs Z and f given u as under the prior, so that KL(Q‖P)
@@ -111,6 +107,7 @@ checkpoint : as in `PACGP`
     kernel: Kernel | None = field(default=None, kw_only=True)
     noise: float | None = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
+    _partitions: ClassVar[bool] = True
 
     def _member(self) -> Member:
         choice("posterior", self.posterior, POSTERIORS)
@@ -131,47 +128,29 @@ checkpoint : as in `PACGP`
         return isinstance(self.power, str) and self.power == "trained"
 
     def _given(self, X: Float, Y: Float) -> Parameters:
-        return self._with_power(super()._given(X, Y))
+        given = super()._given(X, Y)
+        return replace(given, power=FIRST_POWER) if self._trains_power else given
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        return self._with_power(super()._start(given, X, Y, session, attempt))
-
-    def _with_power(self, point: Parameters) -> Parameters:
-        return replace(point, power=FIRST_POWER) if self._trains_power else point
-
-    def _take_over(self, kind: Kind, models: list[Certified]) -> None:
-        super()._take_over(kind, models)
-        if self.posterior != "free":
-            point = models[0].point
-            self.power_ = self._member().power if point.power is None else point.power
-
-    def _kind(self) -> SparseKind:
+    def _kind(self) -> Kind:
         return Free() if self.posterior == "free" else FromData(self._member())
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         count("n_inducing", self.n_inducing)
-
-    def _batch(self, N: int) -> int | None:
         if self.batch_size is not None and self.posterior != "free":
             raise ValueError(
                 f"batch_size: expected None unless posterior='free', got {self.batch_size!r} for posterior="
                 f"{self.posterior!r}: every loss and the KL depends on all rows at once, so that no subset of rows "
                 "estimates the bound"
             )
-        return super()._batch(N)
-
-    def _takes_single_rows(self) -> bool:
-        return self.batch_size is not None
 
     def _check_source(self, rows: Source) -> None:
         raw(rows)  # refuses several targets, and numbers that are not exact
 
-    def _in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
+    def _held_in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
         self._raw = raw(rows)
         assert isinstance(self._raw, Partitions)
-        self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
-        self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
+        self._set_scalings()
         own = changed(rows, Scaled(self.inputs_, self.outputs_))
         on_grid = isinstance(self.mean, MeanGrid)
         some = some_rows(Columns(own), Columns(own, True), 0) if on_grid else (None, None)
@@ -184,16 +163,6 @@ checkpoint : as in `PACGP`
 
     def _as_fitted(self, rows: Source) -> Source:
         return changed(rows, Scaled(self.inputs_, self.outputs_, self.certificate_.mean))
-
-    def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
-        if self._held is None:
-            return super()._bound(kind, loss, kernel, **options)
-        return self._kind().bound_over(self._held, loss, kernel, **options)
-
-    def _certified_posterior(self, kind: Kind, point: Parameters) -> Posterior:
-        if self._held is None:
-            return super()._certified_posterior(kind, point)
-        return self._kind().posterior_over(self._held, self.kernel_, point, self.jitter_)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         X, Y = self._some(X, Y, trainer.session)

@@ -22,7 +22,7 @@ from fitting.objectives.losses import PowerEP, Sampling
 from fitting.objectives.objective import Member, Objective, member, variational_objective
 from fitting.objectives.packing import Packing
 from fitting.objectives.point import Parameters
-from fitting.prior_means import PriorMean
+from fitting.prior_means import residuals
 from fitting.rows.data import Data
 from fitting.starts.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
@@ -377,9 +377,8 @@ class Variational(WithInducing):
     def _checked_likelihood(self, Y: Float) -> Likelihood:
         """The likelihood at its start, for the targets Y; refuses one that this estimator does not serve."""
 
-    @one_blas_thread()
-    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
-        """Train on X (N, D) and y (N,).
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+        """Train on X (N, D) and y (N,); `VariationalGP` also reads rows by partitions.
 
         A `numpy.memmap` X of doubles in C order stays on its disk: mini-batches read their rows, and passes over all
         rows read them in chunks (two such passes with ``batch_size``).  Memory is needed for y, and for the rows that
@@ -405,17 +404,18 @@ class Variational(WithInducing):
             when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
             its limit.
         """
-        self._check_arguments()
-        points, columns = self._take(X, y)
-        likelihood = self._checked_likelihood(columns)
-        likelihood.log_density(columns, 0.0)  # a likelihood may refuse targets
+        return super().fit(X, y, client=client)
+
+    def _train(self, X: Float, Y: Float) -> list[Remark]:
+        likelihood = self._checked_likelihood(Y)
+        likelihood.log_density(Y, 0.0)  # a likelihood may refuse targets
         loss = loss_of(likelihood, self.objective, self.power)
         if not isinstance(loss, PowerEP):
-            loss(columns[:1], columns[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
+            loss(Y[:1], Y[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
         session = self._session()
-        given, start = self._begun(points, columns, session)
-        problem = self._objective(JITTER * typical_variance(start.kernel, points))
-        trainer = self._trainer(problem, start, given, session)
+        given, start = self._begun(X, Y, session)
+        problem = self._objective(JITTER * typical_variance(start.kernel, X))
+        trainer = self._trainer(problem, start, given, session, **self._steps)
         runs: list[Run] = []
         betas: Betas | None = None
         if isinstance(self.beta, str):
@@ -427,11 +427,14 @@ class Variational(WithInducing):
             outcome = _untrained(trainer, betas)
             more = [outcome.run]
         else:
-            outcome, more = self._search(trainer, start, points, columns)
+            outcome, more = self._search(trainer, start, X, Y)
         self._adopt(problem, outcome, [*runs, *more])
-        self._release()
-        self._remark(self._remarks(outcome))
-        return self
+        return self._remarks(outcome)
+
+    @property
+    def _steps(self) -> dict[str, Any]:
+        """The settings of stochastic steps."""
+        return {"natural_rate": self.natural_rate, "sampling": self._sampling()}
 
     @one_blas_thread()
     def _partial_fit(self, X: Any, y: Any, N: int | None, **checking: Any) -> Self:
@@ -491,7 +494,7 @@ class Variational(WithInducing):
             )
         else:
             xp = self._module()
-            q = self.posterior_.q  # type: ignore[attr-defined]
+            q = self.posterior_.q
             mean = self._fitted_mean()
             if mean is not None and not isinstance(self.mean, LinearMean):
                 mean = mean.onwards(X, self._real(Y))
@@ -499,7 +502,7 @@ class Variational(WithInducing):
             given = start = Parameters(self.kernel_, self.likelihood_, Z, q, prior_mean=mean)
             jitter = self.jitter_
         problem = self._objective(jitter).with_goal(settles=False)  # the rows of the first call are no sample of all
-        trainer = replace(self._trainer(problem, start, given, session), objective=problem)
+        trainer = self._trainer(problem, start, given, session, **self._steps)
         if self.hyperparameters == "fixed":
             names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
             trainer, start = replace(trainer, fixed=names, learn_Z=False), with_mean_held(start)
@@ -539,11 +542,11 @@ class Variational(WithInducing):
             self._gaussian_only("noisy")
         return super().sample_y(X, n_samples, random_state, noisy=noisy)
 
-    def log_evidence_bounds(self, **options: Any) -> Any:
+    def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """As `GaussianProcess.log_evidence_bounds`, for a Gaussian likelihood only."""
         self._fitted()
         self._gaussian_only("log_evidence_bounds")
-        return super().log_evidence_bounds(**options)
+        return super().log_evidence_bounds(X, y, **options)
 
     # ------------------------------------------------------------------ arguments
 
@@ -592,26 +595,17 @@ class Variational(WithInducing):
             return super()._given(X, Y)
         return replace(super()._given(X, _surrogate(likelihood, Y)), likelihood=likelihood)
 
-    def _indirect(self, Y: Float) -> bool:
-        """Whether f has other units than the targets: they are labels or counts."""
-        return isinstance(self._checked_likelihood(Y), Bernoulli | Poisson)
-
     def _real(self, Y: Float) -> Float:
-        """Real numbers near f."""
         return _surrogate(self._checked_likelihood(Y), Y)
-
-    def _first_mean(self, X: Any, Y: Any) -> PriorMean | None:
-        return super()._first_mean(X, self._real(Y))
-
-    def _about(self, mean: PriorMean | None, X: Any, Y: Any) -> Any:
-        return Y if self._indirect(Y) else super()._about(mean, X, Y)
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         """As in the base class; for other likelihoods by exact fits to real numbers that stand for the targets."""
         likelihood = given.likelihood
         if isinstance(likelihood, Gaussian) or not self._pilots:
             return super()._start(given, X, Y, session, attempt)
-        real = self._about(given.prior_mean, X, self._real(Y)) if self._indirect(Y) else Y
+        real = self._real(Y)
+        if real is not Y:
+            real = residuals(given.prior_mean, X, real)
         mean = real.mean()
         fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt)
         kernel = fit.kernel
@@ -653,12 +647,6 @@ class Variational(WithInducing):
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
         return problem
-
-    def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
-        trainer = super()._trainer(problem, start, given, session, **more)
-        gaussian = isinstance(given.likelihood, Gaussian)
-        raises = trainer.raises_noise and gaussian
-        return replace(trainer, raises_noise=raises, natural_rate=self.natural_rate, sampling=self._sampling())
 
     def _sampling(self) -> Sampling | None:
         if self.gradient == "exact":

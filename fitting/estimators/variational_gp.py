@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,8 @@ from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.files import mapped
-from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
-from gpbounds.sources import is_elsewhere, source
-from gpbounds.sources.mapped import on_disk
+from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
+from gpbounds.sources import Source
 from gpbounds.validation import open_unit, scalar
 
 
@@ -87,6 +86,7 @@ progress, checkpoint : as in `ExactGP`
     likelihood: Any = "gaussian"
     objective: str = "elbo"
     noise: float | None = field(default=None, kw_only=True)
+    _partitions: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,): arrays, or rows that are read by partitions.
@@ -125,21 +125,15 @@ progress, checkpoint : as in `ExactGP`
             its limit.
         """
         if isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy") and client is None:
-            return super().fit(mapped(X), np.array(mapped(y)) if isinstance(y, str | os.PathLike) else y)
-        if not is_elsewhere(X):
-            if client is not None:
-                raise ValueError("client: expected None for arrays in memory, which no cluster reads")
-            return super().fit(X, y)
-        self._check_arguments()
-        rows = source(X, y, client)
+            X, y = mapped(X), np.array(mapped(y)) if isinstance(y, str | os.PathLike) else y
+        return super().fit(X, y, client=client)
+
+    def _takes_single_rows(self) -> bool:
+        return True
+
+    def _check_source(self, rows: Source) -> None:
         if rows.P != 1:
             raise ValueError(f"y: expected one target for each row of X, got {rows.P} columns")
-        with on_disk(rows) as (points, targets):
-            super().fit(points, targets[:, 0])
-            self.X_train_, self.y_train_ = np.empty((0, rows.D)), np.empty(0)
-        if rows.names:
-            self.feature_names_in_ = np.array(rows.names, dtype=object)
-        return self
 
     def partial_fit(self, X: ArrayLike | Array, y: ArrayLike | Array, *, N: int | None = None) -> Self:
         """Take stochastic steps on the rows X (n, D), y (n,), and keep the state of the optimiser for the next call.
@@ -220,10 +214,6 @@ progress, checkpoint : as in `ExactGP`
             for sign in (-1.0, 1.0)
         ]
         return ends[0], ends[1]
-
-    @property
-    def _passed_noise(self) -> float | None:
-        return self.likelihood.noise if isinstance(self.likelihood, Gaussian) else self.noise
 
     def _checked_likelihood(self, Y: Float) -> Likelihood:
         likelihood = default_likelihood(self.likelihood, Y)

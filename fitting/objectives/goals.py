@@ -6,7 +6,7 @@
 | `ExpectedLosses` | J = (N/n) Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p): ELBO, direct losses        |
 | `Target`         | the PAC-Bayes bound B on the Gibbs risk                              |
 
-Another goal of losses is another subclass of `Losses`, with two methods: its losses, and its value as a function of
+Another goal of losses is another subclass of `LossGoal`, with two methods: its losses, and its value as a function of
 their sum and of KL(q‖p).
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fitting.objectives.collapsed import Member, member
-from fitting.objectives.free import Losses as LossOf
+from fitting.objectives.free import Losses
 from fitting.objectives.losses import OBJECTIVES, ExpectedLoss, PowerEP, Sampling, of_likelihood, of_loss, only_gaussian
 from fitting.objectives.passes import AtLosses
 from fitting.objectives.point import Evaluation, Parameters, finite_or_refused
@@ -98,7 +98,7 @@ class Evidence(Goal):
         return -replace(F, gradient=replace(F.gradient, likelihood=slope))
 
 
-class Losses(Goal):
+class LossGoal(Goal):
     """A function of the sum of expected losses and of KL(q‖p)."""
 
     member: Member = member("vfe")
@@ -109,7 +109,7 @@ class Losses(Goal):
     """Whether the losses ignore the variance of f, so that the best covariance of q is that of the prior."""
 
     @abstractmethod
-    def losses(self, likelihood: Likelihood) -> LossOf:
+    def losses(self, likelihood: Likelihood) -> Losses:
         """The losses of rows."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Losses(Goal):
 
 
 @dataclass(frozen=True)
-class ExpectedLosses(Losses):
+class ExpectedLosses(LossGoal):
     """J = (N/n) Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p), with the losses of `fitting.objectives.losses`.
 
     Attributes
@@ -145,7 +145,7 @@ class ExpectedLosses(Losses):
     is_quadratic : bool
         Whether `fitting.objectives.start_of_q.quadratic_loss` takes the place of the losses.
     settles : bool
-        As for `Losses`.
+        As for `LossGoal`.
     """
 
     likelihood: Likelihood
@@ -173,7 +173,7 @@ class ExpectedLosses(Losses):
         """βσ², with which VFE's posterior minimises the β-ELBO, or β for the mean of the square loss (D-08)."""
         return self.beta if self.loss == "square-loss" else self.beta * noise
 
-    def losses(self, likelihood: Likelihood) -> LossOf:
+    def losses(self, likelihood: Likelihood) -> Losses:
         if self.sampling is not None:
             return self.sampling.loss(likelihood, 0)
         return quadratic_loss(likelihood) if self.is_quadratic else loss_of(likelihood, self.loss, self.power)
@@ -234,7 +234,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Target(Losses):
+class Target(LossGoal):
     """B for N data, a loss and a confidence: an upper bound on the true Gibbs risk with probability ≥ 1 − δ.
 
     B = kl⁻¹(R_S, (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N), or B_Pin = R_S + √((KL + ln(1/p_θ) + ln(2√N/δ))/(2N)).

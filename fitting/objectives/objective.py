@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.objectives.collapsed import Member, member, row_by_row
-from fitting.objectives.goals import Evidence, ExpectedLosses, Goal, Losses, Target, Terms, loss_of
+from fitting.objectives.goals import Evidence, ExpectedLosses, Goal, LossGoal, Target, Terms, loss_of
 from fitting.objectives.laws import FamilyLaw, FreeLaw, ModelLaw, law_of
 from fitting.objectives.losses import Sampling
 from fitting.objectives.packing import Packing, law, packing_of
@@ -91,9 +91,9 @@ class Objective:
         return self.expected_losses.likelihood
 
     @property
-    def loss_goal(self) -> Losses:
+    def loss_goal(self) -> LossGoal:
         """The goal, which must be a function of expected losses and KL(q‖p)."""
-        if not isinstance(self.goal, Losses):
+        if not isinstance(self.goal, LossGoal):
             raise ValueError(f"goal: expected one of expected losses and KL(q‖p), got {self.goal!r}")
         return self.goal
 
@@ -131,7 +131,7 @@ class Objective:
         objective, with all derivatives.  `Target` at random rows is no bound: since B is concave in R_S (P-04), it is
         smaller than B on average (P-46).
         """
-        part = self.law.some(self.data, rows, sums=isinstance(self.goal, Losses))
+        part = self.law.some(self.data, rows, sums=isinstance(self.goal, LossGoal))
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
     def standing_for(self, N: int) -> Objective:
@@ -308,18 +308,21 @@ def objective(
     [-3.2002, -3.5277, -4.5099]
     """
     chosen = method if isinstance(method, Member) else member(method, power=power, alpha=alpha)
-    return Objective(_data(X, y, chosen, blocks, jitter, chunk, keep), law_of(chosen), Evidence())
+    data = data_of(X, y, chosen, blocks=blocks, jitter=jitter, chunk=chunk, keep=keep)
+    return Objective(data, law_of(chosen), Evidence())
 
 
-def _data(
+def data_of(
     X: ArrayLike | Array,
     y: ArrayLike | Array,
     chosen: Member,
-    blocks: int | Sequence[int] | Array | None,
-    jitter: Jitter,
-    chunk: int | None,
-    keep: int | None,
+    *,
+    blocks: int | Sequence[int] | Array | None = None,
+    jitter: Jitter = "auto",
+    chunk: int | None = None,
+    keep: int | None = None,
 ) -> Data:
+    """The rows of an objective with the law of a member; arguments and errors as in `objective`."""
     points = as_points(X, "X").astype(np.float64, copy=False)
     targets = as_targets(y, points)
     N, single = points.shape[0], targets.ndim == 1
@@ -390,7 +393,7 @@ def variational_objective(
     >>> round(J.evaluate(kernel, J.likelihood, Z, start.q.mean, start.q.factor).value, 6)  # q is the prior
     -50.0
     """
-    data = _data(X, y, member("vfe"), None, jitter, chunk, keep)
+    data = data_of(X, y, member("vfe"), jitter=jitter, chunk=chunk, keep=keep)
     if data.Y.shape[1] != 1:
         raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {data.Y.shape}")
     chosen = default_likelihood(likelihood, data.Y)

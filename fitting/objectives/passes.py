@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Fit, Middle, Moments, Triangle
@@ -36,6 +36,9 @@ from fitting.rows.stream import Stream
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.mapreduce.statistics import Statistics
+
+if TYPE_CHECKING:
+    from fitting.objectives.goals import LossGoal
 
 Step = tuple[Callable[[Any, Stream], Statistics], Callable[[Any, Any], Any]]
 """A round: map and then."""
@@ -151,16 +154,6 @@ class PosteriorPass(EvidencePasses):
     def both(self, basis: Basis, sums: First) -> tuple[Basis, GramLaw]:
         """The features and q(v)."""
         return basis, self.law(sums)
-
-
-class LossGoal(Protocol):
-    """What passes over losses know of a goal, see `fitting.objectives.goals.Losses`."""
-
-    def losses(self, likelihood: Likelihood) -> Losses:
-        """The losses of rows."""
-
-    def price(self, total: float, kl: float, *, weight: float) -> tuple[float, float, float]:
-        """The goal, and its derivatives in the sum of the losses of all rows given and in KL(q‖p)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,6 +97,19 @@ def as_labels(labels: Any, N: int) -> Any:
     return numbers
 
 
+def nearest(centres: Float, X: Float, scale: Float) -> Any:
+    """The number of the nearest of the ``centres`` for each row of X, as labels of blocks; X is in units of ``scale``.
+
+    >>> nearest(np.array([[0.0], [1.0]]), np.array([[0.9], [0.2]]), np.ones(1)).tolist()
+    [1, 0]
+    """
+    from scipy.spatial.distance import cdist
+
+    rows = X / scale
+    pieces = [rows[i : i + 4096] for i in range(0, rows.shape[0], 4096)]
+    return np.concatenate([cdist(piece, centres, "sqeuclidean").argmin(axis=1) for piece in pieces])
+
+
 # The rows of an objective, in memory or held by an engine, and computations over them.
 
 T = TypeVar("T")
