@@ -111,6 +111,17 @@ def test_fitted_hyperparameters_are_those_of_the_shell(capsys, file):
     assert record["kernels"][0]["nu"] == 1.5
 
 
+def test_the_worst_lengthscale_of_a_range_takes_the_place_of_that_of_the_kernel(capsys, file):
+    planned = fitting.plan(*sample(), **SETTINGS | {"target": 30.0}, lengthscale_range=(0.5, 2.0), name="sample")
+    words = ("--target", "30", "--variance", "1.5", "--noise", "0.2", "--lengthscale-range", "0.5:2")
+    assert main(["plan", "--data", file, *words, "--json"]) == 0
+    shell, python = json.loads(capsys.readouterr().out), planned.to_dict()
+    assert python["kernels"] == shell["kernels"]
+    assert [plan["M"] for plan in python["plans"]] == [plan["M"] for plan in shell["plans"]]
+    assert "The plan after the fact needs one kernel; it is omitted with lengthscale_range." in python["notes"]
+    assert "The plan after the fact needs one kernel; it is omitted with --lengthscale-range." in shell["notes"]
+
+
 def test_notes_name_arguments_in_the_words_of_their_reader(capsys, file):
     """More rows than ``rows``: Python reads rows=40, the shell --rows 40; all else is equal."""
     planned = fitting.plan(*sample(), **SETTINGS, rows=40, name="sample")
@@ -205,6 +216,9 @@ def test_after_ctrl_c_the_record_has_what_was_found(monkeypatch):
         ({"inputs": Gaussian([1.0])}, "inputs: expected a law of 2 inputs, as X has, got 1"),
         ({"method": "fourier", "width": [1.0, 2.0, 3.0]}, r"width: expected one number or one for each of 2 dimension"),
         ({"width": 3.0}, "width belongs to method='fourier'"),
+        ({"lengthscale_range": (2.0, 0.5)}, r"lengthscale_range: expected two positive numbers \(A, B\) with A <= B"),
+        ({"lengthscale_range": (0.0, 0.5)}, "lengthscale_range: expected a positive finite number"),
+        ({"lengthscale_range": 0.5}, "lengthscale_range: expected two positive numbers"),
     ],
 )
 def test_arguments_are_refused_in_the_words_of_python(change, message):
