@@ -20,6 +20,7 @@ from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.rates.draws.errors import EnclosedRows, certified_share, of_kdpp
 from gpbounds.rates.draws.pairs import GradedRows
 from gpbounds.rates.draws.tilted import tilted_given
+from gpbounds.renyi.blocks import Moved
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
 from gpbounds.spectra import pairs as graded
@@ -108,6 +109,14 @@ def test_sums_over_rows_have_the_allowance_that_is_derived(N: int) -> None:
     X = np.arange(float(N))[:, None]
     for rows in (EnclosedRows(SquaredExponential(), X, np.ones((N, 1))), GradedRows(SquaredExponential(), X, None)):
         assert rows.up >= 1.0 + 40.0 * (N + 100) * EPS
+
+
+def test_the_inverse_of_a_sum_over_rows_pays_for_the_rounding_of_the_sum() -> None:
+    """I + VVᵀ/σ² is off by what summing 500 products in VVᵀ loses, and Q by less, both over σ² (N-moment-rounding)."""
+    X = np.linspace(0.0, 3.0, 500)[:, None]
+    problem = streamed(SquaredExponential(), X, np.sin(X[:, 0]), X[::250], noise=1e-3, jitter=0.0)
+    lost = problem.accuracy.gram + problem.accuracy.below
+    assert Moved.of(problem, problem.N).inverse >= lost / problem.noise
 
 
 def test_eigenvalues_allow_for_the_roundings_of_the_sums_they_come_from() -> None:
