@@ -1,4 +1,4 @@
-"""The records that bounds and planners return, and what bounds stated before the data are seen share."""
+"""The records that bounds and planners return, and shared parts of bounds that are stated before the data are seen."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Inducing:
 
 
 class Whitened(Protocol):
-    """What bounds need of a pass over N rows: `Whitening` without what belongs to single rows."""
+    """The results of a pass over N rows that bounds need: `Whitening` without its values for single rows."""
 
     @property
     def inducing(self) -> Inducing:

@@ -445,7 +445,7 @@ def streamed(
 
 @dataclass(frozen=True, eq=False)
 class Sums(Statistics):
-    """Of some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), an integer >= rank(K − Q), their number, and `errors_of_entries`."""
+    """Sums over some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), an integer >= rank(K − Q), the rows, and `errors_of_entries`."""
 
     gram: Float
     projected: Float
