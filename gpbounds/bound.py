@@ -201,7 +201,7 @@ UNITS = {
     "fourier": ("random Fourier features", "frequency"),
     "mercer": ("eigenfunctions", "eigenfunction"),
 }
-"""By method: what M counts, and the unit by which it changes."""
+"""By method: the meaning of M, and the unit by which it changes."""
 
 
 @dataclass(frozen=True)

@@ -156,11 +156,11 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
-# What ``rigor=`` may be.
+# The words that ``rigor=`` takes.
 
 PACKAGES = ("gpbounds", "fitting")
 RIGOR = ("auto", "float", "sharp")
-"""What ``rigor=`` may be.
+"""The words that ``rigor=`` takes.
 
 - "auto": doubles with the errors that are proved; bounds on log p(y) and on divergences of given data go on to 30
   digits where these spoil them;

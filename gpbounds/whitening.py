@@ -121,7 +121,7 @@ class Whitened(Protocol):
 
     @property
     def additions(self) -> int:
-        """At least the number of additions that one entry of VVᵀ went through."""
+        """An upper bound on the number of additions that one entry of VVᵀ went through."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Whitening:
 
     @property
     def additions(self) -> int:
-        """At least the number of additions that one entry of VVᵀ went through."""
+        """An upper bound on the number of additions that one entry of VVᵀ went through."""
         return min(self.N, self.chunk + -(-self.N // self.chunk))
 
     @property

@@ -202,7 +202,7 @@ RIDDLES = (
     "Less what was made small, at the end",
     "What is not as one hopes, sentence by sentence",
     "And part of the determinant.",
-    "Columns are refused whose share that the others leave over is below this",
+    "a worker that is lost takes nothing with it that the scheduler cannot have computed again",
     "The members of the lower bound that have the normaliser in common, less it",
     "Say of the errors of pyarrow that the file is none; those of the system pass",
     "where there is no point to go back to, Ctrl-C goes on",

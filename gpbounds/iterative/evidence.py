@@ -91,9 +91,9 @@ class Products:
         """(K + σ²I)V for V (N, m)."""
         xp, strips, N = namespace(V), self._strips, int(self.X.shape[0])
         rows_of_V = xp.ascontiguousarray(V)
-        turned = xp.ascontiguousarray(V.T)
+        transposed = xp.ascontiguousarray(V.T)
         # K[i, j]V[j] is computed as its transpose: BLAS is faster on few long rows than on few columns.
-        direct = self.noise * turned
+        direct = self.noise * transposed
         count = min(len(strips), max(2, min(GROUPS, _SUMS // max(V.size, 1))))
         sums = [xp.zeros_like(rows_of_V) for _ in range(count)]
 
@@ -103,10 +103,10 @@ class Products:
                 rows = strips[number]
                 if space is None and self._stored is None:
                     space = xp.empty(COMPUTED[0] * COMPUTED[1] if xp is np else N * (rows.stop - rows.start))
-                part = turned[:, rows] @ self._tile(number, rows, space).T
+                part = transposed[:, rows] @ self._tile(number, rows, space).T
                 for columns in _cut(rows.start, self._columns):
                     K = self._tile(number, columns, space)
-                    part += turned[:, columns] @ K.T
+                    part += transposed[:, columns] @ K.T
                     sums[group][columns] += K.T @ rows_of_V[rows]
                 direct[:, rows] += part
 

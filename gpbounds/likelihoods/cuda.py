@@ -243,7 +243,7 @@ __device__ double rise(double t, double f0, double y, const double *base) {{
 }}
 """
 
-# What a factor does not define itself; the mode lies between 0 and v ℓ', and not beyond the peak of ℓ.
+# Defaults for a factor without its own; the mode lies between 0 and v ℓ', and not beyond the peak of ℓ.
 RATIOS = """
 __device__ void ratios(double f, double y, double *first, double *second) {
   slopes(f, y, first, second);
@@ -325,7 +325,7 @@ SOURCES = {
         _SEARCH,
     ),
 }
-"""By the name of the class in `gpbounds.likelihoods.concave`."""
+"""The sources by the name of the class in `gpbounds.likelihoods.concave`."""
 
 
 # The quadratures of likelihoods on a GPU: one kernel computes a mean over f ~ N(m, v) with its derivatives.

@@ -54,7 +54,7 @@ class Order:
 
     @cached_property
     def errors(self) -> tuple[float, float]:
-        """At least the error of log|Ξ|, and the share by which a form yᵀΞ⁻¹y or yᵀ(Ξ + sI)⁻¹y is off (N-dense).
+        """Upper bounds on the error of log|Ξ| and on the relative error of yᵀΞ⁻¹y or yᵀ(Ξ + sI)⁻¹y (N-dense).
 
         With ‖E‖_F ≤ ε for the factor of Ξ + E ⪰ σ²I: log|Ξ| moves by √N ε/(σ² − ε), a form by a share of ε/(σ² − ε);
         the triangular solve adds 2γ‖L‖_F‖L⁻¹‖.

@@ -26,7 +26,7 @@ _ATTEMPTS = 3
 """Number of times that a graph is built again after a loss of workers from which Dask did not recover by itself."""
 
 TOPIC = "gpbounds-passes"
-"""The topic under which workers tell the scheduler, and the scheduler a client, how far an evaluation is."""
+"""The topic under which workers report the progress of an evaluation to the scheduler, and it to a client."""
 
 _numbers = itertools.count()
 
@@ -78,7 +78,7 @@ def graph_of(
     name : str
         Part of the keys of all tasks; another one for each evaluation.
     reports : bool
-        Whether workers tell the scheduler of each partition that a round has finished.
+        Whether workers report each partition that a round has finished to the scheduler.
     homes : sequence of str or None, optional
         The address of a worker that holds each partition.  The scheduler prefers it for the sums of the partition: left
         alone, it gave one of two workers ten of sixteen partitions.  Another worker computes them if this one is lost.

@@ -73,7 +73,7 @@ class Counted:
             self._now()
 
     def end(self) -> None:
-        """The result has come; messages that are still under way no longer matter."""
+        """Count all tasks as finished, as the result is there; later messages change nothing."""
         everything = {(number, place) for number in range(self._passes) for place in range(self._partitions)}
         if self._seen != everything:
             self._seen = everything
