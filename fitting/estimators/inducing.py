@@ -41,8 +41,8 @@ default start stream 5."""
 class WithInducing(GaussianProcess):
     """Estimators with M inducing inputs, which are chosen by a method or passed.
 
-    ``inducing="auto"`` takes centres of clusters of the rows (k-means).  Greedy points lie far
-    from most rows: training from them takes longer and ends at a lower objective (`benchmarks/README.md`).
+    ``inducing="auto"`` takes centres of clusters of the rows (k-means).  Greedy points lie far from most rows: training
+    from them takes longer and ends at a lower objective (`benchmarks/README.md`).
 
     Attributes
     ----------

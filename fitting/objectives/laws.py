@@ -65,7 +65,10 @@ class ModelLaw(ABC):
 
     @abstractmethod
     def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
-        """The data of ``rows``; refused unless their goal estimates that of all.  ``sums``: it depends on a sum of losses."""
+        """The data of ``rows``; refused unless they estimate the goal of all rows.
+
+        ``sums`` says whether the goal is a function of a sum of losses.
+        """
 
 
 @dataclass(frozen=True)

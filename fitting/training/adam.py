@@ -279,7 +279,7 @@ PATIENCE = 20
 DRIFT = 1e-3
 """Steps have drifted off if F is below F* − `DRIFT`·max(1, |F*|), F* the best value, or for mini-batches the first."""
 SLOWER, SLOWEST = 0.125, 1e-4
-"""They begin again at the best point with `SLOWER` times the step length, down to `SLOWEST` times the first one."""
+"""Drifted steps restart at the best point with `SLOWER` times the step length, down to `SLOWEST` times the first."""
 BAD = 5
 """Mini-batches have drifted off after so many values of the reference batch in a row below its first one."""
 
