@@ -26,7 +26,7 @@ SPREAD = 1.0
 """Standard deviation of the log hyperparameters of a restart about those of the first start."""
 
 LEAST = 1e-3
-"""Least gain over noise alone by which a model explains something: nats per target, or the units of a bound on the risk;
+"""Least gain over noise alone by which a model explains something: nats per target, or units of a bound on the risk;
 see `Trainer.is_noise`."""
 
 _MORE = 4.0
