@@ -215,6 +215,9 @@ RIDDLES = (
     "the first 20 of 30 are the 20",
     "no derivative that one may follow is larger",
     "both speak of *your* inputs instead of a law",
+    "the maximum of an estimate has a value below the largest by at most",
+    "Steps have drifted off if the objective is so much of itself below the best point",
+    "The inputs of whose ranks a function explains more of",
 )
 """Sentences that readers did not understand; their meaning stands in plain words today."""
 
