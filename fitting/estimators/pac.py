@@ -18,6 +18,7 @@ from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
 from fitting.objectives.goals import RELAXATIONS
 from fitting.objectives.point import Parameters
+from fitting.rows.data import Dataset
 from fitting.training import Ending
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
@@ -135,9 +136,9 @@ class PacGaussianProcess(Regression, GaussianProcess):
             "relaxation": self.relaxation,
         }
         in_bound = Ending(self._tolerance(), name="of the bound", symbol="B", sign=-1)
-        shared_trainer, models = None, list[Certified]()
+        data, shared_trainer, models = self._data(), None, list[Certified]()
         for i, loss in enumerate(losses):
-            problem = kind.bound(with_room(self._data()), loss, start.kernel, **options)
+            problem = kind.bound(with_room(data), loss, start.kernel, **options)
             if shared_trainer is None:
                 shared_trainer = self._trainer(problem, start, given, session, gtol=_GTOL, ending=in_bound)
             trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
@@ -150,7 +151,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
             declared_here = {**declared, "loss": loss}
             models.append(certified(kind, trainer, outcome, runs, self._raw, grid, float(self.delta), declared_here))
         del self._raw, self._declared
-        self._take_over(kind, models)
+        self._take_over(kind, data, models)
         return remarks_of(models, getattr(self, "batch_size", None) is not None)
 
     def _in_units(self, X: Float, Y: Float) -> tuple[Float, Float]:
@@ -171,7 +172,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
             return self.mean.nearest(X, Y[:, 0])
         return self.mean if isinstance(self.mean, DeclaredMean) else None
 
-    def _take_over(self, kind: Kind, models: list[Certified]) -> None:
+    def _take_over(self, kind: Kind, data: Dataset, models: list[Certified]) -> None:
         """Set the fitted attributes from the first of ``models``, and the certificates from all."""
         first = models[0]
         self._certified([each.certificate for each in models])
@@ -181,7 +182,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
             self.inducing_ = host(first.point.Z)
         self.jitter_ = float(getattr(first.certificate.posterior, "jitter", 0.0))
         certified_point = replace(first.point, kernel=self.kernel_)
-        self.posterior_ = kind.posterior(self._data(), certified_point, self.jitter_)
+        self.posterior_ = kind.posterior(data, certified_point, self.jitter_)
         if (power := kind.power(first.point)) is not None:
             self.power_ = power
         own_runs = [end.run for end in first.ends]

@@ -33,7 +33,7 @@ def from_jax(apply: Callable[[Any, Any], Any], parameters: Any) -> FeatureChoice
 
     JAX computes in float32 unless ``jax.config.update("jax_enable_x64", True)`` was called; a warning says so.
     """
-    return _JaxFeatures(apply, parameters)
+    return JaxFeatures(apply, parameters)
 
 
 def from_torch(module: Any) -> FeatureChoice:
@@ -45,7 +45,7 @@ def from_torch(module: Any) -> FeatureChoice:
         Its parameters are where training starts.  A copy in float64 and in evaluation mode is trained, so that a row of
         its result depends on the same row of X (n, D) only; the module itself does not change.
     """
-    return _TorchFeatures(module)
+    return TorchFeatures(module)
 
 
 def from_sklearn(transformer: Any) -> FeatureChoice:
@@ -64,11 +64,11 @@ def from_sklearn(transformer: Any) -> FeatureChoice:
     >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.2)
     True
     """
-    return _SklearnFeatures(transformer)
+    return SklearnFeatures(transformer)
 
 
 @dataclass(eq=False, repr=False)
-class _JaxFeatures(FeatureChoice):
+class JaxFeatures(FeatureChoice):
     """Arguments of `from_jax`."""
 
     apply: Callable[[Any, Any], Any]
@@ -123,7 +123,7 @@ class _JaxMap:
 
 
 @dataclass(eq=False, repr=False)
-class _TorchFeatures(FeatureChoice):
+class TorchFeatures(FeatureChoice):
     """Arguments of `from_torch`."""
 
     module: Any
@@ -185,7 +185,7 @@ class _TorchMap:
 
 
 @dataclass(eq=False, repr=False)
-class _SklearnFeatures(FeatureChoice):
+class SklearnFeatures(FeatureChoice):
     """Arguments of `from_sklearn`."""
 
     transformer: Any
