@@ -187,7 +187,7 @@ def _the_best(
     jitter: Jitter,
     others: Sequence[_Candidate],
 ) -> tuple[_Candidate, Attained]:
-    """The candidate with the greatest objective, and what it reaches with the jitter of the model.
+    """The candidate with the greatest objective, and its objective with the jitter of the model.
 
     The candidates are the draws, whose objectives without jitter are ``draws`` (None where one does not factorise),
     points by other rules, and ``others``.

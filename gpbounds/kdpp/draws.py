@@ -69,7 +69,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
         for part in slices(points.shape[0]):
             V = chol.solve_lower(kernel(points[part], points[S]).T)
             tau[part] -= np.einsum("ij,ij->j", V, V) / rho
-    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ): cancellation must not lead below this
+    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ), also where the difference loses digits
     return np.clip(tau, diagonal / (diagonal.sum() + rho), 1.0)
 
 

@@ -75,7 +75,7 @@ class SquaredExponential(Stationary, facts_hold=True):
         return np.exp(product(rows, columns.T, out), out=out)
 
     def products_error(self, dim: int) -> float:
-        """Of dim + 2 terms, whose absolute values sum to at most `CLOSE` + |log variance|, and of their factors."""
+        """The rounding of dim + 2 terms with Σ|terms| ≤ `CLOSE` + |log variance|, and of their factors."""
         return (dim + 4) * EPS * (CLOSE + abs(math.log(self.variance)))
 
     in_pairs = True

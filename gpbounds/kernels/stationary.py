@@ -89,7 +89,7 @@ def _weighted(X1: Array, X2: Array, weights: Float, out: Array | None) -> Array:
 
 
 def feature_distance(kernel: Any, step: float) -> float:
-    """An upper bound on ‖φ(x) − φ(x + step)‖ on a line, for a kernel k = φᵀφ of |x − x'|; k is allowed 32 eps."""
+    """Upper bound on ‖φ(x) − φ(x + step)‖ on a line, k = φᵀφ a function of |x − x'|; allows 32 eps·k(x, x) of error."""
     ends = np.array([[0.0], [step]])
     scale = float(kernel.max_variance)
     return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)

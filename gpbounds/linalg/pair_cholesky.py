@@ -42,9 +42,9 @@ class PairFactor:
 def pair_cholesky(block: Block, N: int, name: str = "matrix", negligible: float = NEGLIGIBLE) -> PairFactor:
     """A pivoted Cholesky factor of a symmetric positive semi-definite A (N, N), with `block_residual` as its error.
 
-    The factor is computed without a proof, in about 30 digits; the error is then bounded from A − LLᵀ itself.  Only
-    blocks on and below the diagonal are asked for, each twice.  It keeps 2N² numbers.  It ends where no pivot exceeds
-    ``negligible`` times the largest one.
+    The factor is computed without a proof, in about 30 digits; A − LLᵀ itself then gives the bound on the error.  The
+    function reads the blocks on and below the diagonal, each twice, and stores 2N² numbers.  The factor ends where no
+    pivot exceeds ``negligible`` times the largest one.
 
     Raises
     ------

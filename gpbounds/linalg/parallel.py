@@ -19,18 +19,18 @@ from typing import Any
 # Whether other processes use the cores: lanes then have a processor for a smaller part of the time they work.
 
 PART = 0.75
-"""Lanes that have a processor for less than this part of their time meet another process.  Measured on two cores: .85
+"""Share of their time for which lanes have a processor; below it another process uses the cores.  Measured on two: .85
 to .99 on a quiet machine, where lanes wait for Python's lock and memory, .5 to .6 beside one busy process."""
 
 LEAST = 2e-3
-"""Seconds of work from which that part says something; the system switches between processes about as often."""
+"""Least seconds of work in which that share is meaningful: about a time slice of the system."""
 
 HOLDS = 0.5
-"""Seconds for which a finding holds.  After them lanes try again."""
+"""Seconds for which a measured share counts.  After them lanes try again."""
 
 
 class Load:
-    """What the lanes found last; each finding counts as much as all earlier ones, so that one alone decides nothing.
+    """Running mean of the share of time for which lanes had a processor; the latest measurement has the weight ½.
 
     >>> load = Load()
     >>> load.note(worked=0.02, processor=0.011)
@@ -45,13 +45,13 @@ class Load:
         self._part, self._until = 1.0, float("-inf")
 
     def note(self, worked: float, processor: float) -> None:
-        """Lanes worked for ``worked`` seconds in all, and had a processor for ``processor`` of them."""
+        """Record that lanes worked ``worked`` seconds in total, with a processor for ``processor`` of them."""
         if worked >= LEAST:
             self._part = 0.5 * (self._part + min(processor / worked, 1.0))
             self._until = time.monotonic() + HOLDS if self._part < PART else float("-inf")
 
     def others(self) -> bool:
-        """Whether lanes met another process, and found that less than `HOLDS` seconds ago."""
+        """Whether the mean is below `PART`, and less than `HOLDS` seconds old."""
         return time.monotonic() < self._until
 
 
@@ -108,7 +108,7 @@ class _Blas:
                 self._set([1] * len(self._pools))
 
     def release(self, holder: object) -> None:
-        """The last holder restores them.  A second call changes nothing, nor does one for what never held."""
+        """The last holder restores the pools' sizes.  A call for an object that is no holder changes nothing."""
         with self._lock:
             self._holders.pop(holder, None)
             self._restore_if_free()
@@ -219,7 +219,7 @@ def groups(chunks: int, N: int, M: int) -> int:
 def workers(count: int, flops: float) -> int:
     """The number of lanes that share ``count`` tasks of about ``flops`` in all.
 
-    Lanes that meet wait for a thread's start, and beside other processes until the system has switched to each lane.
+    Sharing costs the start of a thread, and beside other processes the time until the system runs each lane.
     """
     return min(lanes(), count) if flops >= (BUSY if _load.others() else QUIET) else 1
 

@@ -63,7 +63,7 @@ class Simulation:
     rest : float
         δ − k/(m+1), the part of δ for the statement given X.
     rng : Generator
-        As it is before the first set.
+        In its state before the first set.
     """
 
     inputs: _SampledLaw
@@ -267,7 +267,7 @@ class ToCome(Statement):
     kernel : Kernel
     plan : Simulation
     numbers : Numbers
-        With all of δ.
+        With the whole δ, for the simulation and the statement given X.
     draws : int or None
         None for one draw.
     options : dict
@@ -284,7 +284,7 @@ class ToCome(Statement):
     def checked(
         cls, kernel: Kernel, plan: Simulation, numbers: Numbers, draws: int | str | None, options: dict[str, Any]
     ) -> ToCome:
-        """With one law for all sets: by default the tilted one for y from the prior, else the k-DPP."""
+        """The statement, with one law of draws for all sets: by default tilted for y from the prior, else the k-DPP."""
         if draws is None:
             one_draw_only(options["y_norm2_known"], options["law"])
         elif options["law"] is None:

@@ -127,8 +127,8 @@ class SumSpectrum(Spectrum):
     The proof is that of N-direct.
 
     The bound is the tail of the M largest of all eigenvalues of the summands together, and equality holds if their
-    images are orthogonal.  M_i counts the differences of convex sequences below the tails of the parts among the M
-    largest; any M_i give a bound, so that only the last sum is rounded, and its logarithm is raised for this.
+    images are orthogonal.  M_i is the number of part i's differences among the M largest differences of the convex
+    sequences below the parts' tails.  Any M_i give a bound, so only the last sum needs an allowance for rounding.
 
     Parameters
     ----------

@@ -16,14 +16,14 @@ from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, 
 CERTAIN = "certain"
 """The argument ``draws`` that asks for draws until one is proved to reach a level."""
 REDRAW = 0.8
-"""Share p of the draws that may miss the level at which redrawing stops: 1/(1 − p) = 5 draws are expected."""
+"""Largest probability p with which one draw may exceed the level of redrawing: 1/(1 − p) = 5 draws are expected."""
 _UNTIL = (
     "Z is drawn again until a proved upper bound on log p(y), less the objective of this order without jitter, is not "
     "above this value."
 )
 BEFORE_DRAWS = "y is any vector with the given squared norm, fixed before the draws."
 _TRIED = tuple(1.0 - 2.0 ** (-0.5 * j) for j in range(40))
-"""Values of a that are tried besides the best one for exact means: for upper bounds another may be best."""
+"""Values of a at which `margin` is evaluated, besides the best one for exact means: the means may be upper bounds."""
 _DOWN, _UP = 1.0 - 1e-13, 1.0 + 1e-13
 
 

@@ -75,7 +75,7 @@ def least_prior(
 
 
 def _markov(residual: ExpectedResidual, delta: float, alpha: float) -> Bound:
-    """R-thm1 for the exact mean of the trace; it holds for the first draw, and the best is at most that."""
+    """R-thm1 for the exact mean of the trace: it bounds the first draw, and the best draw is at least as good."""
     count = int((residual.eigenvalues > 0.0).sum()) - residual.M
     terms = {"expected_trace": residual.trace}
     assumptions = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
@@ -102,7 +102,7 @@ _ONLY_FLOAT = (
 )
 
 LARGEST, FARTHEST = 1e50, 1e40
-"""The largest k(x, x), and its largest quotient by σ² or y², that doubles serve."""
+"""Limits of these bounds in doubles: the largest k(x, x), and its largest ratio to σ² or y²; and their reciprocals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +331,6 @@ def _require_near(variance: float, noise: float | None = None, y: float = 0.0) -
 
 
 def _affordable(kernel: Kernel, inputs: Empirical, dense: int) -> bool:
-    """Whether "auto" encloses all rounding of a statement about y: few rows, and a kernel whose entries' is known."""
+    """Whether "auto" encloses all rounding of a statement about y: few rows, and a kernel with proved entry errors."""
     few = not is_cupy(inputs.X) and inputs.N <= min(AFFORDABLE, dense)
     return few and entry_bound(kernel, inputs.X[:1], inputs.X[:1]) is not None

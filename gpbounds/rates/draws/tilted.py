@@ -80,7 +80,7 @@ def tilted_means(residual: ExpectedResidual) -> _TiltedMeans:
     Parameters
     ----------
     residual : ExpectedResidual
-        Of the k-DPP of K itself, with the noise: its eigenvalues and M are used.
+        The mean residual of the k-DPP of K itself, with the noise; it supplies the eigenvalues and M.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> means = tilted_means(expected_residual([3.0, 1.0], 1, noise=1.0))  # μ = 12, 2
