@@ -212,6 +212,9 @@ RIDDLES = (
     "the first 20 of 30 are the 20",
     "no derivative that one may follow is larger",
     "both speak of *your* inputs instead of a law",
+    "and above what is left of the whole, which is 1",
+    "What is proved of a kernel beyond its values it states itself",
+    "no bound on its error is proved: whoever needs one multiplies by a",
 )
 """Sentences that readers did not understand; their meaning stands in plain words today."""
 

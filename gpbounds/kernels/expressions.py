@@ -24,14 +24,14 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Form:
-    """What one column adds to s, and its derivatives, as CUDA expressions in x, z, its weight w and its frequency f.
+    """The term of one column in s, and its derivatives, as CUDA expressions in x, z, its weight w and its frequency f.
 
     Attributes
     ----------
     before : str
         Statements that the expressions share.
     term : str
-        What the column adds to s.
+        The column's term in s.
     first : str
         dk/dz is the leaf's slope times `unit` times this.
     second, third : str
@@ -107,7 +107,7 @@ class Leaf:
         return np.concatenate(parts)
 
     def derivatives(self, sums: Float, D: int) -> Float:
-        """In the logarithms of the parameters, from the sums of `pull_back` without those of dk/dz."""
+        """Derivatives in the logarithms of the parameters, from the sums of `pull_back` without those of dk/dz."""
         S = len(self.scalars)
         parts = [sums[:S]]
         columns = slice(None) if self.columns is None else list(self.columns)

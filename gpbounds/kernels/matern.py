@@ -147,7 +147,7 @@ class Matern(Stationary, facts_hold=True):
         return self.variance * (relative + pairs.TINY)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """By κ = z(D/2 + 8)u + (20p + 20)u, ν = p + ½.
+        """From the error κ = z(D/2 + 8)u + (20p + 20)u of log k, ν = p + ½.
 
         |d log k/d log s| is at most z/2, z = √(2ν)r, as K_{ν−1} ≤ K_ν.  The recurrence has p factors exp(−z/p), whose
         relative errors add up to zu + 2·(exp's ulps)·pu, and fewer than 12 operations with positive numbers for each

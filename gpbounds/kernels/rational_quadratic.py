@@ -127,7 +127,7 @@ class RationalQuadratic(Stationary, facts_hold=True):
         return self.variance * (1.05 * pairs.U2 * ((c + 47.0) / math.e + 58.0 * self.shape + 38.0) + pairs.TINY)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """By κ = a t/(1 + t)·(D + 14)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u, a the shape, t = s/(2a).
+        """With κ = a t/(1 + t)·(D + 14)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u, a the shape, t = s/(2a).
 
         |d log k/d log s| = a t/(1 + t).
         """

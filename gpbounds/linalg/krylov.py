@@ -104,7 +104,7 @@ class Lanczos:
             self._space, self.basis = space, [space[place] for place in range(k)]
 
     def only(self, columns: slice) -> Lanczos:
-        """The same recurrences of some columns, to continue them alone."""
+        """The recurrences of some columns, to continue without the others."""
         part = Lanczos(self.times, self.basis[0][:, columns])
         part.squares, part.basis = self.squares[columns], [q[:, columns].copy() for q in self.basis]
         part.diagonals = [d[columns] for d in self.diagonals]

@@ -87,7 +87,7 @@ def residual(block: Block, L: Pair) -> float:
             (high, low), error = product(factor, rights[j])
             A = block(rows, columns)
             apart, rest = add(A, (-high, -low))
-            # `add` errs by 6u² of both, and the norm is that of doubles
+            # `add` has an error of 6u² of both, and the norm is computed in doubles
             error += 1e-31 * (float(np.linalg.norm(A[0])) + float(np.linalg.norm(high)))
             weight = 1.0 if i == j else 2.0
             squares += weight * float(np.linalg.norm(apart + rest)) ** 2

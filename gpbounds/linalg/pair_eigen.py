@@ -1,4 +1,4 @@
-"""Eigenvalues of A = LLᵀ + E, each enclosed to a small part of itself, from a factor L in double-double numbers."""
+"""Enclosures of the eigenvalues of A = LLᵀ + E, each relatively narrow, from a factor L in double-double numbers."""
 
 from __future__ import annotations
 

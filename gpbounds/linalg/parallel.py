@@ -239,11 +239,10 @@ def share(
 ) -> None:
     """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `workers` takes the lowest ready task.
 
-    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  Of the tasks in ``alone``
-    one runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.  A
-    single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
-    then left out.
-    All tasks take about ``flops``, elementwise work included (`ENTRY`); by default they are worth all lanes.
+    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  At most one task of
+    ``alone`` runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.
+    A single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
+    then left out.  All tasks take about ``flops``, elementwise work included (`ENTRY`); by default they are worth all lanes.
 
     >>> squares = [0, 0, 0]
     >>> share(3, lambda task, worker: squares.__setitem__(task, task * task))
@@ -306,7 +305,7 @@ class Tasks:
         writes: Iterable[Name] = (),
         alone: bool = False,
     ) -> None:
-        """Add a task, which calls ``work(worker)``; one that changes what it finds reads and writes it.
+        """Add a task, which calls ``work(worker)``; a task that updates a value both reads and writes it.
 
         A task that makes many short calls of NumPy is ``alone``: one of them runs at a time, since two would wait for
         Python's lock longer than they work.

@@ -275,7 +275,7 @@ class BeforeData(EnclosedRate):
 
     @classmethod
     def of(cls, kernel: Kernel, inputs: InputLaw, spectrum: Spectrum, form: str, direction: str) -> BeforeData:
-        """For a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
+        """The bound for a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
         return cls(form, direction, laws(kernel, inputs), spectrum)
 
     def assumptions(self, others: tuple[str, ...]) -> tuple[str, ...]:

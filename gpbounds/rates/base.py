@@ -39,7 +39,7 @@ class Numbers:
         tv: ArrayLike,
         direction: str,
     ) -> Numbers:
-        """From the arguments of ``rate``."""
+        """The checked numbers of a call of ``rate``."""
         order = validation.order("alpha", alpha)
         validation.choice("direction", direction, _DIRECTIONS)
         if direction == "p||q" and (order == 1.0).any():
@@ -55,7 +55,7 @@ class Numbers:
         )
 
     def single(self) -> dict[str, float | None]:
-        """As floats; an array is an error."""
+        """The numbers as floats, by name; refuse an array."""
         for name, value in vars(self).items():
             if value is not None and value.ndim:
                 raise ValueError(

@@ -70,7 +70,7 @@ class TraceMajorant:
 
     @classmethod
     def of(cls, kernel: Kernel, M: int, pilot: Float, weights: Float | None = None) -> TraceMajorant:
-        """From pilot points (p, D), p > M + 1, and their weights, equal unless given."""
+        """The majorant from pilot points (p, D), p > M + 1, and their weights, equal unless given."""
         size, points = validation.count("M", M, 1), as_points(pilot)
         p = len(points)
         if p <= size + 1:
@@ -101,7 +101,7 @@ class TraceMajorant:
 
 
 def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, delta: float) -> Bound:
-    """τ_M(K_X) = E_Z Tr(K − Q_Z) of N inputs on a line is below this with probability at least 1 − δ over X (N-sum).
+    """Bound on τ_M(K_X) = E_Z Tr(K − Q_Z), N inputs on a line, with probability at least 1 − δ over X (N-sum).
 
     τ_M(K_X) <= Σ_n g(x_n) for every X (:class:`TraceMajorant`), so P(τ_M >= t) <= inf_θ e^(−θt) (E e^{θg(x)})^N: if g
     is bounded, the result is little more than the mean N·R(μ), without Markov's factor 1/δ.
@@ -214,7 +214,7 @@ class Cells:
 
     @classmethod
     def of(cls, kernel: Kernel, inputs: Gaussian | Uniform, M: int) -> Cells:
-        """With the number of pilot points that g of size M needs."""
+        """The cells of a law, with bounds on g of size M from as many pilot points as it needs."""
         majorant = TraceMajorant.of(kernel, M, *pilot_points(inputs, pilots(M)))
         count = CELLS[0]
         while True:

@@ -89,7 +89,7 @@ def any_markov(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, y_norm2: Any)
 
 LEAST_ORDER, LEAST_SHARE = 1e-9, 1e-15
 MIDDLE = (1e-30, 1e30)
-"""For α and δ from these on and numbers in this range, underflow between t* ≥ `TINY` and the bound is below 1e-245."""
+"""For α and δ at least these and numbers in this range, underflow between t* ≥ `TINY` and the bound is below 1e-245."""
 FLOOR = 1e-230
 """Least positive bound; smaller ones are raised to it, so that 1e-245 is less than 2⁻⁵³ of a bound."""
 
@@ -120,7 +120,7 @@ class OneDraw(Statement):
     def of(
         cls, kernel: Kernel, inputs: InputLaw, N: Float, numbers: Numbers, *, form: str, direction: str, rigor: str
     ) -> OneDraw:
-        """For a law of inputs or given rows."""
+        """The statement for a law of inputs or given rows."""
         validation.choice("form", form, FORMS)
         law = trace_law(kernel, inputs, rigor)
         enclosed: EnclosedRate | None = None

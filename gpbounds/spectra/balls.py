@@ -402,8 +402,8 @@ class _SumEigenvalues(Eigenvalues):
         self.parts, self.dim = tuple(parts), dim
 
     def eigenvalues(self, count: int) -> list[tuple[Any, int]]:
-        taken = self._taken(count)
-        return [pair for part, number in zip(self.parts, taken, strict=True) for pair in part.eigenvalues(number)]
+        counts = self._taken(count)
+        return [pair for part, number in zip(self.parts, counts, strict=True) for pair in part.eigenvalues(number)]
 
     def tail(self, count: int) -> Any:
         pairs = zip(self.parts, self._taken(count), strict=True)

@@ -19,7 +19,7 @@ from gpbounds.validation import count as one_count
 # Ky Fan's bounds for a squared exponential kernel on an interval, rounded upwards by construction (N-ritz-sum).
 
 BITS = 128
-"""Bits beyond those that the recurrence of Legendre's polynomials loses, two for each degree."""
+"""Precision in bits, besides two bits for each degree that the recurrence of Legendre's polynomials loses."""
 
 
 def enclosed_tails(g: float, vectors: Float, nodes: int, error: float) -> Float:
@@ -76,7 +76,7 @@ def _legendre(x: Any, n: int) -> list[Any]:
 LARGEST = 40.0
 """Half widths in lengthscales up to which the Ritz values are computed."""
 ROUNDING = 1e-11
-"""For the rounding of the logarithm of a tail in Legendre polynomials, whose terms are up to 3500 in size."""
+"""Bound on the rounding of the logarithm of a tail in Legendre polynomials, whose terms are up to 3500 in size."""
 KEPT = 2**14
 """Products of eigenvalues that are put in order."""
 ENCLOSED = 6.0

@@ -169,8 +169,8 @@ class SumSpectrum(Spectrum):
         order = owners[np.argsort(-np.concatenate(differences), kind="stable")[:size]]
         logs = np.full(order.size + 1, -np.inf)
         for i, part in enumerate(self.parts):
-            taken = np.append(0, np.cumsum(order == i))
-            logs = np.logaddexp(logs, part.log_tail(taken))
+            counts = np.append(0, np.cumsum(order == i))
+            logs = np.logaddexp(logs, part.log_tail(counts))
         logs = np.minimum(logs, math.log(self.trace))
         allowances = (8.0 * len(self.parts) + 2.0 * np.where(np.isfinite(logs), np.abs(logs), 0.0)) * EPS
         return logs + allowances

@@ -19,7 +19,7 @@ from gpbounds.validation import count as one_count
 
 # Kernels that are polynomials in the products x_d x'_d, and moments of input laws, both exact.
 #
-# A monomial x_0² x_3 is the tuple (0, 0, 3) of its columns.  Doubles are taken as the rational numbers that they are.
+# A monomial x_0² x_3 is the tuple (0, 0, 3) of its columns.  Doubles stand for their exact rational values.
 
 Monomial = tuple[int, ...]
 Weights = dict[Monomial, Any]

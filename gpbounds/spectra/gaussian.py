@@ -153,7 +153,7 @@ class ProductSpectrum(Spectrum):
     """SE × Gaussian with per-dimension ℓ_d/s_d: λ_n = v Π_d (1-B_d) B_d^(n_d), largest first (L-44, L-46, L-51).
 
     Ordering the first M takes O(D·M log M) time and memory.  The tail at M is computed from the order of the least
-    power of two that is >= M, whatever else was asked for.
+    power of two that is >= M, independently of earlier calls.
     """
 
     certified = True

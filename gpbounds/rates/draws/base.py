@@ -34,7 +34,7 @@ class SeveralDraws(Statement):
         """The least bound that is proved for one M and these numbers."""
 
     def needed(self, target: float) -> int | None:
-        """With fewer points no choice of inducing variables reaches the target (N-low), where that is known."""
+        """A number below which no choice of inducing variables reaches the target (N-low); None if unknown."""
         return None
 
     def bound(self, M: Float) -> Bound:

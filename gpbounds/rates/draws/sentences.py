@@ -57,7 +57,7 @@ def record(
     alpha: float,
     why: str = "",
 ) -> Bound:
-    """The bound on D_α[q*‖p], rounded up; where it is infinite ``why`` says so among its assumptions."""
+    """The bound on D_α[q*‖p], rounded up; an infinite one has the reason ``why`` among its assumptions."""
     finite = math.isfinite(value)
     raised = max(value * UP, SMALLEST) if value > 0.0 else 0.0
     reason = () if finite else (f"Nothing is proved here: {why}.",)

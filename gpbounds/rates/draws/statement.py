@@ -38,7 +38,7 @@ from gpbounds.whitening import as_targets
 def least_prior(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R k-DPP draws: the least of N-prior, N-prior2, N-one and R-thm1, or α·KL.
+    """Bound on D_α for y from the prior and the best of R k-DPP draws: least of N-prior, N-prior2, N-one, R-thm1, α·KL.
 
     The choice of the least bound depends on the eigenvalues alone, not on draws or y, so it holds with probability 1 −
     δ.
