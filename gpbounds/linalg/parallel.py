@@ -132,9 +132,9 @@ class _Blas:
 
 
 def _setter(pool: Any) -> Callable[[int], object]:
-    """The call that sets the size of a pool, from any thread.
+    """A function that sets the size of a pool from any thread.
 
-    threadpoolctl 3.8 lets one thread of Python set that of OpenBLAS; from other threads its calls do nothing.
+    threadpoolctl 3.8 lets only one thread of Python set the size of OpenBLAS's pool; calls from others do nothing.
     """
     if pool.internal_api == "openblas" and pool.threading_layer != "openmp":
         for name in pool.check_symbols:
@@ -242,7 +242,7 @@ def share(
     A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  At most one task of
     ``alone`` runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.
     A single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
-    then left out.  All tasks take about ``flops``, elementwise work included (`ENTRY`); by default they are worth all lanes.
+    then left out.  All tasks take about ``flops``, elementwise work included (`ENTRY`); by default all lanes take part.
 
     >>> squares = [0, 0, 0]
     >>> share(3, lambda task, worker: squares.__setitem__(task, task * task))
@@ -423,7 +423,7 @@ class _Queue:
             return None
 
     def _lowest(self) -> int | None:
-        """The lowest ready task; one that is alone only while no other such task runs."""
+        """The lowest ready task; a task of ``alone`` only while no other such task runs."""
         is_open = bool(self.ready_alone) and not self.taken
         if is_open and not (self.ready and self.ready[0] < self.ready_alone[0]):
             self.taken = True

@@ -194,9 +194,9 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
 def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tuple[int | None, Float]:
     """(M, the M's of the sets): the k-th greatest of the M's that the simulated sets need for a target (N-sim).
 
-    ``least(X)`` is the least M from which on the bound given X is at most the target, or None; it is a function of X,
-    so the future set needs more than the k-th greatest with probability at most k/(m+1).  Do not choose M on a
-    simulated curve instead: the curve holds at each M that is fixed in advance, not at a chosen one.
+    ``least(X)``, the least M from which on the bound given X is at most the target, or None, is a function of X; so the
+    future set needs more than the k-th greatest with probability at most k/(m+1).  Do not choose M on a simulated curve
+    instead: the curve holds at each M that is fixed in advance, not at a chosen M.
 
     >>> from gpbounds.inputs import Gaussian
     >>> plan = simulation(Gaussian(), 5, sets=39, delta=0.05, rng=0)

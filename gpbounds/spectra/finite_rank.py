@@ -194,7 +194,7 @@ SMALLEST, LARGEST = 1e-290, 1e290
 class FiniteRankSpectrum(Spectrum):
     """k(x, x') = Σ_a w_a x^a x'^a, w_a > 0, r monomials, Gaussian or uniform inputs: at most r eigenvalues (N-finite).
 
-    They are those of the matrix C = (√w_a √w_b E x^(a+b)), so that Σ_{m>M} λ_m = 0 for M >= r.
+    The matrix C = (√w_a √w_b E x^(a+b)) has the same nonzero eigenvalues, so Σ_{m>M} λ_m = 0 for M >= r.
 
     The proof is that of N-finite.
 

@@ -86,7 +86,7 @@ class SeveralDraws(Statement):
 
 
 def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
-    """One record from several: the terms that all have, and every claim and assumption."""
+    """Join the records of cells: their values, the terms that all have, and every claim and assumption."""
     if not shape:
         return cells[0]
     pair = cells[0].quantity.partition("[")[2]
