@@ -111,11 +111,11 @@ class DrawingLaw:
     Attributes
     ----------
     law : str
-        In words.
+        A description in words.
     draw : function of a Generator
         Row numbers (M,).
     before : Bound
-        For exact arithmetic; inf if nothing is proved.
+        The bound for exact arithmetic; inf if nothing is proved.
     order : float
         Order of the objective that is compared: α, or 1 if ``before`` is α times the bound of order 1.
     factor : float

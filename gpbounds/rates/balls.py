@@ -301,7 +301,7 @@ class GivenRows(EnclosedRate):
     Attributes
     ----------
     law : GivenData
-        With proved eigenvalues.
+        The trace law, with proved upper bounds on the eigenvalues.
     """
 
     law: GivenData

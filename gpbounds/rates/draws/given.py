@@ -73,7 +73,7 @@ def best_given(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     quadratic : float
         q̄, as ``residual.quadratic((Vᵀy)²)`` returns it, or an upper bound; summed over the outputs.
     delta : float
@@ -125,7 +125,7 @@ def best_fixed(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     y_norm2 : float
         ‖y‖² ≥ 0, summed over the outputs.
     greatest : float

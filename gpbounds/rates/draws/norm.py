@@ -108,7 +108,7 @@ def determinant_quantile(eigenvalues: ArrayLike, M: int, *, noise: float, alpha:
     Parameters
     ----------
     eigenvalues : array (N,)
-        Of K.
+        The eigenvalues of K.
     M : int
     noise, alpha, level : float
         σ² > 0; α in (0, 1); level in (0, 1).
@@ -148,7 +148,7 @@ def least_trace(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -200,7 +200,7 @@ def adversary(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     y_norm2 : float
         ‖y‖² ≥ 0.
     delta : float

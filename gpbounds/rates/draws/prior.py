@@ -39,8 +39,8 @@ def prior_moments(
     Parameters
     ----------
     residual : ExpectedResidual or StreamedResidual
-        With the noise; see :func:`gpbounds.kdpp.expected_residual`.  The excess of a streamed Ω_0 = E Tr X is added to
-        the greatest θ_i, where moments are greatest (they are Schur-convex).
+        The mean of K − Q, with ``noise`` (:func:`gpbounds.kdpp.expected_residual`).  The excess of a streamed Ω_0 =
+        E Tr X is added to the greatest θ_i, where moments are greatest (they are Schur-convex).
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -240,7 +240,7 @@ def one_draw(residual: ExpectedResidual, *, delta: float, alpha: float = 1.0, dr
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail; tv is subtracted from it.
 

@@ -46,7 +46,7 @@ def least_prior(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int

@@ -115,7 +115,7 @@ def tilted_prior(
     Parameters
     ----------
     residual : ExpectedResidual
-        Of the k-DPP of K itself, with the noise.
+        The mean of K − Q for the k-DPP of K itself; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -161,7 +161,7 @@ def tilted_given(
     Parameters
     ----------
     residual : ExpectedResidual
-        Of the k-DPP of K itself, with the noise.
+        The mean of K − Q for the k-DPP of K itself; its ``noise`` must be set.
     squares : array (n,)
         (Vᵀy)_i², in the order of the eigenvalues; summed over the outputs.
     outputs : int
