@@ -145,7 +145,7 @@ def expected_residual(
     Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K.  Ledger: N-res.  An equality.  Every functional that is linear
     in K − Q has its exact mean from it: E vᵀ(K − Q)v = Σ ρ_i (Vᵀv)_i².
 
-    The mean residual increases with K: K ⪯ A implies E(K − Q_Z) ⪯ E(A − Q_Z) for their k-DPPs.  Proofs: N-res.
+    The mean residual increases with K: K ⪯ A implies E(K − Q) ⪯ E(A − Q), each with its own k-DPP and Q (N-res).
 
     The relative error is about 1e-15, whatever the size of the eigenvalues: `gpbounds.kdpp.residual` adds positive
     numbers only; a miss_i below the smallest double becomes 0.  O(N min(N, M)) time.

@@ -26,7 +26,7 @@ from gpbounds.records import ANY, OBJECT, Format, Slot, Variants
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
 _LARGEST_NU = 1e4
-"""Largest ν of a Matérn kernel in a file: a value takes ν steps, so a greater ν could make a reader run for ever."""
+"""Largest ν of a Matérn kernel in a file: a value takes ν steps, so without a limit a file could take any time."""
 
 
 def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> Stationary:

@@ -82,8 +82,8 @@ def log1p_sum_bounds(
     Upper: k log(1 + m) + (n − k) log(1 + u), u = (sm − q)/(nm − s), k = (s − nu)/(m − u).  The parabola that touches at
     u and meets log(1 + w) at m is above it for w ≤ m; equality when k of the w_i are m and the others u.
 
-    Both increase in s and decrease in q, so they hold for all s and q with errors up to ``within``.  The lower one is
-    at least log(1 + s), the upper one at most n log(1 + s/n).
+    Both increase in s and decrease in q; with ``within``, the errors of s and q, they use the worst ends.  The
+    lower one is at least log(1 + s), the upper one at most n log(1 + s/n).
 
     >>> [round(v, 6) for v in log1p_sum_bounds(5.0, 13.0, 2, 3.0)]  # w = 2 and 3: log 12
     [2.463334, 2.484907]
