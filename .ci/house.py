@@ -1,4 +1,4 @@
-"""Count what makes the house large, and hold the counts.
+"""Count the files, lines and structures that make the packages large, and enforce ceilings on the counts.
 
     python .ci/house.py            # a table: number, ceiling, goal; with the time of a small command
     python .ci/house.py --check    # counts only; exit status 1 if one exceeds its ceiling in .ci/house.toml

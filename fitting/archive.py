@@ -34,7 +34,7 @@ _DAMAGED = (
     OverflowError,
     OSError,
 )
-"""What the readers of ZIP files, arrays and JSON raise at bytes that are none."""
+"""Errors that readers of ZIP files, arrays and JSON raise for invalid bytes."""
 
 
 def packed(value: Any, *, sort: bool = False) -> Any:
@@ -43,7 +43,7 @@ def packed(value: Any, *, sort: bool = False) -> Any:
 
 
 def unpacked(data: Any) -> Any:
-    """The plain values that `packed` took."""
+    """The inverse of `packed`."""
     return from_json(data.tobytes(), finite=False)
 
 

@@ -37,7 +37,7 @@ CLOSE = 1e-9
 """Largest relative difference between the scaled data and the data on which the model was trained."""
 
 _SIMILAR = 1e-5
-"""Largest relative difference of the mean of Q given the passed rows from that of the model, for rows in partitions.
+"""For rows in partitions: largest relative difference between the means of the model's q and of q given these rows.
 
 Other partitions round the sums differently, and nearly dependent features magnify this."""
 
@@ -179,12 +179,12 @@ def _predictions(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> Pr
     """The model's latent predictions at its rows, computed when a figure asks for them; None for rows in partitions."""
     if not isinstance(rows, Arrays):
         return None
-    own = isinstance(model, PACGP | SparsePACGP) or model.normalize_y  # these predict in raw units themselves
+    predicts_raw = isinstance(model, PACGP | SparsePACGP) or model.normalize_y
 
     def predictions() -> tuple[Float, Float, Float]:
         with by_position():
-            mean, std = model.predict(rows.X if own else inputs.apply(rows.X), return_std=True)
-        if own:
+            mean, std = model.predict(rows.X if predicts_raw else inputs.apply(rows.X), return_std=True)
+        if predicts_raw:
             return rows.y, mean, std
         shift, scale = np.ravel(outputs.shift)[0], np.ravel(outputs.scale)[0]
         return rows.y, shift + scale * mean, scale * std
@@ -195,10 +195,10 @@ def _predictions(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> Pr
 def _declared_mean(model: Any, mean: DeclaredMean | None) -> DeclaredMean | None:
     """The prior's mean with its origin; refuses one that was trained on the rows, or is not the model's."""
     if isinstance(model, PACGP | SparsePACGP):
-        own: DeclaredMean | None = model.certificate_.mean
-        if mean is not None and mean != own:
-            raise ValueError(f"mean: expected None, as the model has declared its own, {own!r}, got {mean!r}")
-        return own
+        declared: DeclaredMean | None = model.certificate_.mean
+        if mean is not None and mean != declared:
+            raise ValueError(f"mean: expected None, as the model has declared its own, {declared!r}, got {mean!r}")
+        return declared
     if model.mean_ is not None and not isinstance(model.mean, LinearMean):
         raise ValueError(
             f"model: expected one whose prior does not depend on these rows, got mean={model.mean!r}, which was "
@@ -239,7 +239,7 @@ def _forms(
 def _objective(
     rows: Raw, member: Member, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None, jitter: Jitter = "auto"
 ) -> Any:
-    """The objective of ``member`` for the scaled rows, whose targets are those minus the prior's mean."""
+    """The objective of ``member`` at the scaled rows, with the targets y − m(X) for the prior's mean m."""
     if isinstance(rows, Partitions):
         N, D = rows.shape
         held = Held(rows.scaled(inputs, outputs, mean), N, D, 1, True, np.zeros(1), np.ones(1), jitter)
@@ -294,8 +294,8 @@ def _same(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: Declar
         _same_law(model, rows, inputs, outputs, mean)
         return
     assert isinstance(rows, Arrays)
-    own = mean if isinstance(model, PACGP | SparsePACGP) else None  # y_train_ of others holds the mean
-    X, y = Scaled(inputs, outputs, own).apply(rows.X, rows.y)
+    subtracted = mean if isinstance(model, PACGP | SparsePACGP) else None  # y_train_ of other models contains it
+    X, y = Scaled(inputs, outputs, subtracted).apply(rows.X, rows.y)
     for name, passed, trained in (
         ("X", X, host(model.X_train_)),
         ("y", y, host(model.y_train_).reshape(-1)),
@@ -306,7 +306,7 @@ def _same(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: Declar
 
 
 def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> None:
-    """As `_same`, where no rows are held or no array is passed: Q given the passed rows must be the model's."""
+    """`_same` without arrays of the rows: refuse rows if q given them differs from the model's q."""
     q = getattr(model.posterior_, "q", None)
     if q is None:
         raise ValueError(
@@ -327,7 +327,7 @@ def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: De
 
 
 def _charged(model: Any, losses: tuple[Loss, ...]) -> tuple[Charge, ...]:
-    """The charge for these ε, or for all ε of the model's training if these are among them."""
+    """The charge for these ε, or for the list of ε of the model's training if that is longer and includes them."""
     trained_losses = tuple(c.loss for c in getattr(model, "certificates_", ()))
     listed = (
         trained_losses

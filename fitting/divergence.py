@@ -32,10 +32,10 @@ _TRANSFORMED = "The map z = g(x) was fitted to the data; the bound is one for a 
 
 @dataclass(frozen=True, eq=False)
 class LowRankKL:
-    """What is known about KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats; K is the kernel's matrix at the training inputs.
+    """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats, bounded and computed; K is the kernel's matrix at the training inputs.
 
-    All compare one kernel with its approximation at the same hyperparameters and the same projection or network; none
-    compares the model with an exact GP that was trained by itself.
+    Both laws have the same hyperparameters and the same projection or network: an exact GP that was trained by itself
+    is another law.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def _reason(inner: KernelMap) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Residual(Statistics):
-    """Of some rows: Tr(K − ΞΞᵀ), and a bound on its rounding error."""
+    """Tr(K − ΞΞᵀ) over some rows, and a bound on its rounding error."""
 
     trace: float
     allowance: float
@@ -163,6 +163,6 @@ def _eigenfunctions(inner: MercerMap, kernel: Kernel) -> MercerFeatures:
 
 
 def _inputs(kernel: FeatureKernel, X: Float) -> Float:
-    """The rows X as inputs of the kernel whose features these are."""
+    """X as the approximated kernel takes it: transformed by the model's projection or network, if there is one."""
     outer = kernel.features
     return outer.transform.project(kernel.weights, X) if isinstance(outer, Composed) else X

@@ -142,7 +142,7 @@ def sharpness_of(
 
 
 def _climb(function: Function, x: Float, at: float, box: Float, start: Float) -> tuple[float, Float]:
-    """The largest rise seen by L-BFGS-B in the unit box, in which z = box·s, and its s."""
+    """The largest rise that L-BFGS-B finds from ``start`` over z = box·s, |s_i| ≤ 1, and its s."""
     slope = np.abs(function(x + box * start)[1] * box).max()
     if not slope > 0.0:
         return float(function(x + box * start)[0]) - at, start

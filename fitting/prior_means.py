@@ -22,13 +22,13 @@ from gpbounds.rows.program import Rows
 KINDS = ("zero", "constant", "linear")
 
 MANY = 100_000
-"""Rows by which β₀ is computed, if there are more; they are equally far apart."""
+"""Largest number of rows, equally far apart, from which β₀ is computed."""
 
 DEPENDENT = 1e-10
-"""Columns are refused whose share that the others leave over is below this."""
+"""Columns count as dependent if H/√N, with columns of mean square 1, has a singular value below this."""
 
 NOTHING = 1e-13
-"""Targets are refused of which a linear mean leaves less than this share: the rounding of its coefficients."""
+"""Targets are refused if a linear mean leaves at most this share of max |y|: the rounding of its coefficients."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.errors import NonFinite
 
-# What arrays and tables of every kind become: doubles of the same numbers, or an error that says what to do.
+# The parts of `exactly`, which all arguments pass: arrays and tables become doubles of exactly the same numbers.
 #
-# `exactly` is the gate through which all arguments pass; what follows is what it does.  A number that no double equals,
-# a masked or missing entry, a date and a complex number are refused: NumPy makes other numbers of them without a word.
+# A number that no double equals, a masked or missing entry, a date and a complex number are refused with a remedy:
+# NumPy changes them silently.
 
 LIMIT = 2**53
 """Doubles hold all whole numbers up to this one."""
@@ -291,7 +291,7 @@ def is_cupy(array: object) -> bool:
 
 
 def exactly(name: str, value: Any) -> Any:
-    """The gate for arguments: ``value`` as an array of the same numbers, where NumPy would silently make others of it.
+    """The gate for arguments: ``value`` as an array of the same numbers; what NumPy would change silently is refused.
 
     Lists, tables, and arrays of other libraries become NumPy arrays; float16, float32 and arrays of CuPy stay.  What
     holds no numbers passes, for the caller's own test.

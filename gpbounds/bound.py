@@ -1,4 +1,4 @@
-"""The records that bounds and planners return, and what bounds stated before the data are seen share."""
+"""The records that bounds and planners return, and shared parts of bounds that are stated before the data are seen."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ UNITS = {
     "fourier": ("random Fourier features", "frequency"),
     "mercer": ("eigenfunctions", "eigenfunction"),
 }
-"""By method: what M counts, and the unit by which it changes."""
+"""By method: the meaning of M, and the unit by which it changes."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class RoundingWarning(UserWarning):
 
 
 class ImpossibleInterval(RuntimeError):
-    """Two bounds contradict each other: an error of the library, which asks for a report instead of giving numbers.
+    """Two bounds contradict each other, which is an error of the library; the message asks for a report.
 
-    It is no `ArithmeticError`, which callers answer by another way of computing.
+    It is no `ArithmeticError`, which callers catch to compute in another way.
     """

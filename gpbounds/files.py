@@ -24,12 +24,12 @@ def replacing(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -> I
     """A new file that takes the place of ``path`` when the block ends without an error; text is UTF-8.
 
     The block writes to ``NAME.XXXXXXXX.part`` in the same folder.  At its end the data are forced to the disk and the
-    file is renamed, which a file system does as a whole.  If the block raises, or the process dies, ``path`` stays as
+    file is renamed, which is atomic.  If the block raises, or the process dies, ``path`` stays as
     it was.  The temporary file of a process that died is deleted by the next one that writes the same file; a lock,
     which the system releases at a process's death, keeps it from deleting the file of a process that lives.
 
-    A symbolic link stays one, and permissions stay as they are.  What is no regular file (a pipe, /dev/stdout) is
-    written as it is.
+    A symbolic link stays one, and permissions stay as they are.  Anything but a regular file (a pipe,
+    /dev/stdout) is written directly.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _force_entry(folder: Path) -> None:
 # Arrays in NumPy's format .npy: the header is compared with the bytes that are there before memory is taken.
 
 FAULTS = (ValueError, KeyError, TypeError, OverflowError, RecursionError, MemoryError, SyntaxError, tokenize.TokenError)
-"""What NumPy raises at headers that are none."""
+"""Exceptions that NumPy raises for invalid headers."""
 
 LONGEST = 10_000
 """Bytes of the longest header that is parsed."""
@@ -140,7 +140,7 @@ WORDS = {"biuf": "real numbers"}
 
 
 class Header(NamedTuple):
-    """What the header of an array states.
+    """The type, the order and the shape of an array, as its header states them.
 
     Attributes
     ----------

@@ -259,11 +259,11 @@ def independent_stds(inputs: Gaussian) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """A law by example: ``draw`` returns independent rows of it.
+    """A law that only its draws describe: ``draw`` returns independent rows.
 
     It serves whatever is simulated (``simulate=m`` of `gpbounds.rate` and `gpbounds.inducing_points`, N-sim); no
-    spectrum is known.  What N-sim proves is about inputs from this law: fit the law to other rows than those that the
-    plan is for, so that it is fixed before them.  That those are draws of it remains a hypothesis.
+    spectrum is known.  N-sim holds for inputs from this law.  Fit the law to other rows than those of the plan, so that
+    it is fixed before them; that those rows follow it remains a hypothesis.
 
     Parameters
     ----------

@@ -35,12 +35,12 @@ class Member:
 
     @property
     def lowest(self) -> float:
-        """A double that the exact value is not below; −inf where the computation failed."""
+        """A lower bound on the exact value, rounded down; −inf where the computation failed."""
         return _end(self.value - self.error, -math.inf)
 
     @property
     def highest(self) -> float:
-        """A double that the exact value is not above."""
+        """An upper bound on the exact value, rounded up; inf where the computation failed."""
         return _end(self.value + self.error, math.inf)
 
 

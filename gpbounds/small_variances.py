@@ -48,7 +48,7 @@ def factor_error(n: int, trace: Any) -> Any:
 
 
 def difference_error(n: int, diagonal: Array) -> Array:
-    """The rounding of k(x, x) − |h|² for h of n entries, beside that of h."""
+    """A bound on the rounding of k(x, x) − |h|² for h of n entries, without the error of h."""
     return (n + 24.0) * UNIT * diagonal
 
 
@@ -196,8 +196,8 @@ class Given:
         cross = pair_covariances(self.kernel, rows, X)
         w = solve_lower(L, cross)
         left = remainder(L, w, cross).largest / math.sqrt((1.0 - share) * self.shift)
-        turned = np.ascontiguousarray(w[0].T), np.ascontiguousarray(w[1].T)
-        high, low = row_sums(times(turned, turned))
+        rows_of_w = np.ascontiguousarray(w[0].T), np.ascontiguousarray(w[1].T)
+        high, low = row_sums(times(rows_of_w, rows_of_w))
         prior = pair_variances(self.kernel, X)
         rest = add(prior, (-high, -low))
         variance = rest[0] + rest[1]
@@ -207,14 +207,14 @@ class Given:
             return None
         if not full:
             return variance
-        product = multiply(turned, turned)[0]
+        product = multiply(rows_of_w, rows_of_w)[0]
         all_of = pair_covariances(self.kernel, X, X)
         spread = add(all_of, (-product[0], -product[1]))
         return spread[0] + spread[1]
 
 
 def upper_ends(computed: Array, error: Array, within: Array, diagonal: Array) -> Array:
-    """Differences (n,) or (n, n) beside ``within``, with ``error`` (n,) in a variance: upper ends where it matters."""
+    """``computed`` (n,) or (n, n); its upper end where ``error`` (n,) is above `WITHIN` of computed + ``within``."""
     xp, full = namespace(computed), computed.ndim == 2
     variance = xp.diagonal(computed) if full else computed
     others = xp.diagonal(within) if full else within
@@ -227,7 +227,7 @@ def upper_ends(computed: Array, error: Array, within: Array, diagonal: Array) ->
 
 
 def warn(points: int, error: float, scale: float) -> None:
-    """Say that variances are upper ends."""
+    """Warn that variances are upper ends."""
     warnings.warn(
         f"variance: at {points} points the conditional variance is not large beside its rounding error, up to "
         f"{error:.2g} where the prior variance is {scale:.3g}: upper ends are returned, which are too large by up to "

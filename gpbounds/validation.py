@@ -30,7 +30,7 @@ def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
 
 
 def _check(name: str, numbers: Float, good: Any, expected: str, end: str = "") -> Float:
-    """``numbers`` if all are ``good``; an error states the first bad one, without ``end`` where its digits end so."""
+    """``numbers`` if all are ``good``; an error states the first other one, without the suffix ``end``."""
     good = np.asarray(good) & np.isfinite(numbers)
     if not good.all():
         bad = numbers[~good].flat[0]
@@ -156,11 +156,11 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
-# What ``rigor=`` may be.
+# The words that ``rigor=`` takes.
 
 PACKAGES = ("gpbounds", "fitting")
 RIGOR = ("auto", "float", "sharp")
-"""What ``rigor=`` may be.
+"""The words that ``rigor=`` takes.
 
 - "auto": doubles with the errors that are proved; bounds on log p(y) and on divergences of given data go on to 30
   digits where these spoil them;
@@ -172,7 +172,7 @@ RIGOR = ("auto", "float", "sharp")
 def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -> str:
     """One of `RIGOR`, also from the spellings of earlier releases, each with a warning that names the new one.
 
-    ``rigor="arb"`` is "sharp", ``certified=True`` what it ``was``.
+    ``rigor="arb"`` means "sharp", and ``certified=True`` means ``was``.
 
     >>> rigor_of("sharp")
     'sharp'
@@ -189,7 +189,7 @@ def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -
 
 
 def deprecated(spelling: str, replacement: str) -> None:
-    """Warn where the caller of the library says it."""
+    """Warn of an old spelling, at the line of the library's caller that uses it."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
         level, frame = level + 1, frame.f_back

@@ -89,7 +89,7 @@ class Inducing:
 
 
 class Whitened(Protocol):
-    """What bounds need of a pass over N rows: `Whitening` without what belongs to single rows."""
+    """The results of a pass over N rows that bounds need: `Whitening` without its values for single rows."""
 
     @property
     def inducing(self) -> Inducing:
@@ -121,7 +121,7 @@ class Whitened(Protocol):
 
     @property
     def additions(self) -> int:
-        """At least the number of additions that one entry of VVᵀ went through."""
+        """An upper bound on the number of additions that one entry of VVᵀ went through."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Whitening:
 
     @property
     def additions(self) -> int:
-        """At least the number of additions that one entry of VVᵀ went through."""
+        """An upper bound on the number of additions that one entry of VVᵀ went through."""
         return min(self.N, self.chunk + -(-self.N // self.chunk))
 
     @property

@@ -25,7 +25,7 @@ from fitting.study.subsets import counts_to_try, smallest_reaching, study
 from gpbounds import claims, renyi
 from gpbounds.bound import outward
 from gpbounds.cli import build_parser, main
-from gpbounds.cli.demo import diabetes, record, report, show
+from gpbounds.cli.demo import diabetes, show
 from gpbounds.cli.options import UsageError, problem, wholes
 from gpbounds.cli.output import print_json
 
@@ -480,7 +480,7 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
         ("1,2\n", "at least 2 rows"),
         ("1,2\nnan,3\n4,inf\n5,6\n", r"NaN or infinity in 2 row\(s\), line\(s\) 2, 3"),
         ("1,2\n3,4,5\n", "2 columns in every row, got 3 in line 2"),
-        ("1,2\n3,2\n5,2\n", "target .* that varies"),
+        ("1,2\n3,2\n5,2\n", "target that varies"),
         ("1,2\n1,3\n1,5\n", "input column that varies"),
     ],
 )
@@ -717,11 +717,11 @@ def test_the_report_and_its_record_agree_with_the_library(small):
     case, plan = plans["data-aware", "y from the prior"]
     expected = gpbounds.inducing_points(small.problem.kernels[0], 60, 1.0, target=1.0, inputs=case.inputs, noise=0.4)
     assert plan.M == expected.M
-    text = " ".join(report(small).split())
+    text = " ".join(str(small).split())
     assert f"M = {expected.M} " in text
     assert f"fewer than {expected.needed} inducing variables do not reach the target for any y" in text
     assert "a-priori plan is for all rows" in text
-    answer = record(small)
+    answer = small.to_dict()
     assert expected.M in [p["M"] for p in answer["plans"] if (p["case"], p["y_norm2"]) == ("data-aware", None)]
     assert answer["rows"] == 60
     assert len(answer["bounds"]) == 3 + 2 + 5  # M, N-low and N-lowprior; two of the best of ten; five of one draw
@@ -774,7 +774,7 @@ def test_subsets_that_do_not_exist_are_left_out():
     assert np.isfinite(result.reached.kdpp[:, :2]).all()
     assert np.isnan(result.reached.greedy[0, 2])
     assert np.isnan(result.reached.kdpp[:, 2]).all()
-    text = report(result)
+    text = str(result)
     assert "nan" not in text
     assert "singular in double precision" in text
 

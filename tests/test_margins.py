@@ -17,9 +17,12 @@ from gpbounds.kdpp.residual import expected_residual
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.numerics.pairs import two_product
 from gpbounds.pacbayes.certificate.values import value_error
+from gpbounds.rates.draws import errors
 from gpbounds.rates.draws.errors import EnclosedRows, certified_share, of_kdpp
+from gpbounds.rates.draws.norm import adversary
 from gpbounds.rates.draws.pairs import GradedRows
 from gpbounds.rates.draws.tilted import tilted_given
+from gpbounds.renyi.blocks import Moved
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
 from gpbounds.spectra import pairs as graded
@@ -72,6 +75,9 @@ def test_nothing_is_proved_where_the_total_variation_eats_the_probability() -> N
         for p in (certified_share(0.25, 2, 0.5), 0.25)
     ]
     assert with_errors[0] == math.inf > with_errors[1]
+    void = adversary(residual, 1.0, delta=0.25, draws=2, tv=0.5)
+    assert float(void) == math.inf > float(adversary(residual, 1.0, delta=0.25, draws=2, tv=0.4))
+    assert "p = δ^(1/R) − tv = " in void.assumptions[-1]
 
 
 def test_a_box_counts_the_roundings_that_are_derived() -> None:
@@ -102,12 +108,40 @@ def test_as_many_rows_and_eigenvalues_are_enclosed_as_is_said(monkeypatch: pytes
         EnclosedSpectrum(SquaredExponential(), Empirical(np.arange(5.0)))
 
 
+def test_squares_of_enclosed_eigenvalues_allow_for_their_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(λ + ε)² + σ²(λ + ε) is at most what the tilted law of enclosed rows is given; equal at λ = σ² (N-enclosed)."""
+    rows, given_to = EnclosedRows(SquaredExponential(), np.arange(4.0)[:, None], np.ones((4, 1))), []
+    rows.error, usual = 0.3, errors.expected_residual
+    monkeypatch.setattr(errors, "expected_residual", lambda values, M: given_to.append(values) or usual(values, M))
+    values = rows.eigen.values
+    noise = float(values[1])
+    rows.tilted_quadratic(2, noise)
+    least = (values + 0.3) ** 2 + noise * (values + 0.3)
+    assert (given_to[0] >= least * (1.0 - 1e-14)).all()
+    assert given_to[0][1] == pytest.approx(least[1], rel=1e-13)
+
+
+def test_graded_rows_are_drawn_up_to_their_rank() -> None:
+    """At most N − 1 of distinct rows, and as many as are distinct where rows are equal."""
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    assert GradedRows(SquaredExponential(), X, None).largest == 3
+    assert GradedRows(SquaredExponential(), X[[0, 1, 0, 1]], None).largest == 2
+
+
 @pytest.mark.parametrize("N", [3, 40])
 def test_sums_over_rows_have_the_allowance_that_is_derived(N: int) -> None:
     """40 (N + 100) eps, in doubles and in 30 digits (N-enclosed); verification/test_certified_draws.py checks it."""
     X = np.arange(float(N))[:, None]
     for rows in (EnclosedRows(SquaredExponential(), X, np.ones((N, 1))), GradedRows(SquaredExponential(), X, None)):
         assert rows.up >= 1.0 + 40.0 * (N + 100) * EPS
+
+
+def test_the_inverse_of_a_sum_over_rows_pays_for_the_rounding_of_the_sum() -> None:
+    """I + VVᵀ/σ² is off by what summing 500 products in VVᵀ loses, and Q by less, both over σ² (N-moment-rounding)."""
+    X = np.linspace(0.0, 3.0, 500)[:, None]
+    problem = streamed(SquaredExponential(), X, np.sin(X[:, 0]), X[::250], noise=1e-3, jitter=0.0)
+    lost = problem.accuracy.gram + problem.accuracy.below
+    assert Moved.of(problem, problem.N).inverse >= lost / problem.noise
 
 
 def test_eigenvalues_allow_for_the_roundings_of_the_sums_they_come_from() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -109,6 +111,17 @@ def test_fitted_hyperparameters_are_those_of_the_shell(capsys, file):
     assert record["kernels"][0]["nu"] == 1.5
 
 
+def test_the_worst_lengthscale_of_a_range_takes_the_place_of_that_of_the_kernel(capsys, file):
+    planned = fitting.plan(*sample(), **SETTINGS | {"target": 30.0}, lengthscale_range=(0.5, 2.0), name="sample")
+    words = ("--target", "30", "--variance", "1.5", "--noise", "0.2", "--lengthscale-range", "0.5:2")
+    assert main(["plan", "--data", file, *words, "--json"]) == 0
+    shell, python = json.loads(capsys.readouterr().out), planned.to_dict()
+    assert python["kernels"] == shell["kernels"]
+    assert [plan["M"] for plan in python["plans"]] == [plan["M"] for plan in shell["plans"]]
+    assert "The plan after the fact needs one kernel; it is omitted with lengthscale_range." in python["notes"]
+    assert "The plan after the fact needs one kernel; it is omitted with --lengthscale-range." in shell["notes"]
+
+
 def test_notes_name_arguments_in_the_words_of_their_reader(capsys, file):
     """More rows than ``rows``: Python reads rows=40, the shell --rows 40; all else is equal."""
     planned = fitting.plan(*sample(), **SETTINGS, rows=40, name="sample")
@@ -203,6 +216,9 @@ def test_after_ctrl_c_the_record_has_what_was_found(monkeypatch):
         ({"inputs": Gaussian([1.0])}, "inputs: expected a law of 2 inputs, as X has, got 1"),
         ({"method": "fourier", "width": [1.0, 2.0, 3.0]}, r"width: expected one number or one for each of 2 dimension"),
         ({"width": 3.0}, "width belongs to method='fourier'"),
+        ({"lengthscale_range": (2.0, 0.5)}, r"lengthscale_range: expected two positive numbers \(A, B\) with A <= B"),
+        ({"lengthscale_range": (0.0, 0.5)}, "lengthscale_range: expected a positive finite number"),
+        ({"lengthscale_range": 0.5}, "lengthscale_range: expected two positive numbers"),
     ],
 )
 def test_arguments_are_refused_in_the_words_of_python(change, message):
@@ -307,7 +323,7 @@ def test_a_model_of_another_library_is_audited_on_all_rows_or_on_a_share():
     whole = fitting.audit(model, X, y, held_out=0.0, most=60)
     assert whole.calibration is None
     assert whole.subject.N == 90
-    assert any("trained on all rows" in note for note in whole.notes)
+    assert "Calibration is missing: no rows were held out." in whole.notes
     part = fitting.audit(model, X, y, held_out=0.2, most=60)
     assert (part.subject.N, part.calibration.n) == (72, 18)
 
@@ -401,3 +417,45 @@ def test_a_certificate_of_rows_in_partitions_is_drawn_without_predictions(tmp_pa
     assert certificate == fitting.certify(model, X, y, epsilon=1.0, delta=0.05)
     (ax,) = certificate.plot().axes
     assert any(f"{certificate.risk:.4f}" in text.get_text() for text in ax.texts)
+
+
+# Curves and the comparison of bounds with subsets, which the commands `curve` and `demo` show
+
+
+def test_curves_are_what_the_command_prints(capsys, file, tmp_path):
+    from fitting.study.curves import curves
+    from fitting.study.problem import Question, about_rows
+    from fitting.study.standardised import load
+
+    asked = Question(variance=1.5, lengthscale=[0.7, 0.9], noise=0.2, draws=10, simulate=0)
+    drawn = curves(about_rows(load(Path(file)), asked), [1.0], [5, 15])
+    words = ["curve", "--data", file, *WORDS[2:], "-M", "5,15", "--out", str(tmp_path / "curve.png"), "--json"]
+    assert main(words) == 0
+    record = json.loads(capsys.readouterr().out)
+    del record["out"]
+    assert drawn.to_dict() == record
+    assert "given y" in is_whole_page(drawn.page())
+    assert len(drawn.plot().axes) >= 2
+    assert not drawn.interrupted
+    with pytest.raises(ValueError, match="expected several alpha or several N, not both"):
+        curves(drawn.problem.__class__(**vars(drawn.problem) | {"cases": two_sizes(drawn)}), [0.5, 1.0])
+
+
+def two_sizes(drawn):
+    case = drawn.problem.cases[0]
+    return (dataclasses.replace(case, sizes=(40, 60)),)
+
+
+def test_the_comparison_with_subsets_has_a_page():
+    from fitting.study import hyperparameters
+    from fitting.study.standardised import standardise
+    from fitting.study.subsets import study
+
+    data = standardise("sample", *sample(40))
+    hyper = hyperparameters.as_given(np.inf, 1.0, 1.0, 0.5)
+    compared = study(
+        data, hyper, alpha=1.0, target=1.0, rows=40, draws=1, counts=np.array([3.0, 10.0]), simulate=0, best=2
+    )
+    assert json.loads(json.dumps(compared.to_dict(), allow_nan=False)) == compared.to_dict()
+    text = is_whole_page(compared.page())
+    assert str(compared).splitlines()[0] in text

@@ -202,6 +202,9 @@ RIDDLES = (
     "Less what was made small, at the end",
     "What is not as one hopes, sentence by sentence",
     "And part of the determinant.",
+    "a worker that is lost takes nothing with it that the scheduler cannot have computed again",
+    "The members of the lower bound that have the normaliser in common, less it",
+    "Say of the errors of pyarrow that the file is none; those of the system pass",
     "where there is no point to go back to, Ctrl-C goes on",
     "whoever forges can seal again, and is then left to the mathematics",
     "by this many allowances and a millionth: beyond it is another",
@@ -215,6 +218,9 @@ RIDDLES = (
     "and above what is left of the whole, which is 1",
     "What is proved of a kernel beyond its values it states itself",
     "no bound on its error is proved: whoever needs one multiplies by a",
+    "the maximum of an estimate has a value below the largest by at most",
+    "Steps have drifted off if the objective is so much of itself below the best point",
+    "The inputs of whose ranks a function explains more of",
 )
 """Sentences that readers did not understand; their meaning stands in plain words today."""
 

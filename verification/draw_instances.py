@@ -1,4 +1,4 @@
-"""Small instances on which every subset is looked at: eigenvalues, laws of Z, and D_α exactly."""
+"""Small instances in which all subsets Z are enumerated: eigenvalues, laws of Z, and D_α exactly."""
 
 from __future__ import annotations
 

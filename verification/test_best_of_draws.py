@@ -1,4 +1,4 @@
-"""``select(method="best")`` by how often it fails: the true divergence of what is kept against its bound.
+"""The failure frequency of ``select(method="best")``: the true divergence of the selected points against its bound.
 
 Greedy and randomly pivoted candidates are left out, as they would hide failures of the draws that carry the proof.
 """

@@ -1,6 +1,6 @@
 """Certificates of hard instances at 100 digits: clustered and duplicated Z, jitter 0 … 1e-6, units e^±690, far inputs.
 
-No stated KL or R_S may be below the truth, and the default check refuses what is lowered below it.
+No stated KL or R_S may be below the truth, and the default check refuses a value lowered below it.
 """
 
 from __future__ import annotations

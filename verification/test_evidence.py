@@ -1,4 +1,4 @@
-"""Section D of the Rényi ledger: the log evidence from above."""
+"""Section D of the Rényi ledger: upper bounds on the log evidence."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""How often what holds with probability fails: thousands of independent draws, where a bound is as tight as it gets.
+"""Failure frequencies of statements that hold with probability 1 − δ, over thousands of draws in the tightest cases.
 
-Each promise is tried at a δ at which failures are seen in the tightest case known, so that a bound that were a few per
-cent too small, or a confidence that were too high, would be noticed; where no case is known in which a promise is ever
-broken, the same test is shown to break a slightly bolder one.
+δ is so large that failures occur in the tightest case known: a bound a few per cent too small, or a confidence too
+high, would be noticed.  For a statement that no known case violates, the same test refutes a slightly stronger one.
 """
 
 from __future__ import annotations

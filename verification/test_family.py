@@ -1,4 +1,4 @@
-"""The collapsed family: values, derivatives and predictive laws against 50 digits, and members that are each other."""
+"""The collapsed family: values, derivatives and predictive laws against 50 digits, and members that coincide."""
 
 from __future__ import annotations
 

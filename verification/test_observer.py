@@ -1,4 +1,4 @@
-"""The instrument itself."""
+"""The records of `observer.Observer`: their JSON, their sums, their figures."""
 
 from __future__ import annotations
 

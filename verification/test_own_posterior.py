@@ -1,4 +1,4 @@
-"""N-excess: how much further any posterior is from the exact one than the best one."""
+"""N-excess: by how much the divergence of any q from the exact posterior exceeds that of the best q."""
 
 from __future__ import annotations
 

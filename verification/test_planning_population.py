@@ -1,4 +1,4 @@
-"""What can be said of Tr(K − Q) before the inputs are seen: N-pop, N-cut, and their numbers against mpmath."""
+"""Bounds on Tr(K − Q) that hold before the inputs are seen: N-pop, N-cut, and their numbers against mpmath."""
 
 from __future__ import annotations
 

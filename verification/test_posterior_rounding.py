@@ -1,6 +1,6 @@
 """The allowances of posteriors for rounding and for errors of the kernel's entries.
 
-They are sums.  Where another summand is larger, no test would notice that one is missing: each is tested here.
+Each allowance is a sum.  A test of the sum does not notice that a small summand is missing: each is tested by itself.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mpmath import mp, mpf
 from observer import Observer
 
 from gpbounds import kernels
+from gpbounds.exact import exact
 from gpbounds.kernels.errors import entry_bound
 from gpbounds.linalg.residuals import factor_residual, inverse_norms, largest_eigenvalue, least_sound_jitter
 from gpbounds.renyi import evidence, gap
@@ -132,6 +134,24 @@ def test_the_computed_evidence_lies_between_its_ends(observe: Observer, seed: in
     except ValueError:
         return
     observe.holds("N-computed", mpf(float(lower)) <= case.evidence <= mpf(float(upper)))
+
+
+@pytest.mark.claim("N-computed")
+@pytest.mark.parametrize("off", [0.0, 1e-3, 1.0])
+def test_a_solve_that_is_off_costs_the_lower_end_what_it_leaves(observe: Observer, off: float) -> None:
+    """Weights off by ``off`` along the least eigenvector, where rᵀK_n⁻¹r is rᵀr/σ²: nothing else makes up for it."""
+    X, y, kernel, noise = np.linspace(0.0, 1.0, 8)[:, None], np.ones((8, 1)), kernels.SquaredExponential(), 0.01
+    fit = exact(kernel, X, y, noise=noise)
+    least = np.linalg.eigh(kernel(X))[1][:, :1]
+    inexact: Any = SimpleNamespace(chol=fit.chol, weights=fit.weights + off * least)
+    lower, upper = computed_evidence(kernel, X, y, noise=noise, model=inexact)
+    K = exact_kernel(kernel, X, X) + mpf(noise) * mp.eye(8)
+    with mp.workdps(DIGITS):
+        form = (mp.matrix(y.tolist()).T * mp.lu_solve(K, mp.matrix(y.tolist())))[0]
+        truth = -(8 * mp.log(2 * mp.pi) + mp.log(mp.det(K)) + form) / 2
+    observe.lower("N-computed", truth, mpf(float(lower)))
+    observe.upper("N-computed", truth, mpf(float(upper)))
+    assert truth - mpf(float(lower)) <= 0.02 * mpf(off) ** 2 * noise + mpf(10) ** -11
 
 
 @pytest.mark.claim("N-entries")

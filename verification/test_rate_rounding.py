@@ -1,4 +1,4 @@
-"""N-rate-rounding: `rate` in doubles, not enlarged, is below the ball's end by the roundings counted at most."""
+"""N-rate-rounding: `rate` in doubles, before enlargement, is below the ball's end by the counted roundings at most."""
 
 from __future__ import annotations
 

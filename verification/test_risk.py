@@ -135,3 +135,11 @@ def test_no_limit_at_one(observe: Observer) -> None:
     zero = np.zeros(N)
     cap = gaussian_renyi(zero, MODELS[1], zero, TRUTH, 1.0)
     observe.upper("R-risk-1", [gaussian_renyi(zero, MODELS[1], zero, TRUTH, a) for a in (0.9, 0.99, 1 - 1e-8)], cap)
+
+
+@pytest.mark.claim("R-thm5")
+def test_the_best_weights_of_evidences_that_are_far_apart(observe: Observer) -> None:
+    """ρ ∝ π exp(αℒ) with ℒ from −10 to −10 000, whose exponentials are beyond the doubles: all weight on the first."""
+    pac = pac_risk_bound(-9.0, [-10.0, -3000.0, -10_000.0], N, 0.5, delta=0.1)
+    alone = 0.5 * 1.0 / (0.5 * N)
+    observe.equal("R-thm5", [pac.terms["fit"], pac.terms["KL(ρ‖π)"]], [alone, np.log(3.0) / (0.5 * N)], rtol=1e-13)

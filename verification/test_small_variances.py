@@ -1,4 +1,4 @@
-"""Conditional variances that a difference loses in its rounding: N-small, against mpmath."""
+"""Conditional variances below the rounding of k(x, x) − q(x, x): N-small, against mpmath."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.rates import one_draw
 from gpbounds.rates.trace import kept_eigenvalues, log_best_truncation
 from gpbounds.reference import rates as reference
+from gpbounds.reference import renyi
 from gpbounds.reference.rates import geometric_trace, population_trace
 from gpbounds.reference.spectra import isotropic_tails, ratio
 from gpbounds.spectra import spectrum
@@ -188,6 +189,21 @@ def test_chi_square_tail(observe: Observer, seed: int, alpha: float, noise: floa
     # share = ½ and δ = 2·level make δ₂ = level and, with t = T·level, τ = T: only the χ² tail is tested.
     value = one_draw.prior_tail(np.trace(R) * level, N - M, noise, alpha, 2 * level, 0.5)
     observe.frequency("N-W", int((gaps > value).sum()), draws, level)
+
+
+@pytest.mark.claim("R-thm1")
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("share", [0.5, 0.25])
+@pytest.mark.parametrize("t", [1e-6, 1.0, 1e6])
+def test_the_tail_form_takes_the_lesser_mean(observe: Observer, alpha: float, share: float, t: float) -> None:
+    """√(xwW) + xw and the lesser of n F̂ and g_n + ½[W − log(1 + W)], at 50 digits; both are, somewhere."""
+    n, noise, delta = 1040, 0.1, 0.9
+    a, s2, d2 = mp.mpf(alpha), mp.mpf(noise), mp.mpf(delta) * mp.mpf(share)
+    tau, x = mp.mpf(t) / (mp.mpf(delta) - d2), mp.log(1 / d2)
+    W, w = a * tau / (s2 + (1 - a) * tau / n), a * tau / (s2 + (1 - a) * tau)
+    mean = min(n * renyi.F_hat(tau / (n * s2), a), renyi.trace_term(tau, n, s2, a) + (W - mp.log(1 + W)) / 2)
+    value = one_draw.prior_tail(t, n, noise, alpha, delta, share)
+    observe.equal("R-thm1", float(value), mean + mp.sqrt(x * w * W) + x * w, rtol=1e-12)
 
 
 @pytest.mark.claim("R-thm-1")

@@ -1,6 +1,6 @@
 """R_S and KL of a certificate proved: factorisations, laws and losses enclosed, against 100 digits.
 
-An enclosure that is refused is no error; one that does not hold the truth is.
+A refused enclosure is no error; one that excludes the truth is.
 """
 
 from __future__ import annotations

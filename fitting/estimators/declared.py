@@ -22,7 +22,7 @@ LOSSES: dict[str, Callable[[float], Loss]] = {
     "relative": Relative,
     "interval": lambda epsilon: Interval(-epsilon, epsilon, relative=True),
 }
-"""Losses by name, as functions of ε: in units of the scaled targets; for "relative", "interval" a share of |y|."""
+"""Name ↦ (ε ↦ loss); ε is in units of the scaled targets, and for "relative" and "interval" a share of |y|."""
 
 Limits = dict[str, tuple[float, float]]
 

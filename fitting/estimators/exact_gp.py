@@ -19,9 +19,9 @@ from gpbounds.kernels import Kernel
 class ExactGP(Regression, Solving):
     """Gaussian process regression with log p(y) = log N(y; 0, K + σ²I) as its objective.
 
-    A step takes O(N³) time and O(N²) memory; by iterations O(N²) time, with a random error that is known.  With
-    ``batch_size`` B it takes O(B³) (sub-sampled covariances, Yue & Kontar, Rényi divergence objective, Sec. 6.1), but
-    predictions use all of K.
+    A step takes O(N³) time and O(N²) memory; an iterative step takes O(N²) time for an estimate with a standard error.
+    With ``batch_size`` B a step takes O(B³) (sub-sampled covariances, Yue & Kontar, Rényi divergence objective, Sec.
+    6.1), but predictions use all of K.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ class ExactGP(Regression, Solving):
         True subtracts the mean of each output and divides by its standard deviation, as scikit-learn does; kernel_,
         noise_ and objective_ then refer to the normalised targets, predictions to y.
     mean : "zero", "constant", "linear" or a gpbounds.means.LinearMean
-        The mean function m of the prior, y ~ N(m(X), K + σ²I); predictions return to it far from the data.  The
-        coefficients of "constant" and "linear" are trained with the rest, from those of least squares, which they keep
-        without an optimiser; each output has its own.  A `LinearMean` is given, in the units of ``noise``, and not
-        trained.  Coefficients that are integrated out are a kernel: add `gpbounds.kernels.Constant` and
+        The mean function m of the prior, y ~ N(m(X), K + σ²I); predictions return to it far from the data.  Each
+        output has its own coefficients of "constant" and "linear".  They start at least squares and are trained with
+        the rest; without an optimiser they stay there.  A `LinearMean`, in the units of ``noise``, is not trained.
+        Coefficients that are integrated out are a kernel: add `gpbounds.kernels.Constant` and
         `gpbounds.kernels.Linear` to yours; their variances are the prior variances of the coefficients.
     random_state : int, Generator, RandomState or None
         None: the rows of ``start`` are the same in every fit, and restarts and drawn inducing points differ.
@@ -109,8 +109,8 @@ class ExactGP(Regression, Solving):
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel and noise.
 
-        By `gpbounds.renyi.evidence`, with ``options`` as for other estimators; by iterations by
-        `gpbounds.iterative.evidence` with new probes, where ``options`` are delta, width, rng, block, neighbours and
+        `gpbounds.renyi.evidence` computes them, with ``options`` as for other estimators; a model that iterates uses
+        `gpbounds.iterative.evidence` with new probes, and its ``options`` are delta, width, rng, block, neighbours and
         memory.  The computation runs on the device of the model.
         """
         self._fitted()

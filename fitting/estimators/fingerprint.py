@@ -31,9 +31,9 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
     arguments |= {name: value for name, value in filled.items() if arguments[name] is None}
     added = {**ADDED_TO_ALL, **ADDED.get(type(estimator).__name__, {})}
     for name, value in sorted({**arguments, **FREED}.items()):
-        if name == "start" and not estimator._pilots:  # as before there was this argument
+        if name == "start" and not estimator._pilots:  # checkpoints older than this argument keep their fingerprint
             continue
-        if name == "solver":  # what counts is the one that is used; Cholesky leaves training as before
+        if name == "solver":  # only the solver that is used counts; older checkpoints used Cholesky
             if estimator._iterates(X.shape[0]):
                 digest.update(b"solver=iterative;")
             continue

@@ -41,8 +41,8 @@ default start stream 5."""
 class WithInducing(GaussianProcess):
     """Estimators with M inducing inputs, which are chosen by a method or passed.
 
-    ``inducing="auto"`` takes centres of clusters of the rows (k-means).  They lie where the rows are; greedy points lie
-    far out, from where training is longer and ends lower (`benchmarks/README.md`).
+    ``inducing="auto"`` takes centres of clusters of the rows (k-means).  Greedy points lie far from most rows: training
+    from them takes longer and ends at a lower objective (`benchmarks/README.md`).
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class WithInducing(GaussianProcess):
     def _drawn(self, start: Parameters, X: Float, Y: Float, seed: int, i: int) -> Any:
         """The inducing points of start i by ``inducing`` and ``n_inducing``, on the device of training."""
         if isinstance(self.inducing, str):
-            own = 0 if self.random_state is None and self._way == "kmeans" else seed  # as for the pilot fit's rows
-            rng = np.random.default_rng([own & (2**63 - 1), 3, i])
+            choice_seed = 0 if self.random_state is None and self._way == "kmeans" else seed  # as for pilot rows
+            rng = np.random.default_rng([choice_seed & (2**63 - 1), 3, i])
             Z = self._chosen(start, X, Y, count("n_inducing", self.n_inducing), rng)
         else:
             Z = np.array(host(as_points(self.inducing, "inducing", X.shape[1])), dtype=np.float64)

@@ -48,7 +48,7 @@ class Kind(ABC):
         """Q with the kernel of ``point`` and the ``jitter`` of the certificate, for predictions."""
 
     def power(self, point: Parameters) -> float | None:
-        """The power of K − Q, for a sparse Q that the data determine."""
+        """The power of K − Q in a sparse Q given the data; None for the other kinds."""
         return None
 
 
@@ -90,7 +90,7 @@ class FromData(Kind):
 
 @dataclass(frozen=True)
 class Free(Kind):
-    """A free law q(v) = N(μ, CCᵀ); training starts at that of FITC."""
+    """A free law q(v) = N(μ, CCᵀ), whose training starts at the posterior of FITC."""
 
     def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         rows = replace(data, jitter=JITTER * kernel.max_variance)

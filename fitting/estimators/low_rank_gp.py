@@ -40,7 +40,7 @@ RANK = 100
 """Columns of features that have a name, where no rank is given."""
 
 ROUNDS = 3
-"""Largest number of trainings with ``order="best"``; each has the eigenfunctions that the one before prefers."""
+"""Largest number of trainings with ``order="best"``; each has the leading eigenfunctions where the one before ended."""
 
 FREQUENCIES, WEIGHTS = 6, 7
 """Streams of random numbers; batches, restarts, inducing points, draws and pilot fits use streams 1 to 5."""
@@ -69,8 +69,8 @@ class LowRankGP(Regression, GaussianProcess):
         known frequencies: SquaredExponential, Matern, RationalQuadratic, Periodic and Constant, their sums and
         products, and kernels on columns.  The frequencies of a sum are shared equally by its terms; those of a
         rational quadratic kernel are smooth functions of its shape, which is trained; a periodic kernel has lines,
-        whose weights depend on its lengthscale: the largest ones at the start, or in a product random ones, whose
-        weights are spread the more, the further the lengthscale moves from the start.
+        whose weights depend on its lengthscale: those of largest weight at the start, or in a product random lines,
+        whose weights become more uneven as the lengthscale moves away from the start.
     noise : float, optional
         As in `ExactGP`.
     dim : int, optional
@@ -82,9 +82,9 @@ class LowRankGP(Regression, GaussianProcess):
         chosen again after each of at most three trainings; or rank^(1/d) for each dimension.  Other features have no
         such choice, and any but the default is an error.
     batch_size : int, optional
-        Rows of a mini-batch, for optimizer="adam" and one output.  Each step then takes n random rows of the sum of
-        which log p(y) is the maximum over q(v) (`ExpectedLosses`): a natural-gradient step for q, and Adam's for all
-        else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
+        Rows of a mini-batch, for optimizer="adam" and one output.  log p(y) is the maximum over q(v) of the ELBO
+        (`ExpectedLosses`), which each step estimates from random rows: a natural-gradient step for q, and Adam's for
+        all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
 device, progress, checkpoint : as in `ExactGP`
@@ -126,7 +126,7 @@ device, progress, checkpoint : as in `ExactGP`
 
     @property
     def _columns(self) -> int:
-        """r of features that have a name."""
+        """The rank r for features given by name."""
         return RANK if self.rank is None else int(self.rank)
 
     def _member(self) -> Member:
@@ -236,7 +236,7 @@ device, progress, checkpoint : as in `ExactGP`
         return not self._named or self.dim is not None or super()._takes_single_rows()
 
     def _by_batches(self, trainer: Trainer, start: Parameters) -> Trainer:
-        """The trainer of the sum of which log p(y) is the maximum over q, for mini-batches."""
+        """The trainer of the ELBO, whose maximum over q is log p(y), by mini-batches."""
         problem: Any = trainer.objective
         if problem.data.P != 1:
             raise ValueError(f"batch_size: expected None for {problem.data.P} outputs, got {self.batch_size}")
@@ -331,7 +331,7 @@ device, progress, checkpoint : as in `ExactGP`
 
     @cached_property
     def kl_bound_(self) -> LowRankKL:
-        """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) on the training inputs: what is known, see `fitting.divergence.LowRankKL`.
+        """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) on the training inputs, bounded and computed (`LowRankKL`).
 
         K is the matrix of ``kernel_``.  For hyperparameters fitted to these data, ``exact`` and ``residual`` remain
         true; ``prior`` is not proved.  Computed when it is read for the first time; the exact divergence takes O(N³).

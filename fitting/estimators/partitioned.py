@@ -1,4 +1,4 @@
-"""Rows that an estimator reads by partitions: those that make choices, and predictions of Dask collections."""
+"""Rows in partitions: random rows on which an estimator bases its choices, and predictions of Dask collections."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _without_names(model: Any, X: Any) -> Any:
 
 
 def _light(model: Any) -> Any:
-    """``model`` without what predictions of arrays do not need."""
+    """A copy of ``model`` without the attributes that no prediction needs, such as the training rows."""
     light = copy.copy(model)
     for name in {"X_train_", "y_train_", "runs_", "history_", "feature_names_in_"} & vars(light).keys():
         delattr(light, name)

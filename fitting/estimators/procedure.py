@@ -42,7 +42,7 @@ class Certified:
     Attributes
     ----------
     free, last : Outcome
-        Of training before rounding, and of training at the rounded hyperparameters; None if Ctrl-C prevented that.
+        Results of training before rounding and at the rounded hyperparameters; ``last`` is None if Ctrl-C prevented it.
     runs : tuple of Run
         All runs of the optimiser.
     point : Parameters

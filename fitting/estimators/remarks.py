@@ -52,7 +52,7 @@ class Remark(Record):
 
 
 def of_run(run: Run, batches: bool) -> list[Remark]:
-    """A remark on a run that stalled or used all iterations; mini-batches always use all, but may have cut steps."""
+    """A remark on a run that stalled or used all iterations; with mini-batches only if steps were cut."""
     if run.status == "stalled" or (run.status == "iterations" and (not batches or run.state.get("since"))):
         return [Remark(run.status, run.reason)]
     return []

@@ -78,10 +78,10 @@ def _without_ignored(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
-    """The arrays of a posterior: L or features, with G, the factor of I + G and w; for a free q, L with μ and C.
+    """The arrays of a posterior; none for an exact one by a Cholesky factor, which reading computes again.
 
-    Of the exact posterior by iterations the weights; that by a Cholesky factor needs no arrays: reading computes it
-    again.
+    Inducing points: L, with G, the factor of I + G and w, or for a free q with μ and C.  Features: these instead of L.
+    An exact posterior by iterations: its weights and the error of its mean.
     """
     if isinstance(posterior, FeaturePosterior):
         return _features_to_arrays(posterior)
@@ -212,7 +212,7 @@ RESULTS = Format(
         }.items()
     },
 )
-"""Results of training that are objects; which of them there are depends on the model, and on the version of a file."""
+"""The results of training that are objects; a file has those of its model and version."""
 
 
 def write(path: str | os.PathLike[str], model: Any) -> None:
@@ -270,12 +270,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 BROKEN = (KeyError, TypeError, AttributeError, IndexError, AssertionError, ArithmeticError, RecursionError, ValueError)
-"""What a model raises whose parts have wrong kinds, sizes or names."""
+"""Errors that a model with parts of wrong kinds, sizes or names raises."""
 
 
 @contextlib.contextmanager
 def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of any error that the file at ``path`` holds no model; a class that the caller has to pass is named."""
+    """Turn the errors of a broken model into one that names the file at ``path``; `UnknownClass` stays as it is."""
     try:
         yield
     except UnknownClass:
@@ -286,7 +286,7 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check(model: Any) -> None:
-    """Refuse arrays of wrong kinds and shapes, numbers that are none, and a posterior without a prediction.
+    """Refuse values that are not numbers, arrays of wrong kinds or shapes, and a posterior that gives no prediction.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Estimators whose N × N covariance is factorised, or met by iterations where N is large."""
+"""Estimators that factorise an N × N covariance, or where N is large estimate its determinant by iterations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SWITCH = 6000
 rows (kin40k, squared exponential of lengthscale 1.5, noise .01); fewer rows are factorised, which is exact."""
 
 ROUNDS = 3
-"""Largest number of trainings, each of which begins with blocks for the hyperparameters where the one before ended."""
+"""Largest number of trainings; each has the blocks that suit the hyperparameters where the one before ended."""
 
 TRAINING, INTERVAL = 6, 7
 """Streams of random numbers: probes of training, and those of the interval after it."""
@@ -49,7 +49,7 @@ class Solving(GaussianProcess):
         choice("solver", self.solver, _SOLVERS)
 
     def _iterates(self, N: int) -> bool:
-        """Whether N × N matrices are met by iterations."""
+        """Whether training estimates by iterations instead of factorising N × N matrices."""
         if self._member().is_diagonal:
             return False
         return self.solver == "iterative" or (self.solver == "auto" and SWITCH < N)
@@ -68,9 +68,9 @@ class Solving(GaussianProcess):
         return super()._trainer(problem, start, given, session, **more)
 
     def _again(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
-        """Train again with blocks for the hyperparameters that were found, as long as these may gain more than ``tol``.
+        """Train again with blocks that suit the trained hyperparameters, as long as this may gain more than ``tol``.
 
-        Such a training begins where another has ended, and so may end early.
+        Each training starts where the one before ended, and may therefore end after fewer iterations.
         """
         negligible = trainer.ending.tol * trainer.ending.unit
         for number in range(1, ROUNDS):
@@ -95,7 +95,7 @@ class Solving(GaussianProcess):
         if isinstance(problem, Objective):
             super()._adopt(problem, outcome, runs)
             return
-        if problem.probes is None:  # training met mini-batches only
+        if problem.probes is None:  # mini-batches need no probes
             seed = self._session().seed & (2**63 - 1)
             problem = problem.prepared(outcome.parameters, (seed, TRAINING))
         super()._adopt(problem, outcome, runs)

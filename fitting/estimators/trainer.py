@@ -26,8 +26,8 @@ SPREAD = 1.0
 """Standard deviation of the log hyperparameters of a restart about those of the first start."""
 
 LEAST = 1e-3
-"""A model explains something if its objective exceeds that of noise alone by so many nats per target, or by so much of
-a bound on the risk."""
+"""Least gain over noise alone by which a model explains something: nats per target, or units of a bound on the risk;
+see `Trainer.is_noise`."""
 
 _MORE = 4.0
 """Ratio of the noise variances that are compared before training starts."""
@@ -119,7 +119,7 @@ class Trainer:
     square : float
         Mean square of the targets: the noise variance of a model without inputs.
     otherwise : sequence of functions
-        They find further starts, for when training ends where everything is noise.
+        Each returns a further start, which is tried if training ends where everything is noise.
     natural_rate : float or None
         Rate of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
     sampling : Sampling or None
@@ -155,7 +155,7 @@ class Trainer:
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
-        ``redraw(point, i)`` returns ``point`` with what start i draws.  A restart whose start has no value is skipped;
+        ``redraw(point, i)`` sets the inducing inputs or weights of start i.  A restart without a value is skipped;
         Ctrl-C ends all restarts.  As long as everything is noise where training ends, runs from ``otherwise`` follow.
         """
         outcomes = [self.run(f"{name} start 0", self._with_more_noise(start) if self.raises_noise else start)]
@@ -181,7 +181,7 @@ class Trainer:
         return [replace(best, noise=noise and self.is_noise(best)), *others]
 
     def _with_more_noise(self, start: Parameters) -> Parameters:
-        """``start`` with that multiple of its noise, a power of `_MORE`, from which the objective falls.
+        """``start`` with its noise multiplied by `_MORE` as long as the objective rises.
 
         The noise of an exact fit is too small for few inducing points, where K - Q counts as noise.
         """
@@ -201,9 +201,9 @@ class Trainer:
         return best
 
     def is_noise(self, outcome: Outcome) -> bool:
-        """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
+        """Whether ``outcome`` gains less than `LEAST` over noise alone, the same model with a variance of nearly 0.
 
-        Known for Gaussian noise, one variance that is trained to the end, and an objective of all rows; else False.
+        Tested for Gaussian noise, one variance that is trained to the end, and an objective of all rows; else False.
         """
         point = outcome.parameters
         trained = self.optimizer is not None and "variance" not in self.fixed and outcome.run.status != "interrupted"

@@ -43,7 +43,7 @@ from gpbounds.whitening import slices
 
 
 LARGE, MISSED = 30, 0.1
-"""Counts of at least so many are compared with their rates, and the share of them that may be far off."""
+"""Counts from `LARGE` on are compared with their rates; the share `MISSED` of them may be wrong by a factor of 2."""
 
 
 @dataclass(eq=False)
@@ -92,7 +92,7 @@ class _Online:
             self.steps.back(self._kept)
 
     def settle(self, problem: Objective) -> Parameters:
-        """The point after the last step; the one before where its Kuu does not factorise."""
+        """The point after the last step, or the one before if its Kuu does not factorise."""
         point = self.packing.unpack(self.steps.x)
         try:
             problem.posterior_at(point)
@@ -110,9 +110,9 @@ class _Online:
 
 # The stages in which a variational objective J is trained.
 #
-# The ELBO with β = 1 comes first, except where J is a β-ELBO or power EP.  Then either q alone is trained by J, with
-# all hyperparameters and inducing inputs as the ELBO left them, or everything by J: from the ELBO's optimum and from
-# the first start, because a direct loss has several optima; the better end is kept.
+# The ELBO with β = 1 comes first, except where J is a β-ELBO or power EP.  Then J trains q alone, at the
+# hyperparameters and inducing inputs of the ELBO, or everything: from the ELBO's optimum and from the first start,
+# because a direct loss has several optima, and the better end is kept.
 #
 # For a Gaussian likelihood and all rows, the ELBO is trained with its optimal q in closed form.
 
@@ -166,31 +166,31 @@ class _Stages:
     def onwards(self, trainer: Trainer, problem: Objective, point: Parameters, name: str) -> Outcome:
         """One run by J from ``point``: of q alone, or of everything.
 
-        The square loss is never given the variance of f: it falls to 0 as this variance grows.
+        The square loss does not train the variances of the kernel: it falls to 0 as they grow.
         """
         names = (*point.kernel.parameter_names, *point.likelihood.parameter_names)
         if not self.joint:
-            trainer, point = replace(trainer, fixed=names, learn_Z=False), _with_mean_held(point)
+            trainer, point = replace(trainer, fixed=names, learn_Z=False), _with_fixed_mean(point)
         elif problem.expected_losses.loss == "square-loss":
             variances = [each for each in point.kernel.parameter_names if "variance" in each]
             trainer = replace(trainer, fixed=(*trainer.fixed, *variances))
         return replace(trainer, objective=problem).run(name, _at_its_best(problem, point))
 
 
-def _with_mean_held(point: Parameters) -> Parameters:
-    """``point``, whose prior mean training leaves as it is."""
+def _with_fixed_mean(point: Parameters) -> Parameters:
+    """``point`` with a prior mean that is not trained."""
     return point if point.prior_mean is None else replace(point, prior_mean=point.prior_mean.held)
 
 
 def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
-    """``point``, with the best q where it has a closed form for a Gaussian."""
+    """``point`` with the optimal q, if the likelihood is Gaussian and this q has a closed form."""
     closed = problem.expected_losses.loss == "square-loss" or _has_closed_form(problem)
     closed = closed and isinstance(point.likelihood, Gaussian)
     return problem.complete(replace(point, q=None) if closed else point)
 
 
 def _has_closed_form(problem: Objective) -> bool:
-    """Whether `collapsed` has the minimum over q, for a Gaussian likelihood."""
+    """Whether `collapsed` is the minimum over q if the likelihood is Gaussian."""
     goal = problem.expected_losses
     return goal.loss == "elbo" or (goal.loss == "pep" and goal.beta == 1.0)
 
@@ -268,7 +268,7 @@ def _chosen_beta(
     """The β with the least loss on a fifth of the rows, for models of the other rows.
 
     The ELBO (β = 1) comes first, and each β starts where its neighbour towards 1 ended.  A large β can make the kernel
-    forget the inputs; training with a smaller one does not find back from there.  The loss is the mean of
+    ignore the inputs, from which training with a smaller β does not recover.  The loss is the mean of
     −log E p(y|f), or of (y − m)² for the square loss.
 
     Parameters
@@ -506,7 +506,7 @@ class Variational(WithInducing):
         trainer = self._trainer(problem, start, given, session, **self._steps)
         if self.hyperparameters == "fixed":
             names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
-            trainer, start = replace(trainer, fixed=names, learn_Z=False), _with_mean_held(start)
+            trainer, start = replace(trainer, fixed=names, learn_Z=False), _with_fixed_mean(start)
         packing = trainer.packing(start)
         natural = None
         if self.optimizer == "natgrad":

@@ -80,7 +80,7 @@ class FeaturesAt(ABC):
 
     @property
     def unread(self) -> Callable[[Array, Array, Array], Array] | None:
-        """As `pull`, (X, V, cotangent) ↦ derivatives (p,), on a GPU and without a read; None: only `pull` is there."""
+        """(X, V, cotangent) ↦ derivatives (p,) on a GPU, without a read by the host; None if there is `pull` alone."""
         return None
 
     def filled(self, X: Array) -> tuple[Array, Array]:
@@ -109,7 +109,7 @@ class KernelFeaturesAt(FeaturesAt):
     @property
     @abstractmethod
     def each(self) -> bool:
-        """Whether each dimension has its own lengthscale; True, too, if `on_device` returns all derivatives itself."""
+        """Whether the derivatives of `on_device` are final; otherwise those in the lengthscales are summed to one."""
 
     @property
     def unread(self) -> Callable[[Array, Array, Array], Array]:
@@ -123,7 +123,7 @@ class KernelFeaturesAt(FeaturesAt):
 
 
 class TrainedMap(ABC):
-    """A `FeatureMap` of this package: it states its features at given parameters once for all chunks.
+    """A `FeatureMap` of this package: `at` prepares the features at given parameters once for all chunks.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Feature maps that are made for given data, from arguments that the user chooses before: Fourier and Mercer."""
+"""Fourier and Mercer features by arguments that are chosen before the data are known."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Mercer(KernelChoice):
 
 
 def even(name: str, rank: Any) -> int:
-    """``rank`` as a number of cosines and sines; otherwise an error."""
+    """``rank`` as an int; refuses odd numbers, as each frequency has a cosine and a sine."""
     if count(name, rank) % 2:
         raise ValueError(
             f"{name}: expected an even number (a cosine and a sine for each frequency), got {rank}; use {rank + 1}"

@@ -59,10 +59,8 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], None], Callable[[Array, Array, Ar
     "tanh": (_tanh, _tanh_slope),
     "relu": (_relu, _relu_slope),
 }
-"""Name: the function that replaces numbers by a of them, and one that multiplies a cotangent by a' at values of a.
-
-The second overwrites its last argument.
-"""
+"""Name: the function that replaces h by a(h), and the one that multiplies a cotangent by a', from (a(h), cotangent,
+work), whose ``work`` it overwrites."""
 
 
 class _Layer(NamedTuple):

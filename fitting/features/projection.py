@@ -4,9 +4,9 @@ With x̃ = Bᵀ(x − mean) the inputs in k uncorrelated coordinates of variance
 
     z_j = x̃ᵀu_j/s_j,   s_j² = |u_j|²,      ū_j = [X̃ᵀz̄_j − (Σ_i z̄_ij z_ij) u_j/s_j]/s_j.
 
-So z_j has mean 0 and variance 1 over the rows from which mean and B come, for every U, and its derivative includes
-that of s_j: no pass over all rows is needed.  In the coordinates x the projection is z = (x − mean)W, W = BU/s.  Where
-columns of x are nearly collinear, derivatives in W differ in size by orders of magnitude, those in U do not: on
+For every U, z_j has mean 0 and variance 1 over the rows that determine mean and B.  s_j depends on U alone: neither it
+nor its derivative, which ū_j includes, needs a pass over all rows.  In the coordinates x, z = (x − mean)W, W = BU/s.
+Where columns of x are nearly collinear, derivatives in W differ in size by orders of magnitude, those in U do not: on
 elevators (3000 rows, d = 3, rank 50) the test NLPD after at most 60 iterations is 0.42, and 0.54 if W is trained.
 """
 
@@ -24,7 +24,7 @@ SPREAD = 0.3
 """Standard deviation of the entries of the columns of U at the start, besides the first."""
 
 DEPENDENT = 1e-10
-"""Directions whose share of the largest variance is less are left out."""
+"""Directions with less than this share of the largest variance are left out."""
 
 
 @dataclass(frozen=True, eq=False)

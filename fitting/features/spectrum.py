@@ -49,7 +49,7 @@ class Lines(NamedTuple):
 
 
 class Draw(ABC):
-    """What was drawn for a leaf."""
+    """Numbers drawn or chosen once for a leaf, which determine its frequencies at all hyperparameters."""
 
     @abstractmethod
     def at(self, kernel: Any) -> Lines:
@@ -84,7 +84,7 @@ class Mixture(Draw):
 
 @dataclass(frozen=True, eq=False)
 class Multiples(Draw):
-    """ω_d = 2πj_d/p_d: periodic; j (m, d), and the logarithms (m,) by which each weight is larger than Π c_j."""
+    """ω_d = 2πj_d/p_d: periodic; j (m, d), and the logarithms (m,) of factors of the weights beside Π c_j."""
 
     numbers: Float
     more: Float
@@ -110,7 +110,7 @@ class Multiples(Draw):
 
 @dataclass(frozen=True, eq=False)
 class Zero(Draw):
-    """ω = 0 in no dimension: constant, m times."""
+    """m times the frequency 0 of a constant kernel, which has no coordinates."""
 
     m: int
 
@@ -131,7 +131,7 @@ def _stationary(frequencies: Float, kernel: Any, before: int) -> Lines:
 
 
 def _shared(each: Float, value: Any) -> Float:
-    """Derivatives in one value for each dimension, or in one for all."""
+    """Derivatives in ``value``: ``each`` for one value per dimension, their sum for one that all share."""
     return each if np.ndim(value) else each.sum(axis=0, keepdims=True)
 
 

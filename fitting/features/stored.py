@@ -36,7 +36,7 @@ KINDS: Variants[Any] = Variants(
         )
     },
 )
-"""The classes of this package, whose fields are what they consist of."""
+"""The classes of this package, which are stored by their fields."""
 
 
 class UnknownClass(ValueError):
@@ -71,7 +71,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any, own: Mapping[str, Any]) -> Any:
-    """What `to_plain` took, with the user's classes by name.
+    """The inverse of `to_plain`; ``own`` are the user's classes by name.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def from_plain(value: Any, own: Mapping[str, Any]) -> Any:
 
 
 def by_name(features: Any) -> dict[str, Any]:
-    """A user's class, several, or None, by name."""
+    """The user's class or classes by name; empty for None."""
     kinds: Iterable[Any] = () if features is None else features if isinstance(features, tuple | list) else (features,)
     return {kind.__name__: kind for kind in kinds}
 
@@ -124,7 +124,7 @@ def parted(tree: Any, prefix: str) -> tuple[Any, dict[str, Any]]:
 
 
 def joined(tree: Any, arrays: Mapping[str, Any]) -> Any:
-    """The tree that `parted` took."""
+    """The inverse of `parted`."""
     if isinstance(tree, dict):
         if set(tree) == {"array"}:
             return arrays[tree["array"]]

@@ -101,9 +101,9 @@ class IterativeEvidence:
     def is_stale(self, point: Parameters, negligible: float = 0.0) -> bool:
         """Whether ``point``, where the estimate is largest, needs more steps, or other blocks.
 
-        Other blocks are near rows for other lengthscales.  They are needed where lengthscales have changed by more than
-        a factor of 2, unless the estimate's standard error is at most a quarter of ``negligible`` nats: the maximum of
-        an estimate has a value below the largest by at most the errors at these two points together.
+        It needs other blocks if a lengthscale has changed by more than a factor of 2, unless the estimate's standard
+        error is at most ``negligible``/4 nats: at the estimate's maximiser, log p(y) is below its maximum by at most
+        the sum of the estimate's errors at both maximisers.
         """
         assert self.frozen is not None
         solved = self.solved(point, derivatives=False)

@@ -39,8 +39,8 @@ class IterativePosterior(Posterior):
     weights : array (N, P)
         Approximately (K + σ²I)⁻¹Y.
     mean_error : float
-        No predicted mean at a point x is further from the exact one than mean_error·√k(x, x): |R|/σ for the residual R
-        of the weights.
+        |R|/σ for the residual R of the weights: the predicted mean at x differs from the exact one by at most
+        mean_error·√k(x, x).
     """
 
     kernel: Kernel

@@ -51,7 +51,7 @@ from gpbounds.whitening import slices
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Kernel):
-    """a·k(x, x') + b·v·v' for rows [x, v] with x of ``dim`` entries; positive semi-definite where the caller knows it.
+    """a·k(x, x') + b·v·v' for rows [x, v], x of ``dim`` entries; positive semi-definite at the caller's rows.
 
     `log_parameters` are those of k, and the logarithm of a factor of the whole covariance, which is 1.
 
@@ -111,7 +111,7 @@ class Mixture(Kernel):
 CHUNK = 1024
 """Rows of V that are computed and pulled back at a time."""
 _SOME = 50
-"""Rows that stand for inducing inputs."""
+"""Rows that take the place of inducing inputs that are not chosen yet."""
 GAIN = 1e-8
 """Largest error of the eigenvalues of V(σ²I + β(K − Q))⁻¹Vᵀ that the solves for predictions aim at."""
 
@@ -175,16 +175,16 @@ class IterativeRenyi:
         data = replace(self.data, X=self.data.X[order], Y=self.data.Y[order])
         ready = replace(self, frozen=(first, first), ordered=data)
         Z = self.data.X[:: max(1, self.N // _SOME)] if point.Z is None else point.Z
-        about = ready.about(point.prior_mean)
-        pair = about._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
+        centred = ready.about(point.prior_mean)
+        pair = centred._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
         steps = [each.tridiagonal.steps if each is not None else 0 for each in (pair.xi, pair.a)]
         return replace(ready, frozen=(first.with_steps(steps[0]), first.with_steps(steps[1])))
 
     def is_stale(self, point: Parameters, negligible: float = 0.0) -> bool:
         """Whether ``point`` needs more steps, or other blocks: as for `IterativeEvidence`."""
         assert self.frozen is not None
-        about = self.about(point.prior_mean)
-        pair = about._pair(point.kernel, point.noise, point.Z, lambda pair, source: pair, derivatives=False)
+        centred = self.about(point.prior_mean)
+        pair = centred._pair(point.kernel, point.noise, point.Z, lambda pair, source: pair, derivatives=False)
         if not all(is_narrow(each, within=10.0) for each in (pair.xi, pair.a) if each is not None):
             return True
         error = pair.xi.log_evidence_error
@@ -271,8 +271,8 @@ class IterativeRenyi:
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """The law q* (R-qstar): q(v) has precision I + V D⁻¹Vᵀ with D = σ²I + β(K − Q), by M + P certified solves.
 
-        A solve for the columns of V leaves residuals R; G = V D⁻¹Vᵀ is at least the matrix that is used, and larger by
-        at most |R|²/σ²: variances are never too small.
+        With residuals R of the solves for V, the matrix Ĝ that takes the place of G = V D⁻¹Vᵀ has
+        0 ≤ G − Ĝ ≤ (|R|²/σ²)I: variances are never too small.
         """
         s2 = one_number("noise", positive("noise", noise))
 
@@ -331,7 +331,7 @@ class IterativeRenyi:
     def _slopes(
         self, pair: _Pair, source: Stream, xi: Sequence[Cotangent], a: Sequence[Cotangent], noise: float
     ) -> list[Gradient]:
-        """The derivatives of each cotangent of Ξ, with the one of A that belongs to it."""
+        """Derivatives for each cotangent of Ξ, plus those for the cotangent of A with the same number, if any."""
         first, moved = _pulled(pair.xi, xi, pair.V, 1.0 - self.beta)
         kernels, noises = first[:, :-2], first[:, -1].copy()
         if a:

@@ -124,11 +124,11 @@ MEMORY = 2.0**31
 SOLVED = 1e-4
 """Nats to which yᵀ(K + σ²I)⁻¹y is computed; the error of the weights is of the order of its root."""
 LEAST, MOST = 6, 40
-"""Lanczos steps of the probes."""
+"""Least and largest number of Lanczos steps of the probes."""
 DEEPEST = 400
-"""Most steps of the columns of Y."""
+"""Largest number of Lanczos steps of the columns of Y."""
 NARROW = 0.01
-"""Largest distance between the two quadratures, in standard errors over the probes."""
+"""Largest mean distance between Gauss and Gauss–Radau quadratures, in standard errors over the probes."""
 
 
 def _residual_log(x: Float) -> Float:
@@ -152,7 +152,7 @@ def _divided_differences(x: Float) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns a with weights: Σ_c w_c a_c a_cᵀ is the part of ∂H/∂K that K alone contributes.
+    """Columns a_c with weights w_c: Σ_c w_c a_c a_cᵀ is the part of ∂H/∂K at fixed U.
 
     Attributes
     ----------
@@ -302,7 +302,7 @@ def solution(
 
 
 def is_narrow(solved: Solution, within: float = 1.0) -> bool:
-    """Whether more steps would change H by much less than its standard error; ``within`` relaxes that."""
+    """Whether more steps would change H by much less than its standard error, or by ``within`` times that much."""
     return solved.layout.m == 0 or _narrow(solved.tridiagonal, within)
 
 
@@ -343,7 +343,7 @@ def _solved(run: Lanczos, U: Factor) -> tuple[Array, float]:
 STEPS = 400
 """Most products with K in one round of conjugate gradients."""
 EVERY = 8
-"""Steps on a GPU between two reads of what is left to solve for."""
+"""Steps on a GPU between two reads of the residuals' energies."""
 ROUNDS = 6
 """Rounds, each of which begins at the recomputed residual of the one before."""
 COLUMNS = 2**23
@@ -367,8 +367,8 @@ class Solver:
     def solve(self, B: Array, allowed: Callable[[Array, Array, Float], Float]) -> tuple[Array, Array, Float]:
         """(V, R, e): V ≈ (K + σ²I)⁻¹B, the residual R = B − (K + σ²I)V, and e_i = |r_i|²/σ² ≥ r_iᵀ(K + σ²I)⁻¹r_i.
 
-        ``allowed(V, R, e)`` returns the largest e_i that is small enough, for each column.  Rounds end when all are, or
-        when a round no longer reduces the largest e that is not.
+        ``allowed(V, R, e)`` returns an upper limit of each e_i.  Rounds end when no e_i exceeds its limit, or when a
+        round reduces the largest of those that do by less than a factor of 4.
 
         For any V, bᵀ(K + σ²I)⁻¹b − vᵀ(b + r) = rᵀ(K + σ²I)⁻¹r is between 0 and e.
         """
@@ -482,7 +482,7 @@ def of_evidence(solved: Solution, columns: Columns | None, *, deterministic: boo
 def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: _Visit | None = None) -> Float:
     """Derivatives in the kernel's `log_parameters` and in log σ², shape (number of cotangents, p + 1).
 
-    ``visit`` sees the parts of the blocks, for derivatives in what ``kernel`` does not know.
+    ``visit`` gets the part of each block, for derivatives in parameters that ``kernel`` does not have.
     """
     total = _blocks(solved, cotangents, visit) + _rows(solved, [each.sides() for each in cotangents])
     total[:, -1] *= solved.noise

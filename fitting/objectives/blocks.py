@@ -42,7 +42,7 @@ from gpbounds.whitening import residual_diagonal
 LARGEST = 512
 """Rows of a block up to which the routines for many small matrices are the faster ones."""
 WHOLE = 2048
-"""Rows of a block above which its factor is read at once, as testing it by its product would take as long as it."""
+"""Rows of a block above which the host tests its factor at once: a test without a read takes as long as the factor."""
 NAME = "I + aR/σ²"
 
 
@@ -198,7 +198,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Power a in (0, 1] of the blocks of K − Q.
+    """The member with power a in (0, 1] of K − Q restricted to blocks of rows.
 
     Attributes
     ----------

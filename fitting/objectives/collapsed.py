@@ -201,7 +201,7 @@ class Diagonal:
         return source.reduce(lambda: _Forward(self, source))
 
     def stacked(self, source: Stream) -> Triangle:
-        """The pass that strong data need besides."""
+        """The further pass that strong data need, for the triangle R."""
         return source.reduce(lambda: _Stacking(self.precision))
 
     def law(self, sums: Moments, triangle: Callable[[], Triangle], readings: Readings | None = None) -> GramLaw:
@@ -274,7 +274,7 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Middle:
-    """What the second pass and the end of an evaluation need of the first pass.
+    """Results of the first pass that the second pass and `Diagonal.finish` use.
 
     Attributes
     ----------

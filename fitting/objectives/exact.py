@@ -38,7 +38,7 @@ def log_evidence(
 ) -> Evaluation:
     """F and its derivatives, from checked float64 arrays, Y (N, P); ``space`` is memory that later calls may reuse.
 
-    With a ``prior_mean`` Hβ, Y is what it leaves of the targets, and the derivatives in β are HᵀT, T = (t_p).
+    With a ``prior_mean`` Hβ, Y are the targets minus Hβ, and the derivatives in β are HᵀT, T = (t_p).
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])

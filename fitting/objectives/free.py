@@ -127,8 +127,8 @@ NARROW, TILES = 128, 8
 """Least number of rows of a tile, and the largest number of tiles."""
 
 _AHEAD = 4
-"""Chunks whose covariances one lane computes while another factorises Kuu.  If there are no more, and each is a group,
-the pass is cut into stages: one lane computes losses and pull-backs, which are many short calls, while another
+"""Chunks whose covariances one lane computes while another factorises Kuu.  A pass of at most so many chunks, each of
+them a group, is cut into stages: one lane computes losses and pull-backs, which are many short calls, while another
 multiplies."""
 
 
@@ -143,7 +143,7 @@ def turned(
 
 
 class _Inaccurate(Exception):
-    """L⁻¹ is too inaccurate to multiply with, or a variance to be a difference."""
+    """L⁻¹ is too inaccurate to multiply with, or a variance too small to be computed as k(x, x) + kᵀy."""
 
 
 class _Group:
@@ -159,7 +159,7 @@ class _Group:
 
 
 class _Chunk:
-    """Some rows on their way through the pass."""
+    """The arrays of one chunk in the course of the pass."""
 
     K: Array
     V: Array
@@ -249,7 +249,7 @@ class _Step:
         return self._evaluation()
 
     def _add_chunks(self, tasks: Tasks, S: Sequence[Name], R: Sequence[Name]) -> list[Callable[[], None]]:
-        """Add tasks that compute the sums of each group; calls that add the pull-backs, which may follow later."""
+        """Add the tasks that sum each group; returns calls that add the tasks of the pull-backs, for later."""
         parts, count, tiles = range(len(self.source.parts)), len(self.groups), range(len(self.tiles))
         gram = [[(f"gram {g}", i) for i in tiles] for g in range(count)]
         if not self.by_stages:
@@ -484,14 +484,14 @@ class LossOfRows(Protocol):
 
 @runtime_checkable
 class LossOfResiduals(Protocol):
-    """An expected loss that depends on the diagonal of K − Q by itself; for a free q only."""
+    """An expected loss that depends on the diagonal of K − Q also at fixed variances; for a free q only."""
 
     def given(self, residual: Array) -> ExpectedLoss:
         """The expected losses of rows with this diagonal of K − Q."""
 
 
 Losses = ExpectedLoss | LossOfRows | LossOfResiduals
-"""What the functions of this module take as a loss."""
+"""The losses that the functions of this module accept."""
 
 
 def collapsed(

@@ -1,4 +1,4 @@
-"""What training aims at, as a function of the evidence, or of expected losses and KL(q‖p).
+"""The numbers that training minimises: functions of the evidence, or of expected losses and KL(q‖p).
 
 | goal             | minimised                                                            |
 |------------------|----------------------------------------------------------------------|
@@ -46,11 +46,11 @@ class Goal(ABC):
     """A number that training minimises; see the module."""
 
     held: tuple[str, ...] = ()
-    """Names of the parameters on which it does not depend at a free q."""
+    """Names of the parameters on which the goal does not depend at a free q."""
 
     @property
     def temper(self) -> float:
-        """The factor of the noise of observations in the noise of a collapsed posterior."""
+        """The factor t such that the collapsed posterior has the noise t·σ² where observations have σ²."""
         return 1.0
 
     @abstractmethod
@@ -84,8 +84,8 @@ class Evidence(Goal):
 
     def value(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
         beta, weight, data = self.beta, problem.weight, problem.data
-        own = point if beta == 1.0 else replace(point, likelihood=Gaussian(beta * point.noise))
-        F = problem.law.evidence(data, own, gradient=gradient)
+        tempered = point if beta == 1.0 else replace(point, likelihood=Gaussian(beta * point.noise))
+        F = problem.law.evidence(data, tempered, gradient=gradient)
         F = finite_or_refused(F if weight == 1.0 else F.times(weight))
         if beta == 1.0:
             return -F

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 DTC = member("dtc")
 ENOUGH = 2**14
-"""Rows by which the start of a free q is chosen for counts, if there are more; they are equally far apart."""
+"""Largest number of rows, equally far apart, from which the start of a free q for counts is computed."""
 
 
 class ModelLaw(ABC):
@@ -49,11 +49,11 @@ class ModelLaw(ABC):
 
     @abstractmethod
     def complete(self, problem: Objective, point: Parameters) -> Parameters:
-        """``point`` with what this law needs."""
+        """``point`` with the blocks that this law needs; missing ones are computed."""
 
     @abstractmethod
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
-        """log p(y), or what stands for it, with q at its optimum."""
+        """log p(y), or the objective of a member of the family in its place, at the optimal q."""
 
     @abstractmethod
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
@@ -65,7 +65,10 @@ class ModelLaw(ABC):
 
     @abstractmethod
     def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
-        """Some of the rows, if the goal of these estimates that of all; ``sums``: a function of a sum of losses."""
+        """The data of ``rows``; refused unless they estimate the goal of all rows.
+
+        ``sums`` says whether the goal is a function of a sum of losses.
+        """
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ class FreeLaw(ModelLaw):
     def complete(self, problem: Objective, point: Parameters) -> Parameters:
         """``point`` with the start of q if it has none.
 
-        For a Gaussian likelihood it is the posterior of the goal's ``member``, which minimises the goal where it can.
+        For a Gaussian likelihood it is the posterior of the goal's ``member``: the minimum, if a closed form exists.
         For counts `settled` moves the prior towards the minimum, on at most 16 384 rows; for other likelihoods it is
         the prior.
         """
@@ -218,7 +221,7 @@ class FreeLaw(ModelLaw):
         return _evaluated(data, point, FreePass(point.q, at, gradient))
 
     def posterior(self, data: Dataset, point: Parameters) -> Posterior:
-        """Its noise is that of a Gaussian likelihood, or 0."""
+        """The law of f minus the prior mean, with the noise of a Gaussian likelihood, or 0 for others."""
         assert point.q is not None
         noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
         if point.Z is None:

@@ -341,7 +341,7 @@ class _SampledLoss:
         return -(top + xp.log(total / self.L)), densities / total[:, None]
 
     def _product(self, rows: slice, y: Array, m: Array, s: Array) -> Expected:
-        """On the host, also for arrays on a device."""
+        """The losses of "ups"; product sampling runs on the host, for arrays on a device, too."""
         xp, L, likelihood = namespace(m), self.L, self.likelihood
 
         def uniforms(turn: int, number: int) -> Float:
@@ -358,5 +358,5 @@ class _SampledLoss:
 
 
 def _negative_sums(weights: Array, parts: Array, axis: int | tuple[int, ...]) -> Array:
-    """−Σ weights·parts; a weight of 0 counts as 0 times anything."""
+    """−Σ weights·parts, in which a term of weight 0 is 0, whatever its part."""
     return -namespace(parts).where(weights > 0.0, weights * parts, 0.0).sum(axis=axis)

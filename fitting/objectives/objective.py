@@ -127,9 +127,9 @@ class Objective:
     def batch(self, rows: ArrayLike | Array) -> Objective:
         """An estimate from the n given rows, whose sum counts N/n times.
 
-        For sums of losses and for evidences of members without blocks.  Of a sum over random rows the mean is the
-        objective, with all derivatives.  `Target` at random rows is no bound: since B is concave in R_S (P-04), it is
-        smaller than B on average (P-46).
+        For sums of losses and for evidences of members without blocks.  For a sum over random rows, value and
+        derivatives are unbiased.  `Target` at random rows is no bound: since B is concave in R_S (P-04), it is smaller
+        than B on average (P-46).
         """
         part = self.law.some(self.data, rows, sums=isinstance(self.goal, LossGoal))
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)

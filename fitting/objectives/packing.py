@@ -36,7 +36,7 @@ SPREADS = (1e-9, 1e3)
 """Limits of the diagonal of the factor of q, in units of the prior standard deviation of v."""
 
 OFFSET, MOST_POWER = 1e-3, 1e3
-"""A power a of K − Q is the entry log(a + `OFFSET`), and at most `MOST_POWER`."""
+"""The entry of a power a of K − Q is log(a + `OFFSET`), and a is at most `MOST_POWER`."""
 
 Limits = tuple[float, float]
 
@@ -132,7 +132,7 @@ class _InputsBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class _MeanBlock(Block):
-    """The coefficients of the prior mean, as differences from those of least squares, which ``start`` knows."""
+    """The coefficients β of the prior mean as (β − β₀)/scale, with β₀ and the scale of ``start``."""
 
     start: PriorMean
 
@@ -189,7 +189,7 @@ def _features_of(point: Parameters) -> FeatureKernel:
 
 @dataclass(frozen=True, eq=False)
 class _PowerBlock(Block):
-    """The power a ≥ 0 of K − Q, as log(a + 0.001): VFE's 0 and FITC's 1 lie within reach of each other."""
+    """The power a ≥ 0 of K − Q, as log(a + 0.001): VFE's 0 and FITC's 1 differ by log 1001."""
 
     names: tuple[str, ...] = ("power",)
     bounds: list[Limits] = field(default_factory=lambda: [(float(np.log(OFFSET)), float(np.log(OFFSET + MOST_POWER)))])

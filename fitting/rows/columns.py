@@ -54,7 +54,7 @@ class Columns:
 
     @property
     def mean_square(self) -> float:
-        """As `fitting.starts.starts.mean_square`; about a prior mean that of at most 100 000 rows."""
+        """As `fitting.starts.starts.mean_square`; with a prior mean, over at most 100 000 rows."""
         moments = self.source.moments
         with np.errstate(over="ignore", under="ignore"):
             if self.prior_mean is not None:
@@ -69,10 +69,10 @@ class Columns:
 
     @property
     def identity(self) -> bytes:
-        """Numbers that other rows would not have: the sizes of all partitions, and the moments of all columns."""
+        """Bytes that identify the rows: the sizes of all partitions, and the moments of the columns."""
         moments = self.source.moments
-        own = (moments.unit, moments.centre, moments.spread)
-        return b"".join(self._own(each).tobytes() for each in own) + self.source.sizes.tobytes()
+        known = (moments.unit, moments.centre, moments.spread)
+        return b"".join(self._own(each).tobytes() for each in known) + self.source.sizes.tobytes()
 
     def __getitem__(self, numbers: Indices) -> Float:
         X, Y = self.source.rows(numbers)

@@ -215,7 +215,7 @@ class Data:
 
     def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
         result = work(source)
-        source.basis.readings.settle()  # what nobody has read may still be an error
+        source.basis.readings.settle()  # a number that is not read yet may be an error
         return result
 
     def only(self, rows: ArrayLike | Array) -> Data:

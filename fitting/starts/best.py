@@ -89,7 +89,7 @@ def planned_number(
 def at_jitter(
     bound: Bound, kernel: Kernel, X: Float, Y: Float, Z: Float, *, noise: float, alpha: float, jitter: float
 ) -> Bound:
-    """The bound for a model with another jitter than that of ``bound``: the loss of the objective is added."""
+    """``bound`` for a model with another ``jitter``: the decrease of the objective between both jitters is added."""
     stated = float(bound.terms["jitter"])
     if jitter == stated:
         return bound

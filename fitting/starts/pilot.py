@@ -37,8 +37,8 @@ _AGAIN_ROUNDS = ((2, 12), (1, 20))
 """The same for a fit of more rows with two candidates: the more rows, the fewer optima."""
 
 SHORT, LONG = 0.5, 4.0
-"""Lengthscales of the candidate that knows inputs which matter alone: in units of √R standard deviations for these R
-inputs, and of √D for the others."""
+"""Lengthscales of the candidate with R inputs that matter alone: `SHORT`·√R standard deviations for these inputs, and
+`LONG`·√D for the others."""
 
 _WAVES = 8
 """Cosines of an input's ranks that are compared with y."""
@@ -52,10 +52,10 @@ TOLERANCE = 1e-5
 
 
 def that_matter_alone(X: Float, Y: Float) -> list[int]:
-    """The inputs of whose ranks a function explains more of Y (n, P) than noise would, by five standard deviations.
+    """The inputs whose ranks explain more of Y (n, P) than they explain of noise, by five standard deviations.
 
     With ranks u in (0, 1) and standardised y, Σ_k (mean y√2cos πku)² over `_WAVES` frequencies is the share that these
-    functions explain.  Where y is noise it is near χ²/n.
+    functions explain.  For noise it is near χ²/n.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((400, 6))
@@ -79,11 +79,11 @@ def _ranks(x: Float) -> Float:
 
 
 def near(limits: Mapping[str, Limits], start: Parameters, X: Float) -> dict[str, Limits]:
-    """``limits``, with lengthscales up to `FAR` only, as far as ``limits`` allow that."""
+    """``limits`` with lengthscales of at most `FAR`, unless ``limits`` require longer ones."""
     nearer = dict(limits)
-    for name, own in _scales(start.kernel, X).items():
+    for name, unit in _scales(start.kernel, X).items():
         low, high = limits.get(name, (0.0, math.inf))
-        nearer[name] = (low, min(high, max(low, FAR * own)))
+        nearer[name] = (low, min(high, max(low, FAR * unit)))
     return nearer
 
 
@@ -97,11 +97,9 @@ def at_scale(
     length: ArrayLike = 1.0,
     share: float = 0.1,
 ) -> Kernel:
-    """The family of ``kernel``: lengthscales of ``length``·√D standard deviations; those ``fixed`` keep their values.
+    """``kernel`` with lengthscales of ``length``·√D standard deviations and the variance (1 − ``share``)·mean y².
 
-    ``length`` may differ between the lengthscales.
-
-    Its variance is the part 1 − ``share`` of the mean square of y.
+    ``length`` may differ between the lengthscales.  ``fixed`` parameters keep their values.
     """
     scales = _scales(kernel, X)
     lengths = np.broadcast_to(length, len(scales)) * list(scales.values())
@@ -123,8 +121,8 @@ def candidates(
 ) -> list[Parameters]:
     """``start`` with the lengthscales, variance and noise of `_LENGTHS_AND_SHARES`, except those that are ``fixed``.
 
-    If some inputs, ``alone``, are known to matter, a further one has lengthscales near one standard deviation for these
-    and long ones for the others.
+    If some inputs, ``alone``, are known to matter, a further candidate has lengthscales `SHORT` for these and `LONG`
+    for the others.
     """
     points, choices = [], list[tuple[Any, float]](_LENGTHS_AND_SHARES)
     D = X.shape[1]
@@ -142,8 +140,8 @@ def _scales(kernel: Kernel, X: Float) -> dict[str, float]:
     """√D standard deviations for each lengthscale of ``kernel``; their geometric mean for one that columns share."""
     spread = units(X) * math.sqrt(X.shape[1])
     names = [name for name in kernel.parameter_names if name.startswith("lengthscale")]
-    own = spread if len(names) == len(spread) else [math.exp(np.log(spread).mean())]
-    return dict(zip(names, map(float, own), strict=True))
+    scales = spread if len(names) == len(spread) else [math.exp(np.log(spread).mean())]
+    return dict(zip(names, map(float, scales), strict=True))
 
 
 def pilot(
@@ -251,7 +249,7 @@ def _pilot_start(
 
 
 def _kept(run: Run) -> None:
-    """Makes a run keep its evaluations, from which it continues with the same curvature."""
+    """Passed as ``save``, so that a run keeps its evaluations and continues with the same L-BFGS memory."""
 
 
 def _best(runs: Mapping[int, Run], places: int) -> list[int]:
@@ -287,7 +285,7 @@ FIRST, SECOND = "start", "start again"
 
 
 def number_of_rows(N: int, D: int, rank: int) -> int:
-    """Rows of a pilot fit, whose step costs n²/2 values of the kernel, where one of training costs N·``rank``.
+    """√(N·``rank``) rows within limits: a step of a pilot fit (n²/2 kernel values) costs half of one of training.
 
     >>> number_of_rows(6500, 32, rank=100), number_of_rows(1500, 8, rank=50), number_of_rows(120, 8, rank=50)
     (806, 273, 120)
@@ -364,7 +362,7 @@ class PilotFits:
         -1.110 with it.
     limits, fixed, session : as in `_pilot_start`
     placed : callable or None
-        From numbers of rows to these rows of X and Y where the fits run; None: in host memory.
+        Row numbers ↦ these rows of X and Y on the device of the fits; None: the host.
     """
 
     X: Float

@@ -76,7 +76,7 @@ def with_noise_apart(kernel: Kernel, noise: float | None) -> tuple[Kernel, float
 
 
 def typical_variance(kernel: Kernel, X: Float) -> float:
-    """The largest k(x, x), or where it is infinite that at one standard deviation from 0 in every dimension.
+    """The largest k(x, x), or if it is infinite k(x, x) at one standard deviation from 0 in every dimension.
 
     >>> from gpbounds.kernels import Linear
     >>> round(typical_variance(Linear(2.0), np.array([[-3.0], [3.0]])), 12)

@@ -121,7 +121,7 @@ def audit(
     )
     table = RawRows(name, points, targets[:, 0], columns)
     if isinstance(model, Model):
-        examined = of_points(model, table, "the model", asked)
+        examined = of_points(model, table, "", asked)
     else:
         supported(model, table, "", argument)
         names = tuple(map(str, getattr(model, "feature_names_in_", ())))
@@ -317,22 +317,19 @@ def of_points(model: Model, table: RawRows, source: str, asked: AuditQuestion) -
         about = subject(model.kernel, train.X, residuals, model.Z, noise=model.noise, columns=table.columns or None)
         model.kernel(train.X[:1])
     except ValueError as error:
-        raise WrongArguments(f"{spelled('model')}: {source} does not fit {table.name}: {error}") from None
-    notes = [
-        *table.notes,
-        f"Kernel, noise and inducing points were read from {source}; the posterior is the best one with them given "
-        f"{train.N} rows."
-        + (
-            f" The {held.N} others were drawn at random (seed {asked.seed}); if they were used in training, "
-            "their coverage is better than that of new rows."
-            if held.N
-            else ""
-        ),
-    ]
+        raise WrongArguments(f"{spelled('model')}: {source or 'it'} does not fit {table.name}: {error}") from None
+    origin = f"were read from {source}" if source else "are those of the model"
+    note = f"Kernel, noise and inducing points {origin}; the posterior is the best one with them given {train.N} rows."
+    if held.N:
+        note += (
+            f" The {held.N} others were drawn at random (seed {asked.seed}); if they were used in training, their "
+            "coverage is better than that of new rows."
+        )
+    notes = [*table.notes, note]
     mean, variance = np.empty(0), np.empty(0)
     together: Joint | None = None
     if held.N == 0:
-        pass
+        notes.append("Calibration is missing: no rows were held out.")
     elif model.Z is not None:
         best = about.best(model.Z)
         law, together = best.predict(held.X), best.joint
@@ -346,7 +343,8 @@ def of_points(model: Model, table: RawRows, source: str, asked: AuditQuestion) -
     if model.mean is not None:
         notes.append("The divergence and log p(y) are those of the residuals of the model's mean function.")
         mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
-    described = f"{Path(source).name}, {describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
+    label = f"{Path(source).name}, " if source else ""
+    described = f"{label}{describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
     places = np.concatenate(numbers) + 1
     latent = mean, variance
     return Examined(table.name, described, about, train.y, held, places, latent, together, 0.0, 1.0, {}, tuple(notes))

@@ -79,14 +79,16 @@ def plan(
     target : float
         Upper limit of the divergence in nats: D_α[q*‖p] for inducing points, KL for other methods.
     kernel : SquaredExponential or Matern, optional
-        In standard deviations of the columns.  None: marginal likelihood on at most 500 rows fits its variance and a
-        lengthscale for each input.
+        In standard deviations of the columns, not in the units of X and y: divide the lengthscales of a model by
+        ``X.std(axis=0)``, its variance and noise by ``y.var()``.  None: marginal likelihood on at most 500 rows fits a
+        variance and a lengthscale for each input.
     nu : float
         Smoothness of a kernel that is fitted: 0.5, 1.5, 2.5, …; infinity is the squared exponential.
     noise : float, optional
         σ² in squared standard deviations of y; None: fitted.
     lengthscale_range : (float, float), optional
-        Worst case over all lengthscales in this range, in standard deviations; then there is no level after the fact.
+        Worst case over all lengthscales in this range, in standard deviations, in place of those of the kernel; then
+        there is no level after the fact.
     alpha : float
         Rényi order of the divergence, in (0, 1]; 1 is KL.
     delta, inputs, y_norm2, tv, form, direction, rigor
@@ -145,7 +147,7 @@ def plan(
         raise ValueError(f"inputs: expected a law of {data.D} inputs, as X has, got {inputs.dim}")
     asked = Question(
         **chosen,
-        lengthscale_range=lengthscale_range,
+        lengthscale_range=_range(lengthscale_range),
         delta=delta,
         tv=tv,
         form=validation.choice("form", form, ("sharpest", "printed")),
@@ -164,6 +166,16 @@ def plan(
     with shown("Fitting the kernel", progress):
         problem = about_rows(data, asked, inputs)
     return planned(problem, aims)
+
+
+def _range(ends: Any) -> tuple[float, float] | None:
+    """The two ends of a range of lengthscales, checked."""
+    if ends is None:
+        return None
+    low, high = np.ravel(validation.positive("lengthscale_range", ends)).tolist() if np.size(ends) == 2 else (1.0, 0.0)
+    if not low <= high:
+        raise ValueError(f"lengthscale_range: expected two positive numbers (A, B) with A <= B, got {ends!r}")
+    return low, high
 
 
 def _norm(y_norm2: float | str | None) -> float | str | None:

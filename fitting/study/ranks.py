@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fitting.study.afterwards import CHOICES, Afterwards, hidden
 from fitting.study.problem import Case, Problem, fitted_law, worst_plan
+from fitting.study.standardised import Standardised
 from fitting.study.steps import Steps, WrongArguments, full_stop
 from fitting.study.words import Spelling, describe, describe_kernel
 from gpbounds import validation
@@ -132,80 +133,80 @@ def _explained(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ..
 
 def fourier(problem: Problem, aims: Aims, rows: Rows) -> Answers:
     """A priori for any inputs of a known width; given the rows, for their range and effective dimension."""
-    from gpbounds.lowrank.fourier import fourier_rank
-
     entries: list[Entry] = []
     reasons: list[str] = []
-    settings, target = problem.settings, aims.target
-    rule = "sharpest" if settings.form == "sharpest" else "printed"
-    matern = not isinstance(problem.kernels[0], SquaredExponential)
-    notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if matern else ()
-
-    def ask(N: int, width: Float | None, dimension: Callable[[Kernel], float] | None = None) -> Plan:
-        def plan_for(kernel: Kernel) -> Plan:
-            return fourier_rank(
-                kernel,
-                N,
-                noise=settings.noise,
-                target=target,
-                width=None if width is None or matern else width.tolist(),
-                delta=settings.delta,
-                rule=rule,
-                effective_dimension=None if dimension is None else dimension(kernel),
-                rigor=problem.asked.rigor,
-            )
-
-        return _explained(_worst(problem, plan_for), target, "fourier", notes)
-
     for case in problem.cases:
         if case.kind != "a priori":
             continue
-        width = _width(problem, aims, case.inputs.dim)
+        dim = case.inputs.dim
+        width = _width(problem, aims, dim)
         if width is None and isinstance(case.inputs, Uniform):
             width = case.inputs.widths
-        if width is None and not matern:
+        if width is None and not _plain(problem):
             if problem.data is None:
-                law = f"{describe(case.inputs)}, which are not bounded"
-                reasons.append(
-                    f"no bound for {law}; state the range of the data with {problem.asked.spelled('width')}."
-                )
+                law, option = f"{describe(case.inputs)}, which are not bounded", problem.asked.spelled("width")
+                reasons.append(f"no bound for {law}; state the range of the data with {option}.")
             continue
         try:
-            plan = ask(case.sizes[0], width)
+            plan = _fourier_plan(problem, aims, case.sizes[0], width)
         except ValueError as error:
             reasons.append(f"no a priori bound: {full_stop(error)}")
             continue
-        entries.append(
-            Entry(
-                "a priori", f"{TITLES['fourier']}, a priori: {_box(width, case.inputs.dim, matern)}", _repr(width), plan
-            )
-        )
-    if problem.data is not None and _one_kernel(problem, aims, reasons):
-        data = problem.data
-        ranges = np.ptp(data.X, axis=0)
-        width = _width(problem, aims, data.D)
-        if width is not None and (width < ranges).any():
-            j = int(np.argmax(width < ranges))
-            raise WrongArguments(
-                f"{problem.asked.spelled('width')}: expected at least the range of the data, {ranges[j]:.4g} in input "
-                f"{j + 1}, got {width[j]:g}"
-            )
-        width = _rounded_up(ranges) if width is None else width
+        title = f"{TITLES['fourier']}, a priori: {_box(width, dim, _plain(problem))}"
+        entries.append(Entry("a priori", title, _repr(width), plan))
+    if problem.data is not None and _one_kernel(problem, reasons):
+        data, width = problem.data, _width_of_rows(problem, problem.data, aims)
         effective_dimension, needed = rows()
         try:
-            plan = ask(data.N, width, None if effective_dimension is None else lambda kernel: effective_dimension)
+            plan = replace(_fourier_plan(problem, aims, data.N, width, effective_dimension), needed=needed)
         except ValueError as error:
             reasons.append(f"no data-aware bound: {full_stop(error)}")
         else:
-            entries.append(
-                Entry(
-                    "data-aware",
-                    f"{TITLES['fourier']}, data-aware: these {data.N} rows; {_box(width, data.D, matern)}",
-                    _repr(width),
-                    replace(plan, needed=needed),
-                )
-            )
+            title = f"{TITLES['fourier']}, data-aware: these {data.N} rows; {_box(width, data.D, _plain(problem))}"
+            entries.append(Entry("data-aware", title, _repr(width), plan))
     return entries, reasons
+
+
+def _plain(problem: Problem) -> bool:
+    """Whether the features are plain ones, from a spectral density: those of a Matérn kernel are."""
+    return not isinstance(problem.kernels[0], SquaredExponential)
+
+
+def _fourier_plan(
+    problem: Problem, aims: Aims, N: int, width: Float | None, effective_dimension: float | None = None
+) -> Plan:
+    """The rank for N rows of this range, the largest over the kernels."""
+    from gpbounds.lowrank.fourier import fourier_rank
+
+    settings, plain = problem.settings, _plain(problem)
+    notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if plain else ()
+
+    def plan_for(kernel: Kernel) -> Plan:
+        return fourier_rank(
+            kernel,
+            N,
+            noise=settings.noise,
+            target=aims.target,
+            width=None if width is None or plain else width.tolist(),
+            delta=settings.delta,
+            rule="sharpest" if settings.form == "sharpest" else "printed",
+            effective_dimension=effective_dimension,
+            rigor=problem.asked.rigor,
+        )
+
+    return _explained(_worst(problem, plan_for), aims.target, "fourier", notes)
+
+
+def _width_of_rows(problem: Problem, data: Standardised, aims: Aims) -> Float:
+    """The range that was passed, if the rows keep to it; otherwise their own, rounded up."""
+    ranges = np.ptp(data.X, axis=0)
+    width = _width(problem, aims, data.D)
+    if width is not None and (width < ranges).any():
+        j, option = int(np.argmax(width < ranges)), problem.asked.spelled("width")
+        raise WrongArguments(
+            f"{option}: expected at least the range of the data, {ranges[j]:.4g} in input {j + 1}, got {width[j]:g}"
+        )
+    return _rounded_up(ranges) if width is None else width
 
 
 def _width(problem: Problem, aims: Aims, dim: int) -> Float | None:
@@ -276,7 +277,7 @@ def mercer(problem: Problem, aims: Aims, rows: Rows) -> Answers:
         entries.append(
             Entry("a priori", f"{TITLES['mercer']}, a priori: {describe(law)}, drawn independently", repr(law), plan)
         )
-    if problem.data is not None and _one_kernel(problem, aims, reasons):
+    if problem.data is not None and _one_kernel(problem, reasons):
         if not isinstance(problem.kernels[0], SquaredExponential):
             only = "the squared exponential kernel only"
             reasons.append(f"no data-aware bound: eigenfunctions in closed form are known for {only}.")
@@ -325,7 +326,7 @@ def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
 # Bounds from the rows
 
 
-def _one_kernel(problem: Problem, aims: Aims, reasons: list[str]) -> bool:
+def _one_kernel(problem: Problem, reasons: list[str]) -> bool:
     asked = problem.asked
     if asked.lengthscale_range:
         option = asked.spelled("lengthscale_range")

@@ -84,7 +84,7 @@ def standardise(name: str, X: ArrayLike, y: ArrayLike, columns: tuple[str, ...] 
     if raw.shape[0] < 2:
         raise ValueError(f"{name}: expected at least 2 rows, got {raw.shape[0]}")
     if target is None:
-        raise ValueError(f"{name}: expected a target (the last column) that varies, got a constant one")
+        raise ValueError(f"{name}: expected a target that varies, got a constant one")
     all_columns = [standardised(raw[:, j]) for j in range(raw.shape[1])]
     kept = [j for j, column in enumerate(all_columns) if column is not None]
     if not kept:

@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from fitting.study.afterwards import Floors
-from fitting.study.hyperparameters import Hyperparameters
-from fitting.study.problem import Case, Problem, Settings, best_cases, data_cases, default_sets
-from fitting.study.standardised import Standardised
+from fitting.study.afterwards import Floors, sentence
+from fitting.study.answer import Answer, inline
+from fitting.study.hyperparameters import Hyperparameters, fit
+from fitting.study.problem import Case, Problem, Settings, best_cases, data_cases, default_sets, fitted_law
+from fitting.study.standardised import Standardised, standardise
 from fitting.study.words import headline
-from gpbounds import plotting
+from gpbounds import plotting, validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Plan
-from gpbounds.inputs import InputLaw
+from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
+from gpbounds.records import plain
+from gpbounds.texts import table, wrapped
 
 GREY = "0.45"
 BEST_OF_SEVERAL = {
@@ -68,8 +71,8 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """The content of the report and of the figure."""
+class Study(Answer):
+    """Plans, bounds and the divergences that subsets reach: the content of the report and of the figure."""
 
     problem: Problem
     part: Standardised
@@ -82,6 +85,40 @@ class Study:
     lower_prior: Float
     reached: Reached
     best: int
+
+    def to_dict(self) -> dict[str, Any]:
+        reached = self.reached
+        subsets = {"M": reached.M, "random": reached.random, "k-DPP": reached.kdpp, "greedy": reached.greedy[0]}
+        subsets |= {f"best of {self.best}": reached.best} if self.best else {}
+        bounds = {"M": self.grid, **{line.name: line.value for line in self.lines}}
+        whole: dict[str, Any] = plain(
+            {
+                **self.problem.record(),
+                "rows": self.part.N,
+                "alpha": self.alpha,
+                "target": self.target,
+                "plans": [{"case": case.kind, "y_norm2": case.y_norm2, **plan.to_dict()} for case, plan in self.plans],
+                "subsets": subsets,
+                "bounds": bounds | {"N-low": self.lower, "N-lowprior": self.lower_prior},
+                "notes": notes(self),
+            },
+            spelled=True,
+        )
+        return whole
+
+    def __str__(self) -> str:
+        return report(self)
+
+    def page(self) -> str:
+        from gpbounds.pages import html
+
+        head = f"<h1>{html.escaped(title(self))}</h1>"
+        text = f"<pre>{html.escaped(report(self))}</pre>"
+        return html.document(title(self), f"{head}<main><figure>{inline(self.plot())}</figure>{text}</main>")
+
+    def plot(self) -> Any:
+        """The divergences of subsets and the bounds."""
+        return picture(self)
 
 
 def counts_to_try(N: int, several: int = 14) -> Float:
@@ -275,6 +312,25 @@ def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
     return int(M[first]) if first < M.size else None
 
 
+def _look(line: Line) -> tuple[str, str]:
+    """Colour and style: bold colours for the best of several draws, lighter ones for one draw."""
+    if line.case.draws is None:
+        light = {"a priori": "#8FB8D8", "data-aware": "#E8A27C"}
+        if line.form == "printed":
+            return "#E6C27A", "-."
+        return light[line.case.kind], "-" if line.case.y_norm2 is None else "--"
+    return BEST_OF_SEVERAL[line.case.kind]
+
+
+def title(result: Study) -> str:
+    """Two lines: data and hyperparameters."""
+    part, data = result.part, result.problem.data
+    assert data is not None
+    rows = f"{part.N} of {data.N} rows" if part.N < data.N else f"N = {data.N}"
+    settings = headline(result.problem.kernels[0], result.problem.settings.noise)
+    return f"{data.name} ({rows}, D = {data.D}, standardised)\n{settings}"
+
+
 def picture(result: Study) -> Any:
     """The figure of the study: the divergences of subsets and the bounds."""
     bounds = [plotting.Curve(line.label, result.grid, line.value, *_look(line)) for line in result.lines]
@@ -307,20 +363,156 @@ def picture(result: Study) -> Any:
     )
 
 
-def _look(line: Line) -> tuple[str, str]:
-    """Colour and style: bold colours for the best of several draws, lighter ones for one draw."""
-    if line.case.draws is None:
-        light = {"a priori": "#8FB8D8", "data-aware": "#E8A27C"}
-        if line.form == "printed":
-            return "#E6C27A", "-."
-        return light[line.case.kind], "-" if line.case.y_norm2 is None else "--"
-    return BEST_OF_SEVERAL[line.case.kind]
+def report(result: Study) -> str:
+    """The study as text with two tables."""
+    problem, part = result.problem, result.part
+    divergence = "KL[q*||p]" if result.alpha == 1.0 else f"D_{result.alpha:g}[q*||p]"
+    sure = f"{100 * (1 - problem.settings.delta):g} %"
+    rows = []
+    for case, plan in result.plans:
+        y = f"any, |y|^2 = {case.y_norm2:.6g}" if case.about == "any y" else case.about.removeprefix("y ")
+        points = "one k-DPP draw" if case.draws is None else f"best of {case.draws}"
+        claim = plan.bound.claim if plan.bound else "-"
+        rows.append((case.kind, str(plan.N), points, y, _least(plan.M, plan.N), claim))
+    lines = [problem.heading(), ""]
+    lines += [f"Inducing points that suffice for {divergence} <= {result.target:g} nats, with probability {sure}:"]
+    lines += [table(("bound", "N", "points", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
+    lines += [_needed(result), *reaching(result)]
+    lines += [
+        "",
+        f"{divergence} in nats of subsets of {part.N} rows (median; for several of a kind from least to greatest):",
+    ]
+    lines += [table(*_truth(result)), *_meaning(result), ""]
+    lines += [wrapped(f"Note: {note}") for note in notes(result)]
+    return "\n".join(lines)
 
 
-def title(result: Study) -> str:
-    """Two lines: data and hyperparameters."""
-    part, data = result.part, result.problem.data
-    assert data is not None
-    rows = f"{part.N} of {data.N} rows" if part.N < data.N else f"N = {data.N}"
-    settings = headline(result.problem.kernels[0], result.problem.settings.noise)
-    return f"{data.name} ({rows}, D = {data.D}, standardised)\n{settings}"
+def _least(M: int | None, N: int) -> str:
+    return f"no M < {N}" if M is None else f"M = {M}"
+
+
+def vacuous(result: Study) -> list[str]:
+    """A sentence for each bound that does not reach the target, with its value at the last M."""
+    lines = []
+    for case, plan in result.plans:
+        if plan.M is None:
+            y = case.about
+            M = case.largest(plan.N)
+            last = float(result.problem.rate(case, case.sizes, [M], [result.alpha]))
+            lines.append(f"The {case.kind} bound, {y}, is vacuous for this target: {last:.3g} nats even at M = {M}.")
+    return lines
+
+
+def _needed(result: Study) -> str:
+    problem = result.problem
+    floors = Floors.of(problem.kernels[0], result.part.X, problem.settings.noise, result.alpha)
+    return wrapped(sentence(floors.record(result.target)))
+
+
+def reaching(result: Study) -> list[str]:
+    """For each kind of subset, the M tried from which on all of them reach the target."""
+    reached = result.reached
+    return [
+        f"Of the sizes tried, {name} subsets reach it from M = {least} on."
+        if (least := smallest_reaching(reached.M, worst, result.target))
+        else f"Of the sizes tried, none suffices for {name} subsets to reach it."
+        for name, worst in (
+            ("greedy", reached.greedy[0]),
+            *([(f"all best-of-{result.best}", reached.best.max(axis=0))] if result.best else []),
+            ("all k-DPP", reached.kdpp.max(axis=0)),
+            ("all random", reached.random.max(axis=0)),
+        )
+    ]
+
+
+def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    reached = result.reached
+    at = np.searchsorted(result.grid, reached.M)
+
+    def spread(draws: Float) -> str:
+        draws = draws[~np.isnan(draws)]
+        if not draws.size:
+            return "-"
+        middle = f"{np.median(draws):.2g}"
+        return middle if draws.size == 1 else f"{middle} ({draws.min():.2g} to {draws.max():.2g})"
+
+    lines = [line for line in result.lines if line.form == "sharpest"]
+    header = ("M", "N-low", "N-lowprior", "greedy", *([f"best of {result.best}"] if result.best else []), "random")
+    if any(line.case.draws is None for line in lines):
+        header += ("k-DPP",)
+    header += tuple(_heading(line.case) for line in lines)
+    kinds = [reached.greedy, *([reached.best] if result.best else []), reached.random]
+    if "k-DPP" in header:
+        kinds.append(reached.kdpp)
+    rows = [
+        (
+            f"{M:.0f}",
+            f"{result.lower[at[j]]:.2g}",
+            f"{result.lower_prior[at[j]]:.2g}",
+            *(spread(draws[:, j]) for draws in kinds),
+            *("-" if np.isnan(line.value[at[j]]) else f"{line.value[at[j]]:.3g}" for line in lines),
+        )
+        for j, M in enumerate(reached.M)
+    ]
+    return header, rows
+
+
+def _heading(case: Case) -> str:
+    """The heading of a column of bounds."""
+    if case.y is not None:
+        return "given y"
+    return f"{case.kind}, {case.about}{', one draw' if case.draws is None else ''}"
+
+
+def _meaning(result: Study) -> list[str]:
+    return ["", *(wrapped(sentence) for sentence in result.plans[0][1].meaning)]
+
+
+def notes(result: Study) -> list[str]:
+    """Notes on the validity of the results."""
+    sentences = [note for _, plan in result.plans for note in plan.notes]
+    sentences.append(
+        "The bounds hold for subsets drawn by a k-DPP, not for the random and greedy subsets shown with them."
+        if not result.best
+        else f"The bounds hold for the best of {result.best} draws of the tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|, and "
+        "for any choice with a greater ELBO; random and greedy subsets are shown with them."
+    )
+    if any(line.case.simulate for line in result.lines):
+        sentences.append(
+            "A curve holds at each M by itself; choosing M on a simulated curve is selection, plans allow for it."
+        )
+    if result.reached.interrupted:
+        sentences.append("Interrupted: a missing entry (-) is a subset that was not evaluated.")
+    elif any(np.isnan(draws).any() for draws in (result.reached.random, result.reached.kdpp, result.reached.greedy)):
+        sentences.append("A missing entry (-): no subset has that size, or k(Z, Z) is singular in double precision.")
+    if result.part.N < result.problem.data.N:  # type: ignore[union-attr]
+        sentences.append(
+            f"All curves, including a priori, are for {result.part.N} rows; the a-priori plan is for all rows."
+            if any(case.kind == "a priori" for case, _ in result.plans)
+            else f"All curves, including a priori, are for {result.part.N} rows."
+        )
+    return list(dict.fromkeys(sentences))
+
+
+def fitted_on_held_out(
+    data: Standardised, share: float, seed: int, option: str = "held_out"
+) -> tuple[Hyperparameters, Gaussian, Standardised]:
+    """(hyperparameters and law of the inputs from a random ``share`` of the rows, the others standardised by those).
+
+    Neither kernel and noise nor the law nor the standardisation depend on the other rows.
+    """
+    count = round(validation.scalar(validation.open_unit, option, share) * data.N)
+    if not 2 <= count <= data.N - 2:
+        raise ValueError(f"{option}: expected a share that leaves at least 2 rows in each part, got {share:g}")
+    order = np.random.default_rng(seed).permutation(data.N)
+    first, rest = np.sort(order[:count]), np.sort(order[count:])
+    held = standardise(data.name, data.X[first], data.y[first])
+    if held.D < data.D:
+        raise ValueError(f"{option}: an input is constant on the rows held out; hold out more of them")
+    centre, spread = data.X[first].mean(axis=0), data.X[first].std(axis=0)
+    middle, scale = data.y[first].mean(), data.y[first].std()
+    note = f"Standardised by {count} rows held out, which take no part in the rest."
+    others = Standardised(data.name, (data.X[rest] - centre) / spread, (data.y[rest] - middle) / scale, (note,))
+    fitted = fit(held, seed=seed, progress=True)
+    origin = fitted.origin.replace(f"{held.N} rows", f"{held.N} held-out rows")
+    return replace(fitted, fitted=(), origin=origin), fitted_law(held), others

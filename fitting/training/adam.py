@@ -32,7 +32,7 @@ from gpbounds.whitening import slices
 # reaches the optimum from everywhere.  Losses that are convex in f keep Λ' positive definite then, for ρ ≤ 1.  Direct
 # losses and Student-t do not; with the last term Λ' is positive definite for all S̄ (Lin, Schmidt and Khan, 2020).
 #
-# A direct loss curves more in the mean than its slope in the variance says: its steps need a smaller ρ.
+# A direct loss has a larger curvature in the mean than 2S̄, that of an ELBO: its steps need a smaller ρ.
 #
 # Everything is computed from C: with E = (2/β)CᵀS̄C, S' = CA⁻¹Cᵀ for A = I + ρE + ½ρ²E².
 
@@ -277,11 +277,11 @@ _REFERENCE = 10
 PATIENCE = 20
 """A run has stalled after this many failures in a row."""
 DRIFT = 1e-3
-"""Steps have drifted off if the objective is so much of itself below the best point, or of mini-batches their start."""
+"""Steps have drifted off if F is below F* − `DRIFT`·max(1, |F*|), F* the best value, or for mini-batches the first."""
 SLOWER, SLOWEST = 0.125, 1e-4
-"""They begin again at the best point with this share of the step length, down to this share of the first one."""
+"""Drifted steps restart at the best point with `SLOWER` times the step length, down to `SLOWEST` times the first."""
 BAD = 5
-"""Evaluations of the reference batch in a row below that of the start, after which mini-batches have drifted off."""
+"""Mini-batches have drifted off after so many values of the reference batch in a row below its first one."""
 
 
 @dataclass(frozen=True)
@@ -403,7 +403,7 @@ class _Walk:
                 return self._end("resolved", self.resolved)
             elif rests:
                 return self._end("converged", f"Converged after {watch.iterations} steps.")
-            watch.checkpoint()  # of a run that goes on: one that has ended would take a step more after a kill
+            watch.checkpoint()  # not of a run that has ended: resumed after a kill, it would take one step more
         if batches:
             return watch.end("iterations", self._cut or f"All {max_iter} mini-batches were drawn.")
         return watch.end("iterations", f"All {max_iter} steps are used; raise max_iter to go on.")

@@ -30,8 +30,8 @@ _LOOKED_AT = 64
 """Number of blocks by which the order of the rows is judged."""
 
 _ORDERED = 0.02
-"""Share of a column's variance between blocks from which rows count as ordered: the mean of 16 blocks varies as that
-of 800 random rows."""
+"""Share of a column's variance between blocks from which rows count as ordered.  At this share, the mean of 16 blocks
+varies as much as that of 800 random rows."""
 
 
 def read_by_blocks(X: Any) -> bool:

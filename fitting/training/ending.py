@@ -17,7 +17,7 @@ _PERIODS = 4
 """Number of periods that are compared; each ends where the next, twice as long, begins."""
 
 SLOWEST, FASTEST = 0.95, 2.0 / 3.0
-"""Limits of the ratio of the gains of successive periods.  With the least one, twice the last gain is to come.
+"""Limits of the ratio of the gains of successive periods.  At ⅔, twice the last gain is to come.
 
 On 22 curves of 1000 iterations (VFE and PAC-Bayes bounds, up to 2000 rows), runs that ended by ratios of at least 0.6
 after at least 32 iterations left more than the tolerance on 6; with these limits, on 2, for 1.4 times the iterations.
@@ -98,8 +98,7 @@ class Ending:
     sign : 1 or −1
         The objective that is shown is ``sign`` times the value that is maximised.
     least : float
-        What another run has reached, in terms of the value that is maximised: a run that is not expected to do so
-        ends.
+        The maximised value that another run has reached; a run ends if it is not expected to reach it.
     after : int
         Iterations before which no run ends.
     """
@@ -142,7 +141,7 @@ class Ending:
         return f"{self.symbol} = {self.sign * value:.6g}"
 
 
-# The end of training on an estimated objective: derivatives that nothing distinguishes from 0.
+# The end of training on an estimated objective: no derivative differs significantly from 0.
 
 WITHIN = 2.0
 """Standard errors within which a derivative counts as 0."""
@@ -151,8 +150,8 @@ EVERY = 4
 """Iterations from one comparison to the next, as standard errors take longer than an iteration."""
 
 FAR, ANYWAY = 4.0, 24
-"""A derivative beyond that multiple of what would count as 0 at the standard errors last computed will not count as 0:
-new ones, which cost some four iterations, are computed for it only every 24 iterations."""
+"""Standard errors cost some four iterations.  As long as a derivative exceeds `FAR` times what counts as 0 by the last
+ones, new ones are computed only after `ANYWAY` iterations."""
 
 
 class Resolution:

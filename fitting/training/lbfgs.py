@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -187,35 +187,7 @@ class _Search:
     def _searched(self, watch: Watch, replay: _Replay) -> Run:
         from scipy.optimize import minimize
 
-        worst, settled, resolved = -math.inf, None, None
-        last: tuple[Float, Float] | None = None
-
-        def measured(x: Float) -> tuple[float, Float]:
-            nonlocal worst, last
-            f, g = replay.measure(x)
-            last = np.array(x), np.array(g)
-            if not math.isfinite(f):
-                if worst == -math.inf:  # the first point of the run
-                    watch.begin(f)
-                # Larger than every value seen, with gradient 0: the line search goes back towards its previous point.
-                return worst + 10.0 * (1.0 + abs(worst)), g
-            worst = max(worst, f)
-            watch.begin(f)
-            watch.keep(x, f)
-            return f, g
-
-        def moved(intermediate_result: Any) -> None:
-            nonlocal settled, resolved
-            watch.step(float(intermediate_result.fun))
-            watch.checkpoint()
-            if replay.replaying:
-                return
-            settled = watch.settled()
-            if self.resolution is not None and last is not None and (last[0] == intermediate_result.x).all():
-                resolved = self.resolution.reason(*last, watch.iterations)
-            if settled is not None or resolved is not None:
-                raise StopIteration
-
+        calls = _Calls(watch, replay, self.resolution)
         for _ in range(RESTARTS):
             remaining, before = self.max_iter - watch.iterations, watch.value
             if remaining <= 0:
@@ -223,32 +195,87 @@ class _Search:
             limits = {"maxiter": remaining, "maxfun": 20 * remaining + 20}
             options = {**limits, "ftol": self.ftol, "gtol": self.gtol, "maxcor": MEMORY}
             result = minimize(
-                measured, watch.best, jac=True, method="L-BFGS-B", bounds=self.bounds, callback=moved, options=options
+                calls.measure,
+                watch.best,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.bounds,
+                callback=calls.moved,
+                options=options,
             )
-            if settled is not None:
-                return watch.end("settled", settled)
-            if resolved is not None:
-                return watch.end("resolved", resolved)
+            if calls.ended is not None:
+                return watch.end(*calls.ended)
             if result.success:
                 return watch.end("converged", f"Converged after {watch.iterations} iterations.")
             if result.status == 1:
                 break
             if watch.value <= before + self.ftol * max(1.0, abs(watch.value)):
-                size = max(1.0, abs(watch.value))
-                if self._slope(watch) <= FLAT * size:
-                    return watch.end(
-                        "converged", f"Converged after {watch.iterations} iterations, as far as rounding allows."
-                    )
-                reason = (
-                    f"The line search finds no better point after {watch.iterations} iterations; the best one is kept."
-                )
-                return watch.end("stalled", reason)
+                return self._without_progress(watch)
         if watch.iterations < self.max_iter:
             return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen is kept.")
         return watch.end("iterations", f"All {self.max_iter} iterations are used; raise max_iter to go on.")
+
+    def _without_progress(self, watch: Watch) -> Run:
+        """The end of a run whose line search has found no better point."""
+        if self._slope(watch) <= FLAT * max(1.0, abs(watch.value)):
+            return watch.end("converged", f"Converged after {watch.iterations} iterations, as far as rounding allows.")
+        reason = f"The line search finds no better point after {watch.iterations} iterations; the best one is kept."
+        return watch.end("stalled", reason)
 
     def _slope(self, watch: Watch) -> float:
         """Largest projected derivative at the best point."""
         low, high = (np.array(ends, dtype=np.float64) for ends in zip(*self.bounds, strict=True))
         _, g = watch.measure(self.loss, watch.best)
         return float(np.abs(watch.best - np.clip(watch.best - g, low, high)).max(initial=0.0))
+
+
+@dataclass(eq=False)
+class _Calls:
+    """The functions that SciPy calls during one run.
+
+    Attributes
+    ----------
+    worst : float
+        The largest loss seen.
+    last : (x, gradient) or None
+        The last evaluation.
+    ended : (status, reason) or None
+        Why the run ends before SciPy would end it.
+    """
+
+    watch: Watch
+    replay: _Replay
+    resolution: Resolution | None
+    worst: float = -math.inf
+    last: tuple[Float, Float] | None = None
+    ended: tuple[Literal["settled", "resolved"], str] | None = None
+
+    def measure(self, x: Float) -> tuple[float, Float]:
+        """Loss and gradient at x; a point without a value has a loss above all others and the gradient 0.
+
+        From such a point the line search goes back towards its previous one.
+        """
+        f, g = self.replay.measure(x)
+        self.last = np.array(x), np.array(g)
+        if not math.isfinite(f):
+            if self.worst == -math.inf:  # the first point of the run
+                self.watch.begin(f)
+            return self.worst + 10.0 * (1.0 + abs(self.worst)), g
+        self.worst = max(self.worst, f)
+        self.watch.begin(f)
+        self.watch.keep(x, f)
+        return f, g
+
+    def moved(self, intermediate_result: Any) -> None:
+        """Count an iteration, and stop SciPy where the run has settled or is resolved."""
+        self.watch.step(float(intermediate_result.fun))
+        self.watch.checkpoint()
+        if self.replay.replaying:
+            return
+        if (reason := self.watch.settled()) is not None:
+            self.ended = "settled", reason
+        elif self.resolution is not None and self.last is not None and (self.last[0] == intermediate_result.x).all():
+            resolved = self.resolution.reason(*self.last, self.watch.iterations)
+            self.ended = None if resolved is None else ("resolved", resolved)
+        if self.ended is not None:
+            raise StopIteration

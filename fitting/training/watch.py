@@ -18,8 +18,8 @@ EVERY = 10
 """Largest number of iterations between two checkpoints."""
 
 _SPACING = 50.0
-"""A checkpoint is also written after an iteration if the time since the last one is so many times what that one took:
-long iterations have one each, and short ones lose at most a fiftieth of their time to checkpoints beside every 10th."""
+"""A checkpoint is also written if the time since the last one is at least `_SPACING` times the time that writing took:
+after each long iteration; these additional checkpoints take at most a fiftieth of the time."""
 
 FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
 """Errors that count as an objective of −inf at a point."""
@@ -114,7 +114,7 @@ class Watch:
             self._show(self._bar)
 
     def checkpoint(self) -> None:
-        """Write a checkpoint where one is due, unless ``quiet``; for a run that goes on after its last iteration."""
+        """Write a checkpoint if one is due and not ``quiet``; for a run that goes on after its last iteration."""
         if self._save is not None and not self.quiet and self._due():
             began = time.perf_counter()
             self._save(self.record("interrupted", "Training was interrupted."))

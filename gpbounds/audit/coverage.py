@@ -18,7 +18,7 @@ from gpbounds.validation import count, finite, positive
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = Fraction(1, 20)
-"""Probability with which any number of a right model is outside its range."""
+"""Largest probability that any share or bin lies outside its range if the predictions are right."""
 SETS = 1999
 """Sets of targets that are drawn from the model."""
 MOST = 2000

@@ -1,4 +1,4 @@
-"""Is M enough: bounds on the divergence of the best sparse posterior against M, and the M that would do."""
+"""Is M enough: bounds on the divergence of the best sparse posterior against M, and an M that suffices."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _better(own: Bound, best: Bound, value: float, difference: bool) -> Bound:
 
 @dataclass(frozen=True, eq=False)
 class Enough:
-    """What is known about the divergence of q* from the exact posterior for increasing numbers of inducing points.
+    """Bounds on the divergence of q* from the exact posterior, for increasing numbers of inducing points.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Enough:
     excess: float = 0.0
 
     def of(self, points: Points) -> list[Level]:
-        """The levels with such points, by M."""
+        """The levels with this kind of ``points``, in order of M."""
         return sorted((level for level in self.levels if level.points == points), key=lambda level: level.M)
 
     @property

@@ -1,4 +1,4 @@
-"""Hyperparameters against the data: at the limits of their search, or beyond what the rows can tell."""
+"""Hyperparameters at the limits of their search, or at values that the rows cannot determine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.facts import Fold, numbered
 
 LONG, SHORT = 10.0, 0.01
-"""Lengthscales beyond these multiples of the range of their input are remarked on."""
+"""A lengthscale above the first or below the second multiple of the range of its input gets a remark."""
 STRONG = 1e5
-"""A ratio of variance to noise above it is remarked on."""
+"""A ratio of variance to noise above this gets a remark."""
 
 Limit = Literal["lower", "upper"]
 
@@ -29,7 +29,7 @@ class Hyperparameter:
     name : str
     value : float
     relative : float or None
-        Of a lengthscale: in ranges of its input.  Of a variance or the noise: in variances of y.
+        ``value`` in ranges of its input for a lengthscale, in variances of y for a variance or the noise.
     limit : "lower", "upper" or None
         The limit of the search at which training ended.
     remark : str
@@ -44,7 +44,7 @@ class Hyperparameter:
 
 
 def hyperparameters(about: Subject, limited: Mapping[str, Limit] | None = None) -> tuple[Hyperparameter, ...]:
-    """The hyperparameters with remarks on those at a limit or beyond what the rows can tell.
+    """The hyperparameters with remarks on those at a limit or at a value that the rows cannot determine.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A posterior other than the best one: how much further it is from the exact posterior."""
+"""The excess of a posterior's divergence over that of the best posterior with the same inducing variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bound on the divergence means for predictions (Prop. 4), and how far the predictions really are apart."""
+"""What a bound on the divergence guarantees for predictions (Prop. 4), and the measured differences of predictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Differences:
 
 @dataclass(frozen=True, eq=False)
 class Consequences:
-    """What is guaranteed for predictions, and what is measured.
+    """The guarantees for predictions, and their measured differences from the exact ones.
 
     Attributes
     ----------

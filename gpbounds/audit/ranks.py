@@ -13,14 +13,14 @@ from gpbounds.arrays import Float
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """S statistics of the data beside those of m sets drawn from the law in question.
+    """Ranges of S statistics of the data, from m sets of data drawn from a hypothetical law.
 
     Attributes
     ----------
     low, high : arrays (S,)
         If the data are from that law, all S statistics lie within them with a probability of at least 1 − δ.
     p_value : float
-        At most δ exactly where a statistic is outside; P(p_value ≤ a) ≤ a for every a, if the data are from the law.
+        At most δ if and only if a statistic is outside; P(p_value ≤ a) ≤ a for every a, if the data are from the law.
     sets : int
         m.
     """

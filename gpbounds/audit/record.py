@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found; a section is None if it was not asked for or could not be computed.
+    """The results of an audit; a section is None if it was not asked for or could not be computed.
 
     Attributes
     ----------

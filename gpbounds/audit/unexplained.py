@@ -17,7 +17,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Part:
-    """The tenth of an input's range, by number of rows, in which most is unexplained.
+    """The tenth of the rows, in the order of one input, in which the mean of the measure is largest.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbounds.cli import families, options, output
+from gpbounds.cli import options, output
 from gpbounds.rows.tables import column_names
 
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=options.whole,
         help="without --model: number of inducing points of a new sparse GP (default 100)",
     )
+    _add_question(parser)
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, default=Path("audit.html"), help="the page (default: %(default)s)"
+    )
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_question(parser: argparse.ArgumentParser) -> None:
+    """What the audit is asked."""
     parser.add_argument(
         "--enough",
         metavar="NATS",
@@ -110,11 +120,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=0.05,
         help="probability with which the certificate may fail (default %(default)s)",
     )
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, default=Path("audit.html"), help="the page (default: %(default)s)"
-    )
-    options.add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -183,7 +188,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
             "sparse",
             settings | {"random_state": args.seed},
             train,
-            families.SQUARED_EXPONENTIAL,
+            options.SQUARED_EXPONENTIAL,
             progress=sys.stderr.isatty(),
         )
         if any(run.status == "interrupted" for run in model.runs_):

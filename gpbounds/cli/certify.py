@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpbounds.cli import families, options, output
+from gpbounds.cli import options, output
 
 EPILOG = None
 TRAIN_EPILOG = """\
@@ -129,7 +129,13 @@ def add_train(actions: Any) -> None:
         help="seed of all random choices (default 0); with split it also selects the rows for the scaling, so it is "
         "part of the statement",
     )
-    group = parser.add_argument_group("the statement (fixed before the data are seen)")
+    _add_statement(parser.add_argument_group("the statement (fixed before the data are seen)"))
+    _add_model(parser.add_argument_group("the model (any choice is valid and costs nothing)"))
+    options.add_json(parser)
+    parser.set_defaults(run=train)
+
+
+def _add_statement(group: Any) -> None:
     group.add_argument(
         "--epsilon",
         metavar="E[,E...]",
@@ -152,8 +158,8 @@ def add_train(actions: Any) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
-        type=families.family,
-        default=families.SQUARED_EXPONENTIAL,
+        type=options.family,
+        default=options.SQUARED_EXPONENTIAL,
         help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
         "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )
@@ -189,7 +195,9 @@ def add_train(actions: Any) -> None:
         help="mean of the prior: zero (default), or a linear function of the scaled inputs that is fitted to the rows "
         "reserved by --scaling split",
     )
-    group = parser.add_argument_group("the model (any choice is valid and costs nothing)")
+
+
+def _add_model(group: Any) -> None:
     group.add_argument(
         "--method",
         choices=("full", "fitc", "vfe", "free"),
@@ -223,25 +231,14 @@ def add_train(actions: Any) -> None:
         default=0.001,
         help="training stops when less of the bound is expected to be gained; 0 never (default %(default)s)",
     )
-    options.add_json(parser)
-    parser.set_defaults(run=train)
 
 
 def train(args: argparse.Namespace) -> None:
     """Train a model, write certificate, figure and rows, and print the terms of the bound."""
     from gpbounds.cli import rows, training
 
-    if args.share is not None and args.scaling != "split":
-        raise options.UsageError("--share is an option of --scaling split")
-    if args.mean == "linear" and (args.scaling != "split" or args.loss in ("relative", "interval")):
-        raise options.UsageError(
-            "--mean linear is an option of --scaling split, whose reserved rows give its coefficients, and of losses "
-            "of y - f: band, squared, exponential"
-        )
+    _check_statement(args)
     accuracies = _accuracies(args)
-    low, high, steps = args.grid
-    if not float(steps).is_integer():
-        raise options.UsageError(f"--grid: expected a whole number of STEPS, got {steps:g}")
     table = rows.read_large(
         args.data,
         args.target,
@@ -265,7 +262,7 @@ def train(args: argparse.Namespace) -> None:
         loss=args.loss,
         epsilon=accuracies,
         delta=args.delta,
-        grid=(low, high, int(steps)),
+        grid=(args.grid[0], args.grid[1], int(args.grid[2])),
         family=args.kernel,
         shared=args.kernel_lengthscale == "shared",
         method=args.method,
@@ -290,14 +287,27 @@ def train(args: argparse.Namespace) -> None:
         written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
         terms = training.record(table, trained)
         output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
-        output.leave(trained.interrupted)
-        return
-    print(training.report(table, trained))
-    print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
-    if not table.as_in_file:
-        print(f"{data_file} holds the certified rows, with the target in the last column.")
-    print(f"Check it:\n  {check_command}")
+    else:
+        print(training.report(table, trained))
+        print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
+        if not table.as_in_file:
+            print(f"{data_file} holds the certified rows, with the target in the last column.")
+        print(f"Check it:\n  {check_command}")
     output.leave(trained.interrupted)
+
+
+def _check_statement(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, and a grid of no whole number of steps."""
+    if args.share is not None and args.scaling != "split":
+        raise options.UsageError("--share is an option of --scaling split")
+    if args.mean == "linear" and (args.scaling != "split" or args.loss in ("relative", "interval")):
+        raise options.UsageError(
+            "--mean linear is an option of --scaling split, whose reserved rows give its coefficients, and of losses "
+            "of y - f: band, squared, exponential"
+        )
+    steps = args.grid[2]
+    if not float(steps).is_integer():
+        raise options.UsageError(f"--grid: expected a whole number of STEPS, got {steps:g}")
 
 
 def _accuracies(args: argparse.Namespace) -> list[float]:

@@ -146,22 +146,26 @@ def run(args: argparse.Namespace) -> None:
     if gradients is not None and np.any(gradients.wrong_sign):
         wrong = ", ".join(f"{k:,}" for k, w in zip(args.samples, gradients.wrong_sign, strict=True) if w)
         print(f"Warning: at L = {wrong} the φ''-form of the gradient has the wrong sign; use Σφ'ε/Σφ instead (D-24).")
-    print(
-        f"\nSamples for each of n = {args.n:,} data at step t, step size {step_text(constant, power)}, all steps ",
-        end="",
-    )
-    print(f"valid with probability {1 - args.delta:g}:")
-    rows = []
-    for i, k in enumerate(args.iterations):
-        needed = [np.atleast_1d(sizes[rule].L)[i] for rule in rules]
-        counts = (*needed, needed[-1] * args.n)
-        rows.append((f"{k:,}", *(f"{x:,.0f}" if x < 1e12 else f"{x:.3g}" for x in counts)))
-    print(table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows))
-    for note in sizes["chernoff"].notes:
-        print(f"  {note}")
+    print(f"\n{sizes_text(args, [sizes[rule] for rule in rules])}")
     if exact is not None:
         cost = 1.0 / float(exact.acceptance)
         print(f"\nA draw from q(f)p(y|f) takes {cost:.3g} proposals on average; its gradient is unbiased (D-10, D-14).")
+
+
+def sizes_text(args: argparse.Namespace, sizes: list[Any]) -> str:
+    """The numbers of samples by the printed, the improved and the Chernoff rule, as a table."""
+    rows = []
+    for i, k in enumerate(args.iterations):
+        needed = [np.atleast_1d(size.L)[i] for size in sizes]
+        counts = (*needed, needed[-1] * args.n)
+        rows.append((f"{k:,}", *(f"{x:,.0f}" if x < 1e12 else f"{x:.3g}" for x in counts)))
+    lines = [
+        f"Samples for each of n = {args.n:,} data at step t, step size {step_text(*args.step)}, all steps valid with "
+        f"probability {1 - args.delta:g}:",
+        table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows),
+        *(f"  {note}" for note in sizes[-1].notes),
+    ]
+    return "\n".join(lines)
 
 
 def step_text(constant: float, power: float) -> str:

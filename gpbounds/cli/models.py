@@ -18,8 +18,7 @@ from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
 from gpbounds.cli.examples import Examples
-from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
-from gpbounds.cli.options import UsageError
+from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
 from gpbounds.kernels import Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpbounds.cli import families, options, output
+from gpbounds.cli import options, output
 
 EPILOG = """\
 example:
@@ -72,8 +72,8 @@ def _add_model(group: Any) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
-        type=families.family,
-        default=families.SQUARED_EXPONENTIAL,
+        type=options.family,
+        default=options.SQUARED_EXPONENTIAL,
         help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
         "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )

@@ -13,8 +13,7 @@ import numpy as np
 from fitting.study.terms import DECLARED, figure, scalings, terms, tolerance
 from fitting.study.words import describe_kernel
 from gpbounds.arrays import Float
-from gpbounds.cli.families import SQUARED_EXPONENTIAL, Family
-from gpbounds.cli.options import UsageError
+from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
 from gpbounds.cli.rows import Table
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import hyperparameters

@@ -76,7 +76,7 @@ class Rounding:
 
     @property
     def F(self) -> float:
-        """At least the sum of the moduli of the eigenvalues of F."""
+        """An upper bound on the sum of the moduli of the eigenvalues of F."""
         return MARGIN * (self.E * self.inverse) * self.inverse
 
     @property
@@ -165,7 +165,7 @@ class Errors:
 
 
 def left_change(rounding: Rounding, lift: Array, delta: Array) -> Array:
-    """At least the change of kᵀKuu⁻¹k at points with these |w| and |δ|.
+    """An upper bound on the change of kᵀKuu⁻¹k at points with these |w| and |δ|.
 
     With V = L⁻¹(k + δ): kᵀ[L(I − F)Lᵀ]⁻¹k − |V|² = Vᵀ[(I − F)⁻¹ − I]V − 2Vᵀ(I − F)⁻¹L⁻¹δ + δᵀL⁻ᵀ(I − F)⁻¹L⁻¹δ, where
     |L⁻ᵀ(I − F)⁻¹V| ≤ |w|/(1 − ‖F‖).

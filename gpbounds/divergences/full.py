@@ -91,7 +91,7 @@ def _by_cholesky(K: Array, r: Array, noise: float) -> float:
 class Spectral:
     """K = UΛUᵀ + E with r = y − m and σ²: these determine the KL and the predictions at the data.
 
-    Nothing is believed of the decomposition: ‖E‖ ≤ ``shift`` and ‖UᵀU − I‖ ≤ ``skew`` are measured, with the rounding
+    No accuracy of U and Λ is assumed: ‖E‖ ≤ ``shift`` and ‖UᵀU − I‖ ≤ ``skew`` are measured, with the rounding
     of the measurements (N-rounded-exact).  With K' = UΛUᵀ, A' = K' + σ²I, D = Λ + σ²I, s = max λ/(λ + σ²) and o the
     ``skew``, Λ^½UᵀA'⁻¹ = (D + Λ^½(UᵀU − I)Λ^½)⁻¹Λ^½Uᵀ differs from D⁻¹Λ^½Uᵀ by at most so/(1 − so), relatively and in
     the basis D^½, and A = A' + E ⪰ σ²I.
@@ -172,7 +172,7 @@ class Spectral:
         return self.solved(norm(self.rotated / (1.0 + self.x)), norm(self.r)) / float(np.sqrt(self.noise))
 
     def solved(self, size: Any, whole: Any) -> Any:
-        """At least σ²|A'⁻¹b| where |D⁻¹Uᵀb|σ² is ``size`` as computed, and |b| is ``whole``."""
+        """An upper bound on σ²|A'⁻¹b|, from the computed σ²|D⁻¹Uᵀb| = ``size`` and |b| = ``whole``."""
         return (1.0 + 3.0 * self.skew) * (size + (1.2 * self.skew + 2.0 * self.sums) * whole)
 
     @property

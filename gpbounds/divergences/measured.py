@@ -22,7 +22,7 @@ SMALL, MOST = 1e-6, 1500
 def measured(points: Inducing, entry_error: float) -> Inducing:
     """``points`` with a ``defect`` ≥ ‖LLᵀ − Kuu − jitter·I‖_F, Kuu in 30 digits as a certificate defines it (N-pairs).
 
-    Left as it is where `Rounding` needs no better bound than its own.  Kernels without 30 digits have those of doubles.
+    ``points`` is unchanged where the a-priori bound of `Rounding` suffices.  Kernels without 30 digits use doubles.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.whitening import inducing
@@ -44,6 +44,6 @@ def measured(points: Inducing, entry_error: float) -> Inducing:
     K[0][rows], K[1][rows] = diagonal
     with np.errstate(under="ignore"):
         squares, rounded = multiply((L, np.zeros_like(L)), (L, np.zeros_like(L)))
-        left, _ = add(squares, (-K[0], -K[1]))
-        own = 16.0 * U * U * math.sqrt(M) * (norm_above(K[0]) + norm_above(squares[0])) + LEAST
-        return replace(points, defect=MARGIN * (norm_above(left) * (1.0 + 4.0 * U) + rounded + error + own))
+        difference, _ = add(squares, (-K[0], -K[1]))
+        sums = 16.0 * U * U * math.sqrt(M) * (norm_above(K[0]) + norm_above(squares[0])) + LEAST
+        return replace(points, defect=MARGIN * (norm_above(difference) * (1.0 + 4.0 * U) + rounded + error + sums))

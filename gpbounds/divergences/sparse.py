@@ -371,7 +371,7 @@ def collapsed_posterior(
 
 @dataclass(frozen=True, eq=False)
 class CollapsedSums(Statistics):
-    """What the posterior and the bounds on its rounding need of some rows; ``+`` joins two sets of rows.
+    """Sums over some rows, for the posterior and the bounds on its rounding; ``+`` joins two sets of rows.
 
     Attributes
     ----------
@@ -384,7 +384,7 @@ class CollapsedSums(Statistics):
     moved : float
         The largest |Λ̂_i − Λ_i|/D_i, 0 for p = 0.
     depth : int
-        As many roundings at most follow each other in a sum.
+        Largest number of successive roundings in a sum.
     """
 
     N: int

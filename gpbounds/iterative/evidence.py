@@ -40,7 +40,7 @@ STORED, COMPUTED = (256, 512), (512, 1024)
 GROUPS = 8
 """Groups of tiles whose products are added up separately, so that lanes can share them, in an order of their own."""
 _SUMS = 2**24
-"""Numbers in all these groups together, unless there are only two."""
+"""Largest number of entries in the sums of all groups together, unless there are only two groups."""
 
 
 class Products:
@@ -91,9 +91,9 @@ class Products:
         """(K + σ²I)V for V (N, m)."""
         xp, strips, N = namespace(V), self._strips, int(self.X.shape[0])
         rows_of_V = xp.ascontiguousarray(V)
-        turned = xp.ascontiguousarray(V.T)
+        transposed = xp.ascontiguousarray(V.T)
         # K[i, j]V[j] is computed as its transpose: BLAS is faster on few long rows than on few columns.
-        direct = self.noise * turned
+        direct = self.noise * transposed
         count = min(len(strips), max(2, min(GROUPS, _SUMS // max(V.size, 1))))
         sums = [xp.zeros_like(rows_of_V) for _ in range(count)]
 
@@ -103,10 +103,10 @@ class Products:
                 rows = strips[number]
                 if space is None and self._stored is None:
                     space = xp.empty(COMPUTED[0] * COMPUTED[1] if xp is np else N * (rows.stop - rows.start))
-                part = turned[:, rows] @ self._tile(number, rows, space).T
+                part = transposed[:, rows] @ self._tile(number, rows, space).T
                 for columns in _cut(rows.start, self._columns):
                     K = self._tile(number, columns, space)
-                    part += turned[:, columns] @ K.T
+                    part += transposed[:, columns] @ K.T
                     sums[group][columns] += K.T @ rows_of_V[rows]
                 direct[:, rows] += part
 
@@ -154,13 +154,13 @@ QUANTITY = "log p(y)"
 PROBES, MOST = 64, 1024
 """Probes of a block, and the most that ``width`` may use."""
 NEIGHBOURS, FROM = 1500, 25_000
-"""Default p up to this number of rows."""
+"""Default p, and the number of rows up to which it is the default."""
 _PILOT = 7
 """Probes that fix c₀ and the edges."""
 STEPS, DEEP, DEEPEST = 8, 24, 80
 """Least steps of all probes and of the pilot, and the most steps of any column."""
 REACH = 0.05
-"""Part of the least Ritz value that the pilot's bound on the least eigenvalue is to reach."""
+"""Share of the least Ritz value that the pilot's lower bound on the least eigenvalue must reach."""
 INDUCING = 300
 """Greedy inducing points of the Q that ends the quadratic form."""
 DRAWS = 64
@@ -220,8 +220,8 @@ def evidence(
     are random: the statement holds for hyperparameters fitted to these data, but not with probes that were used to fit
     them.
 
-    Rounding is proved of entries of K, the quadratic form at any solution (N-quad), log|P| and log|Q + σ²I|. It is
-    believed of the probes' part: that T_k, fully orthogonalised, is exact for a matrix between (1 − r) and (1 + r)
+    Rounding is proved for entries of K, the quadratic form at any solution (N-quad), log|P| and log|Q + σ²I|. For the
+    probes' part it is assumed: that T_k, fully orthogonalised, is exact for a matrix between (1 − r) and (1 + r)
     times K + σ²I, r = ((4 + √N)·2⁻⁵² + error of entries)(1 + λ_max(Q)/σ²), for which −N log(1 − r) is added at both
     ends (√N: signs are independent; λ_max(Q): about λ_max(K)); that eigenvalues of T_k and tails err by far less than
     the tails are wide; that NumPy's normals are normal.
@@ -362,8 +362,8 @@ def _certificate(kernel: Kernel, problem: _Preconditioned, noise: float) -> Stre
 def _pilot(problem: _Preconditioned, rng: np.random.Generator, delta: float) -> tuple[Tridiagonal, Array]:
     """Lanczos matrices of the pilot probes, and V ≈ (K + σ²I)⁻¹Y; they share the products with K.
 
-    The pilot goes on until it proves an a > 0 near its least Ritz value, as far as that takes at most `DEEPEST` steps:
-    with probability 1 − delta, a holds for every number of steps at once (N-edge).
+    The pilot stops when it proves an a > 0 near its least Ritz value, or after `DEEPEST` steps: with probability
+    1 − delta, a holds for every number of steps at once (N-edge).
     """
     xp = namespace(problem.Y)
     run = Lanczos(problem.times, xp.concatenate([problem.probes(rng, _PILOT), problem.U.times(problem.Y)], axis=1))
@@ -398,7 +398,7 @@ def _quadratic(certificate: Streamed, problem: _Preconditioned, V: Array) -> tup
 
 
 def _allowance(certificate: Streamed, problem: _Preconditioned) -> float:
-    """Allowance for the rounding of log|K + σ²I|, proved for log|P|, believed for the probes' part; see `evidence`.
+    """Allowance for the rounding of log|K + σ²I|, proved for log|P|, assumed for the probes' part; see `evidence`.
 
     Raises
     ------

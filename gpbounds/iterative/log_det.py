@@ -106,9 +106,9 @@ def edges(T: Tridiagonal, *, delta: float) -> tuple[float, float]:
         g(λ_min)·q ≤ Σ_j (uᵀz_j)² g(λ_min) ≤ Σ_j z_jᵀg(B)z_j,
 
     and Gauss quadrature computes the right-hand side exactly.  g = T_d² of an affine map of [l, h] to [−1, 1], d < k,
-    is at most cosh²(d·arcosh) outside [l, h] only where λ_min is near l.  The best of several l, h and d is kept, as q
-    does not depend on g, nor on k, which the probes' own values may have decided.  The same holds for λ_max.  a may be
-    negative, when it says nothing.
+    is at most cosh²(d·arcosh) outside [l, h] only where λ_min is near l.  The best of several l, h and d is valid, and
+    so is a k that was chosen from the probes' values, as q depends neither on g nor on k.  The same holds for λ_max.
+    A negative a is valid but useless.
 
     >>> rng, values = np.random.default_rng(0), np.linspace(0.5, 2.0, 200)
     >>> from gpbounds.linalg.krylov import Lanczos

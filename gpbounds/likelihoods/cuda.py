@@ -1,7 +1,7 @@
 """The quadratures of likelihoods on a GPU: one kernel computes a mean over f ~ N(m, v) with its derivatives.
 
-Each thread does for one entry what `gpbounds.likelihoods.concave`, `trapezoid`, `narrow` and `mixture` do for arrays,
-whose docstrings derive the formulas.  Nothing is read: an entry whose quadrature does not converge, or with v < 0,
+Each thread does for one entry what `gpbounds.likelihoods.concave`, `trapezoid` and `student_t` do for arrays; their
+docstrings derive the formulas.  The host reads no result: an entry whose quadrature does not converge, or with v < 0,
 becomes NaN.
 """
 
@@ -243,7 +243,7 @@ __device__ double rise(double t, double f0, double y, const double *base) {{
 }}
 """
 
-# What a factor does not define itself; the mode lies between 0 and v ℓ', and not beyond the peak of ℓ.
+# Defaults for a factor without its own; the mode lies between 0 and v ℓ', and not beyond the peak of ℓ.
 RATIOS = """
 __device__ void ratios(double f, double y, double *first, double *second) {
   slopes(f, y, first, second);
@@ -325,7 +325,7 @@ SOURCES = {
         _SEARCH,
     ),
 }
-"""By the name of the class in `gpbounds.likelihoods.concave`."""
+"""The sources by the name of the class in `gpbounds.likelihoods.concave`."""
 
 
 # The quadratures of likelihoods on a GPU: one kernel computes a mean over f ~ N(m, v) with its derivatives.
@@ -566,7 +566,7 @@ def mean_log_softplus(m: Array, v: Array) -> tuple[Array, ...]:
 
 
 def _march(setup: str, columns: str, count: int) -> str:
-    """`mixture._marched`: ``setup`` sets start, step and reach, ``columns`` the array ``out`` at ``x``."""
+    """`student_t._marched`: ``setup`` sets start, step and reach, ``columns`` the array ``out`` at ``x``."""
     return f"""
 double sums[{count}];
 int found = 0;

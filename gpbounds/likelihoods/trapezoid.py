@@ -32,7 +32,7 @@ NEAR_ENOUGH = 1e-5
 """The same for the other columns, relative to the integral of their absolute value; it makes them accurate to 1e-10."""
 
 NEGLIGIBLE = 1e-13
-"""Where units are given: the other columns need no accuracy below this share of the first integral, in their units."""
+"""Where units are given: allowed error of the other columns, relative to the first integral and in their units."""
 
 NODES = 36
 GROWTH = 1.2
@@ -195,8 +195,8 @@ def _rule(
 # E g(f) for f ~ N(m, v) with v ≤ 1 and a smooth g, by the trapezoidal rule at fixed nodes.
 #
 # The nodes m + √v·x are h = 0.45 apart in x, and reach 8.8 standard deviations.  If g is analytic within 2.8 of the
-# real line and grows by no more than e^(5|x|) there, the error is of the order exp(−2π·2.8/h + 2.8²/2) ≈ 5e-16, beside
-# what a factor of g takes from the width of the Gaussian: with g ~ e^(−f²/2) that is exp(−π²/h²) ≈ 7e-22.
+# real line and grows by no more than e^(5|x|) there, the error is of the order exp(−2π·2.8/h + 2.8²/2) ≈ 5e-16.
+# A factor of g that narrows the Gaussian adds an error: exp(−π²/h²) ≈ 7e-22 for g ~ e^(−f²/2).
 
 WIDEST = 1.0
 """Largest variance."""

@@ -166,7 +166,7 @@ class EnclosedFrequencies:
     mass, dimension : balls of radius 0
         Upper ends.
     total, effective : float
-        About the same in doubles.
+        The same, computed in doubles.
     """
 
     mass: Any
@@ -185,7 +185,7 @@ class EnclosedFrequencies:
         total: float,
         effective: float,
     ) -> EnclosedFrequencies:
-        """For n = N·variance/noise; a density must be proved to be at least the leverage."""
+        """s̃ and s_λ for n = N·variance/noise; a density that is not proved to bound the leverage is refused."""
 
         def n() -> Any:
             return exact(N) * exact(variance) / exact(noise)
@@ -214,7 +214,7 @@ class EnclosedFrequencies:
         return rounded(lambda: self.dimension, upwards=True)
 
     def bound(self, m: Any, delta: float) -> Float:
-        """N-rff for each number of frequencies, at the Δ that doubles choose, as any Δ gives a bound."""
+        """N-rff for each number of frequencies, at the Δ that is best in doubles; the bound holds for any Δ."""
         return np.asarray(outer(lambda number: self._ball(number, delta), np.asarray(m, dtype=np.float64)))
 
     def _ball(self, m: float, delta: float) -> Any:

@@ -111,7 +111,7 @@ class _Setting:
         )
 
     def number(self, rule: str, delta: float, level: float) -> float:
-        """The number of frequencies by a rule; ``level`` is the target, for "spectral" per datum."""
+        """The number of frequencies by a rule; ``level`` is the target in nats, per datum for "spectral"."""
         if self.enclosed is not None:
             return self.enclosed.number(rule, delta, level)
         numbers = (self.total, self.dimension, delta)

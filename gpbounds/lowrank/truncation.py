@@ -72,7 +72,7 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """B·max{q: kl(q‖Λ/B) ≤ log(1/δ)/N}, by Newton's method from above (L-43).
 
     kl(·‖p) is convex and increasing on [p, 1), and kl(q‖p) ≥ (q−p)²/(2q) gives a first q above the root; Newton's
-    method then stays above it.  What rounding may take from the last step that moved is added.
+    method then stays above it.  `STEP` times the start of the last step that moved is added, for its rounding.
     """
     shape = np.broadcast_shapes(*(np.shape(a) for a in (mean, top, N, delta)))
     p, level = np.broadcast_to(mean / top, shape), np.broadcast_to(-np.log(delta) / N, shape)
@@ -377,7 +377,7 @@ def mercer_rank(
 
 
 def _least_enclosed(reaches: Callable[[int], bool], r: int, most: int) -> int | None:
-    """The least rank that reaches the target in balls, near that in doubles.
+    """The least rank that reaches the target in balls, searched from ``r``, the least one in doubles.
 
     It is r or less, as the allowance in doubles is wider, unless the balls use other upper bounds of eigenvalues.
     """

@@ -1,7 +1,7 @@
 """Random numbers with an address (step, row), and exact draws from q̃ ∝ N(m, v)·p(y|f) made of them.
 
-What a row gets depends on a key, the step and the row only: not on the rows that are processed with it, on their order,
-or on the number of threads.  The numbers are the words of the counter-based generator Philox (Salmon et al., 2011),
+The numbers of a row depend on a key, the step and the row only: not on the other rows of a batch, their order, or the
+number of threads.  The numbers are the words of the counter-based generator Philox (Salmon et al., 2011),
 whose counter holds the address.
 """
 
@@ -24,7 +24,7 @@ LEAST_ACCEPTANCE = 1e-5
 WIDEST = 256
 """Largest number of proposals for a row in one turn, or two for each draw if these are more."""
 _TURNS = 100_000
-"""Turns after which sampling stops with an error: the acceptance is then not the computed one."""
+"""Sampling stops with an error after this many turns: the acceptance must then be smaller than computed."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def triples(likelihood: Likelihood, y: Any, m: Any, v: Any) -> tuple[Float, Floa
 
 
 def each(function: Callable[[float, float, float, Float], Float], y: Float, m: Float, v: Float, L: Float) -> Float:
-    """``function(y, m, v, all L that belong to them)`` -> (parts, L.size), for each distinct triple once.
+    """``function(y, m, v, L)`` -> (parts, L.size), called once for each distinct (y, m, v) with all its L.
 
     The result has shape (parts, *the shape that y, m, v and L broadcast to).
     """

@@ -60,8 +60,7 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
 
     The estimators minus (7) and the reparametrised ratio are unbiased for the gradient of the L-sample objective; the
     φ''-form (8) is not, since Stein's identity fails inside a ratio (D-24; Wei et al., Eq. 7–8), and at small L its
-    sign may be wrong;
-    the record says so.  All agree as L → ∞, and where p(y|f) is constant.  v > 0.
+    sign may be wrong, as the record states.  All agree as L → ∞, and where p(y|f) is constant.  v > 0.
 
     Parameters and errors are those of `gpbounds.montecarlo.bias`, but v > 0.
 

@@ -25,7 +25,7 @@ MARGIN = 4e-15
 CLOSE = 1e-18
 """A search for a peak ends when the peak can be higher by at most half of this."""
 SLACK = 1e-9
-"""Bound on the relative error of E p; flat proposals are wider and higher by it."""
+"""Bound on the relative error of E p; it enlarges the width and the height of flat proposals."""
 ROUNDS = 300
 
 
@@ -154,7 +154,7 @@ def _conjugate(likelihood: Gaussian, y: Float, m: Float, v: Float, log_mean: Flo
 
 
 def _mode(likelihood: Likelihood, y: Float, m: Float, v: Float) -> tuple[Float, Float, Float, Float]:
-    """y, m and v, and d with the mode m + d of the product."""
+    """(y, m, v, d), where m + d is the mode of the product."""
     return y, m, v, _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
 
 
@@ -457,7 +457,7 @@ class Rejection:
         self.keep(t, self.log_ratio(t, c) + tail > -rng.standard_exponential((rows, c.size)), c)
 
     def keep(self, t: Float, kept: Any, c: Any) -> None:
-        """Add the proposals that are ``kept`` to the draws of their columns, as far as these lack some."""
+        """Add the ``kept`` proposals to the draws of their columns, until these are complete."""
         size = self.draws.shape[0]
         place = np.cumsum(kept, axis=0, dtype=np.int32)
         place += (self.have[c] - 1).astype(np.int32)

@@ -253,7 +253,7 @@ def _verdict(plausible: bool | None) -> Markup:
 
 
 def _tested(calibration: Calibration) -> str:
-    """What the ranges of shares and bins are."""
+    """Sentences that explain the ranges of shares and bins."""
     start = f"{calibration.n} rows that training did not use."
     if calibration.test is None:
         return f"{start} Shares have no ranges here: {calibration.untested}."

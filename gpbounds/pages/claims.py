@@ -89,7 +89,7 @@ def state(claim: Claim, observed: Mapping[str, Any]) -> str:
 
 
 def proof(claim: Claim) -> str:
-    """The proof, or where it stands, or why there is none; then that of a sharper form which needs another.
+    """The proof, its source, or the reason why it is missing; then the proof of a sharper form, if that is another one.
 
     >>> from gpbounds.claims import find
     >>> proof(find("R-lem3"))[:13]

@@ -240,14 +240,14 @@ def bounds_and_evidence(
     return page
 
 
-# The course of training: the objective, and what was still to gain, after each iteration.
+# The course of training: the objective after each iteration, and its distance from the best value.
 
 
 def training(source: Any, *, title: str = "", ylabel: str = "") -> Any:
     """A figure of the course of training.
 
     The left panel shows the objective after each iteration, the right one the distance from its best value, with
-    logarithmic axes: a power of the number of iterations, by which a run without tolerance ends, is a straight line.
+    logarithmic axes: a rate that is a power of the number of iterations, usual without a tolerance, is a straight line.
 
     Parameters
     ----------

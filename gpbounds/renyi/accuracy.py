@@ -1,4 +1,4 @@
-"""What is known of Q = Kfu(Kuu + jI)⁻¹Kuf from a computed Cholesky factor and computed columns V (N-Q)."""
+"""Bounds on Q = Kfu(Kuu + jI)⁻¹Kuf from a computed Cholesky factor and computed columns V (N-Q)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpbounds.whitening import Inducing, Whitened
 
 U = 0.5 * EPS
 WITHOUT_WARNINGS: dict[str, Any] = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
-"""For `numpy.errstate`: a member without a finite end drops out, so that its warning would say nothing."""
+"""Arguments of `numpy.errstate`: a member without a finite end drops out, so that no warning is needed."""
 MEASURED = 16.0
-"""Errors of entries of a kernel without a proof, in units of u·variance: what the proved ones have."""
+"""Assumed error of a kernel entry without a proved bound, in units of u·variance: the usual size of proved bounds."""
 UNPROVED = (
     "Entries of the kernel have errors of at most 16 units of rounding of its variance, and the solves of a GPU's "
     "libraries those of substitution, which is not proved."
@@ -78,7 +78,7 @@ class Accuracy:
 
     @property
     def row(self) -> float:
-        """At least the error of an entry of the diagonal of K − Q₋, but for the rounding of its own sum."""
+        """An upper bound on the error of a diagonal entry of K − Q₋, without the rounding of its final sum."""
         return 1.01 * (self.entry + self.below + 2.0 * self.factor)
 
 
@@ -129,10 +129,10 @@ def _factor_of(inducing: Inducing, entry: float) -> float:
 
 
 def errors_of_entries(kernel: Kernel, X: Array, Z: Array) -> tuple[float, bool]:
-    """κ of `entry_bound`, and whether it and the solves that follow are proved; else what the proved ones usually are.
+    """The error κ of a kernel entry, and whether κ and the rounding of triangular solves are both proved.
 
-    On a GPU nothing is: its libraries may solve triangular systems by inverses of blocks, to which (3) of `accuracy`
-    does not apply.
+    κ is `entry_bound`, else `MEASURED`·u·variance.  On a GPU the solves are not proved: its libraries may use inverses
+    of blocks, to which (3) of `accuracy` does not apply.
     """
     bound = entry_bound(kernel, X, Z)
     if bound is not None:

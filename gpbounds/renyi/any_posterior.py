@@ -56,7 +56,7 @@ def renyi_bound(
     For 1 < α < 1 + σ²/λ_max(K − Q), too, L_α(q) ≤ log p(y).  Claims R-order and R-neg (Yue & Kontar, Rényi divergence
     objective, Eq. 4, §5, App. B).  L_0(q) = log p(y) for every q (R-lim0), L_1(q) = L_VI(q); it does not increase in α
     at fixed q.  `elbo` is its value at the best q of the order, `inducing_posterior` (R-qstar).  Where the integral
-    diverges, which happens for α < 0 and α > 1 only, the value is +∞ or −∞: a bound that says nothing.
+    diverges, which happens for α < 0 and α > 1 only, the value is +∞ or −∞, a vacuous bound.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Attained:
 
     @property
     def highest(self) -> float:
-        """A number that the exact value is not above."""
+        """An upper bound on the exact value; an estimate where ``proved`` is False."""
         return self.value + (self.rounding if self.more is None else self.more)
 
 

@@ -168,7 +168,7 @@ class Moved:
         )
 
     def of_sums(self, q: float, trace: float, squares: float) -> tuple[float, float]:
-        """At least the errors of s and q, which were computed as ``q`` and from Tr D = ``trace``, ‖D‖_F² = ``squares``.
+        """Upper bounds on the errors of s and q, from the computed ``q``, Tr D = ``trace`` and ‖D‖_F² = ``squares``.
 
         Proof.  s = Tr PD: |Tr PD − Tr P̂D̂| ≤ ‖P − P̂‖(Tr D + ‖D − D̂‖_*) + ‖D − D̂‖_*.  q = ‖P^½DP^½‖_F²: its root
         moves by ‖D − D̂‖_F, and q by ‖P − P̂‖(2 + ‖P − P̂‖)‖D‖_F².  The sums themselves: with ‖R‖² ≤ 1 and ‖R‖_F² ≤ M,
@@ -207,7 +207,7 @@ ROWS, COLUMNS = 1024, 512
 """Entries of K that `absolute_products` computes at a time."""
 
 TOLERANCE = 0.01
-"""The solve stops when the two bounds are within so many nats."""
+"""The solve stops when the two bounds differ by at most this many nats."""
 
 
 def two_sided(problem: Streamed, v: Array, product: Array, off: Array, shift: float) -> tuple[Float, Float]:
@@ -217,11 +217,11 @@ def two_sided(problem: Streamed, v: Array, product: Array, off: Array, shift: fl
 
         ½ rᵀ(B + shift·I)⁻¹r ≤ ½ yᵀK_n⁻¹y − vᵀ(r + ½K_n v) ≤ ½ rᵀB⁻¹r.
 
-    The proof is that of N-quad.  v = 0 gives the two bounds of Titsias, v =
-    K_n⁻¹y the exact value.  Artemev, Burt & van der Wilk (2021) have 0 on the left.
+    The proof is that of N-quad.  v = 0 gives the two bounds of Titsias, v = K_n⁻¹y the exact value.  Artemev, Burt &
+    van der Wilk (2021) have 0 on the left.
 
-    Nothing is believed of v: ``off`` (N, P) is at least |product − K_n v|, entry by entry, which moves the base by
-    ½|v|ᵀoff at most and r by |off| (N-quad, rounding).
+    No accuracy of v is assumed.  ``off`` (N, P) bounds |product − K_n v|, entry by entry; this error moves the base by
+    at most ½|v|ᵀoff and r by at most |off| (N-quad, rounding).
     """
     xp = namespace(v)
     r = problem.Y - product
@@ -271,7 +271,7 @@ def absolute_products(kernel: Kernel, X: Array, V: Array, entry: float, *, noise
 
 
 def kernel_is_positive(kernel: Kernel) -> bool:
-    """Whether no covariance is negative, whatever the inputs."""
+    """Whether k(x, x') ≥ 0 for all x and x'."""
     return kernel.fold(_POSITIVE, None)
 
 

@@ -54,7 +54,7 @@ class Order:
 
     @cached_property
     def errors(self) -> tuple[float, float]:
-        """At least the error of log|Ξ|, and the share by which a form yᵀΞ⁻¹y or yᵀ(Ξ + sI)⁻¹y is off (N-dense).
+        """Upper bounds on the error of log|Ξ| and on the relative error of yᵀΞ⁻¹y or yᵀ(Ξ + sI)⁻¹y (N-dense).
 
         With ‖E‖_F ≤ ε for the factor of Ξ + E ⪰ σ²I: log|Ξ| moves by √N ε/(σ² − ε), a form by a share of ε/(σ² − ε);
         the triangular solve adds 2γ‖L‖_F‖L⁻¹‖.
@@ -83,7 +83,7 @@ class Order:
 
     @cached_property
     def elbo_and_error(self) -> tuple[float, float]:
-        """`elbo`, and at least its error."""
+        """`elbo`, and an upper bound on its error."""
         (in_log, share), P = self.errors, self.Y.shape[1]
         form = float((self.xi.solve_lower(self.Y) ** 2).sum())
         value = self.log_normaliser - 0.5 * form - P * self.record.log_det_term(self.alpha, noise=self.noise)
@@ -146,7 +146,7 @@ GRID = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0, 0.0)
 
 
 class Computed(NamedTuple):
-    """A number, and at least the error of its computation."""
+    """A computed number, and an upper bound on its error."""
 
     value: float
     error: float
@@ -197,7 +197,7 @@ class Bracket:
         return self.log_normaliser + self.elbo().value
 
     def part(self, value: float, end: float) -> Computed:
-        """A member beyond the normaliser, of which ``end`` is proved."""
+        """A member minus the normaliser; its error covers the proved ``end``."""
         sizes = abs(value) + abs(end)
         return Computed(value, abs(value - end) + 16.0 * U * sizes)
 
@@ -212,7 +212,7 @@ class Bracket:
 
     @cached_property
     def own_excess(self) -> float:
-        """At least L_VI of Q itself less the normaliser of Q₋; `elbo` bounds the other side.  It may be infinite."""
+        """An upper bound, possibly infinite, on L_VI of Q minus the normaliser of Q₋; `elbo` gives the lower one."""
         problem = self.problem
         ratio = max(problem.sums.trace - problem.trace_error[1], 0.0) / problem.noise
         value = self.penalty(ratio) - 0.5 * float(self.grid_fits.own[-1].sum())
@@ -220,7 +220,7 @@ class Bracket:
 
     @property
     def variational_ends(self) -> tuple[float, float]:
-        """A number that L_VI of Q is not below, and one that it is not above, which may be infinite."""
+        """Lower and upper bound on L_VI of Q; the upper one may be infinite."""
         problem, elbo, normaliser = self.problem, self.elbo(), self.log_normaliser
         own = 0.5 * problem.P * problem.log_det_error + 16.0 * U * (abs(normaliser) + abs(elbo.value))
         return normaliser + elbo.value - elbo.error - own, normaliser + self.own_excess + own
@@ -232,7 +232,7 @@ class Bracket:
 
     @cached_property
     def kept(self) -> tuple[float, float]:
-        """log(1 + T/(σ² + λ_max(Q))) ≤ log|K_n| − log|B|, as computed and proved."""
+        """log(1 + T/(σ² + λ_max(Q))) ≤ log|K_n| − log|B|: its computed value, and a proved lower bound on it."""
         problem = self.problem
         low = max(problem.sums.trace - problem.trace_error[0], 0.0) / (problem.noise + problem.largest)
         return float(np.log1p(problem.weighted_trace)), float(np.log1p(low)) * (1.0 - 8.0 * U)
@@ -354,7 +354,7 @@ class Bracket:
         return values
 
     def lower_parts(self, names: Sequence[str]) -> dict[str, Computed]:
-        """The members of the lower bound that have the normaliser in common, less it."""
+        """The members of the lower bound that contain the normaliser, each minus it."""
         values = {"determinant": self.lower_determinant()}
         if 1.0 in self.alphas:
             values["elbo 1"] = self.elbo()

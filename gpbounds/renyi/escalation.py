@@ -105,10 +105,10 @@ def thirty_digits(kernel: Kernel, X: Any, y: Any, noise: float) -> Interval | No
 def whole_evidence(
     kernel: Kernel, X: Array, Y: Array, *, noise: float, model: Callable[[], Exact] | None = None
 ) -> Interval:
-    """log p(y) of Y (N, P) with all its rounding, from both sides; to 30 digits where doubles do not decide it.
+    """Lower and upper bound on log p(y) of Y (N, P), rounding included; in 30 digits where doubles are too coarse.
 
-    An end is infinite where neither decides it.  Arguments and errors as `computed_evidence`; ``model`` returns the
-    exact GP of these data, if others need it, too.
+    An end that neither can bound is infinite.  Arguments and errors as `computed_evidence`; ``model`` returns the
+    exact GP of these data, if the caller needs it, too.
     """
     try:
         pair = computed_evidence(kernel, X, Y, noise=noise, model=None if model is None else model())
@@ -122,7 +122,7 @@ def whole_evidence(
 
 
 def sharper(pair: Interval, other: Interval) -> Interval:
-    """The higher lower and the lower upper end of two intervals for one number, with the terms of both."""
+    """The intersection of two intervals for one number, with the terms of both."""
 
     def chosen(one: Bound, two: Bound, better: bool) -> Bound:
         best, terms = (two if better else one), {**one.terms, **two.terms}
@@ -137,7 +137,7 @@ def sharper(pair: Interval, other: Interval) -> Interval:
 
 
 def decided(pair: Interval, noise: float) -> Interval:
-    """The interval, unless doubles say nothing."""
+    """``pair`` if both ends are finite; otherwise σ² is too small for doubles, which is an error."""
     if np.isfinite(float(pair.lower)) and np.isfinite(float(pair.upper)):
         return pair
     raise ValueError(

@@ -14,7 +14,7 @@ from gpbounds.validation import choice, noise_variance
 from gpbounds.whitening import as_targets
 
 DEPENDENT = 1e-10
-"""Columns are refused whose share that the others leave over is below this."""
+"""Columns are refused if their spread over their size, or their least singular value over √N, is below this."""
 
 
 def fitted_mean(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float, mean: str = "constant") -> LinearMean:

@@ -17,7 +17,7 @@ from gpbounds.validation import choice, count, noise_variance, non_negative, ord
 from gpbounds.whitening import whiten
 
 MARGIN = 20.0
-"""Units of N·eps·‖K‖ that LAPACK's eigenvalues are allowed to be off."""
+"""Assumed error of LAPACK's eigenvalues, in units of N·eps·‖K‖."""
 DENSE = 5000
 """Largest N at which all eigenvalues of K are computed."""
 
@@ -151,7 +151,7 @@ def needed(
 
 
 def eigenvalues_off(kernel: Kernel, X: Float, spectrum: Eigen) -> float:
-    """At least the error of each eigenvalue of K: N times that of an entry, and 20·N·eps·‖K‖_F for LAPACK.
+    """An upper bound on the error of each eigenvalue of K: N times that of an entry plus 20·N·eps·‖K‖_F for LAPACK.
 
     LAPACK's eigenvalues are those of K + E with ‖E‖ ≤ p(N)·eps·‖K‖, p modest; that p ≤ 20N is not proved here.
     """

@@ -1,4 +1,4 @@
-"""The names of the members of `gpbounds.renyi.evidence`, and those that an argument asks for."""
+"""The names of the members of `gpbounds.renyi.evidence`, and their selection by the argument ``members``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def orders_of(alphas: ArrayLike) -> tuple[float, ...]:
 
 
 def by_partitions_only(members: str | Sequence[str], orders: tuple[float, ...]) -> tuple[str, ...]:
-    """The members of rows that are read by partitions."""
+    """The members selected for rows in partitions; all but the cheap ones at α = 1 are refused."""
     names = CHEAP if members in ("auto", "cheap") else (members,) if isinstance(members, str) else tuple(members)
     if not names or not set(names) <= set(CHEAP) or orders != (1.0,):
         raise ValueError(
@@ -38,7 +38,7 @@ def by_partitions_only(members: str | Sequence[str], orders: tuple[float, ...]) 
 
 
 def member_names(members: str | Sequence[str], orders: tuple[float, ...], N: int) -> tuple[str, ...]:
-    """The members that ``members`` asks for, for N rows in memory."""
+    """The members that ``members`` selects for N rows in memory."""
     below = ORDERS if orders[0] < 1.0 else ()
     if isinstance(members, str):
         plans = {

@@ -40,7 +40,7 @@ class Model(Record):
     Z : array (M, D) or None
         Inducing inputs; None for a model without inducing points: choose Z yourself.
     mean : LinearMean or None
-        The mean function; None for 0.  Bounds speak of y − mean: pass them `residuals`.
+        The mean function; None for 0.  Bounds assume a mean of 0: pass them `residuals` as y.
     """
 
     kernel: Kernel
@@ -108,4 +108,4 @@ class Model(Record):
 
 
 KIND, VERSION = "imported model", 1
-"""Marks of a file."""
+"""The kind and the version of a stored file."""

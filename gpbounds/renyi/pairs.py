@@ -88,7 +88,7 @@ class _ScaledByPowers:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> _ScaledByPowers:
-        """For checked arguments."""
+        """The scaled problem of checked arguments."""
         require_doubles(kernel, X)
         exponent = max(unit(kernel, X)[1], math.frexp(noise)[1] - 1)
         shifts = [int(shift) for shift in np.frexp(np.abs(Y).max(axis=0))[1]]
@@ -127,7 +127,7 @@ class _ScaledByPowers:
 
     @property
     def negligible(self) -> float:
-        """Where factors of matrices ⪰ σ'²I end, relative to their largest pivot: below σ'²."""
+        """The pivot, relative to the largest, at which a factor ends: too small to end one of A ⪰ σ'²I early."""
         return min(NEGLIGIBLE, 0.25 * self.noise / (self.largest + self.noise))
 
     @cached_property
@@ -261,7 +261,7 @@ class _Nearby:
         return self.unexplained_variance + self.problem.N * (exact(self.problem.noise) - exact(self.noise))
 
     def factor(self, shift: float) -> tuple[PairFactor, float]:
-        """A factor of FᵀF + shift·I, and what is to be added to its error."""
+        """A factor of FᵀF + shift·I, and the error of this matrix itself, which adds to the error of the factor."""
         block = with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
         size = float(self.gram[0].diagonal().max(initial=0.0)) + shift
         factor = pair_cholesky(block, self.m, "FᵀF + σ²I", 0.0)
@@ -515,7 +515,7 @@ def enclosed_gap(
 
 
 def _different(kernel: Kernel, Z: Float) -> np.ndarray:
-    """Numbers of the points of Z that may add to Q: no point twice, none where f is 0 for certain, but one at least."""
+    """Indices of the distinct points of Z without those where f is surely 0, which add nothing to Q; at least one."""
     numbers = np.sort(np.unique(Z, axis=0, return_index=True)[1])
     if math.isfinite(kernel.max_variance):
         return numbers
@@ -529,7 +529,7 @@ def _two_sided(nearby: _Nearby) -> bool:
 
 
 def _exact_gap(nearby: _Nearby, density: Any, alpha: float) -> tuple[float, float]:
-    """Both ends of D_α; of α·KL and 0 where log p(y) is known by bounds only, ``density`` None."""
+    """Both ends of D_α from a ball ``density`` of log p(y); if it is None, a lower end (0 for α < 1), and ∞."""
     if density is None:
         if alpha < 1.0:
             return 0.0, math.inf

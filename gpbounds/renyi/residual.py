@@ -87,12 +87,12 @@ class Nystrom:
 
     @property
     def additions(self) -> int:
-        """At least the number of additions that an entry of VVᵀ went through."""
+        """An upper bound on the number of additions that an entry of VVᵀ went through."""
         return self.N
 
     @cached_property
     def moved(self) -> tuple[float, float]:
-        """At least the Frobenius and the nuclear norm of the error of Δ as K − Q₋, and as K − Q where that is known.
+        """Bounds on the Frobenius and nuclear norms of the error of Δ as K − Q₋, and as K − Q where that is known.
 
         An entry has the errors of K and of a product of columns of V; Q₋ and Q are near VᵀV in the nuclear norm.
         """
@@ -103,7 +103,7 @@ class Nystrom:
 
     @cached_property
     def eigenvalue_errors(self) -> tuple[float, float]:
-        """At least the distance of each eigenvalue of the computed Δ from ``eigenvalues``, and their sum (N-dense).
+        """Upper bounds on the error of each of ``eigenvalues``, as one of the computed Δ, and on their sum (N-dense).
 
         With E = Δ − WΛWᵀ and f = ‖WᵀW − I‖_F, ‖E‖_F + f max Λ and √n ‖E‖_F + f tr Λ.
         """

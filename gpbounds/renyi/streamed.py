@@ -136,11 +136,11 @@ class Problem(ABC):
     @property
     @abstractmethod
     def lengths(self) -> Float:
-        """At least the norm of y, for each output (P,)."""
+        """An upper bound on the norm of y, for each output (P,)."""
 
     @cached_property
     def log_det_error(self) -> float:
-        """At least the error of `log_det` as log|2π(Q₋ + σ²I)|, Q₋ as in `Accuracy` (N-Q).
+        """An upper bound on the error of `log_det` as log|2π(Q₋ + σ²I)|, Q₋ as in `Accuracy` (N-Q).
 
         LLᵀ = I + VVᵀ/σ² + E with ‖E‖_F ≤ ε gives |Σ 2 log L_ii − log|I + VVᵀ/σ²|| ≤ √M ε/(1 − ε); and log|I + Q/σ²|
         moves by at most the nuclear norm of the change of Q, divided by σ².
@@ -163,7 +163,7 @@ class Problem(ABC):
 
     @cached_property
     def trace_error(self) -> tuple[float, float]:
-        """At least the errors of T as Tr(K − Q₋) and as Tr(K − Q)."""
+        """Upper bounds on the errors of T as Tr(K − Q₋) and as Tr(K − Q)."""
         known = self.accuracy
         own = 2.0 * gamma(self.sums.M + 4) * known.total[0] + self.N * known.entry + gamma(64) * self.sums.trace
         own += 4.0 * U * self.noise  # of σ² + T
@@ -344,7 +344,7 @@ class Streamed(Problem):
 
     @cached_property
     def lengths(self) -> Float:
-        """At least the norm of y, for each output (P,)."""
+        """An upper bound on the norm of y, for each output (P,)."""
         return lengths(self.Y)
 
     def solve(self, R: Array) -> Array:
@@ -361,7 +361,7 @@ class Streamed(Problem):
 
 
 def lengths(Y: Array) -> Float:
-    """At least the norm of each column."""
+    """An upper bound on the norm of each column."""
     return 1.01 * np.asarray(host(namespace(Y).sqrt((Y * Y).sum(axis=0))))
 
 
@@ -445,7 +445,7 @@ def streamed(
 
 @dataclass(frozen=True, eq=False)
 class Sums(Statistics):
-    """Of some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), an integer >= rank(K − Q), their number, and `errors_of_entries`."""
+    """Sums over some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), an integer >= rank(K − Q), the rows, and `errors_of_entries`."""
 
     gram: Float
     projected: Float
@@ -488,7 +488,7 @@ class _WhitenedParts:
 
     @property
     def additions(self) -> int:
-        """At least the number of additions that one entry of VVᵀ went through: in a partition, and up the tree."""
+        """An upper bound on the number of additions for one entry of VVᵀ: in a partition, and up the tree."""
         return min(self.N, CHUNK + -(-self.N // CHUNK) + 64)
 
     @property
@@ -566,7 +566,7 @@ class _Partitioned(Problem):
 
     @cached_property
     def lengths(self) -> Float:
-        """At least the norm of y, for each output (P,)."""
+        """An upper bound on the norm of y, for each output (P,)."""
         return 1.01 * np.sqrt(self.white.squares)
 
 

@@ -25,7 +25,7 @@ MOST = 500
 
 @contextmanager
 def on_disk(rows: Source) -> Iterator[tuple[Float, Float]]:
-    """`copied` to a temporary folder, for the time of the context; the rows are let go from memory."""
+    """The result of `copied` in a temporary folder, which lasts as long as the context; the rows' memory is freed."""
     with tempfile.TemporaryDirectory(prefix="gpbounds-", ignore_cleanup_errors=True) as folder:
         points, targets = copied(rows, folder)
         rows.holder.release()

@@ -1,8 +1,8 @@
 """Rows of Dask collections, and the engine that runs a program as one Dask graph for each evaluation.
 
-The parameters are the only data in a graph.  Partitions are persisted loads: a worker that is lost takes nothing with
-it that the scheduler cannot have computed again, and the sums are added in the same order then: that of the tree.  Only
-functions that are called with objects of Dask import it.
+The parameters are the only data in a graph.  Partitions are persisted tasks, so that the scheduler recomputes those of
+a lost worker; the tree fixes the order of additions, so that the sums stay the same.  Only functions that are called
+with objects of Dask import it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, su
 from gpbounds.rows.source import checked
 
 _ATTEMPTS = 3
-"""Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""
+"""Number of times that a graph is built again after a loss of workers from which Dask did not recover by itself."""
 
 TOPIC = "gpbounds-passes"
-"""The topic under which workers tell the scheduler, and the scheduler a client, how far an evaluation is."""
+"""The topic under which workers report the progress of an evaluation to the scheduler, and it to a client."""
 
 _numbers = itertools.count()
 
 
-def _begun(program: Program) -> Any:
+def _start(program: Program) -> Any:
     """The first state."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         return program.begin()
@@ -48,7 +48,7 @@ def _mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[s
     return sums
 
 
-def _turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
+def _advance(program: Program, number: int, state: Any, total: Statistics) -> Any:
     """The state after round ``number``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
         return program.rounds[number].then(state, total)
@@ -78,14 +78,14 @@ def graph_of(
     name : str
         Part of the keys of all tasks; another one for each evaluation.
     reports : bool
-        Whether workers tell the scheduler of each partition that a round has finished.
+        Whether workers report each partition that a round has finished to the scheduler.
     homes : sequence of str or None, optional
         The address of a worker that holds each partition.  The scheduler prefers it for the sums of the partition: left
         alone, it gave one of two workers ten of sixteen partitions.  Another worker computes them if this one is lost.
     """
     from dask import annotate, delayed
 
-    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_begun, _mapped, _turned, _added))
+    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_start, _mapped, _advance, _added))
     known = delayed(program, name=f"gpbounds-program-{name}", traverse=False)
     state = begin(known, dask_key_name=f"gpbounds-begin-{name}")
     for number in range(len(program.rounds)):
@@ -98,8 +98,8 @@ def graph_of(
                 tasks = [(name, i)] if reports else []
                 sums.append(each(known, number, state, rows, *tasks, dask_key_name=key))
 
-        def add(some: list[Any], key: str = f"round-{number}-{name}", labels: Iterator[int] = labels) -> Any:
-            return plus(*some, dask_key_name=f"gpbounds-add-{next(labels)}-{key}")
+        def add(records: list[Any], key: str = f"round-{number}-{name}", labels: Iterator[int] = labels) -> Any:
+            return plus(*records, dask_key_name=f"gpbounds-add-{next(labels)}-{key}")
 
         whole = reduced(sums, add, fan_in)
         state = then(known, number, state, whole, dask_key_name=f"gpbounds-then-{number}-{name}")
@@ -124,7 +124,7 @@ class Cluster:
         self._partitions: list[Any] | None = None
 
     def run(self, program: Program, tell: Tell | None = None) -> Any:
-        """The result of ``program``; ``tell`` is told how far it is.
+        """The result of ``program``; ``tell`` receives the progress.
 
         A graph that fails because workers were lost is built again, at most three times.
 
@@ -153,11 +153,11 @@ class Cluster:
         raise AssertionError
 
     def only(self, places: Sequence[int]) -> Cluster:
-        """The same with the partitions at these places."""
-        some = Cluster([self.loads[place] for place in places], self.client, keep=self.keep)
+        """The same engine, restricted to the partitions at these positions."""
+        subset = Cluster([self.loads[place] for place in places], self.client, keep=self.keep)
         if self._partitions is not None:
-            some._partitions = [self._partitions[place] for place in places]
-        return some
+            subset._partitions = [self._partitions[place] for place in places]
+        return subset
 
     def partitions(self) -> Iterator[Rows]:
         """The rows of each partition in this process, one after the other."""
@@ -178,10 +178,10 @@ class Cluster:
         return self._partitions
 
     def _homes(self) -> list[str | None]:
-        """A worker for the sums of each partition, which holds it unless it has its share; [] where none are kept.
+        """The address of a worker that computes the sums of each partition; [] where no partitions are kept.
 
-        A share is in proportion to the threads of a worker: nine partitions of sixteen on one of two workers would take
-        an eighth longer.  A worker that takes one from another keeps the copy.
+        It is a worker that holds the partition, unless that has its share, in proportion to its threads, already: nine
+        partitions of sixteen on one of two workers would take an eighth longer.  A worker keeps the copies it makes.
         """
         if self.client is None or not self.keep:
             return []
@@ -213,7 +213,7 @@ class Cluster:
 
 @contextmanager
 def _listening(client: Any, name: str, counted: Counted) -> Iterator[None]:
-    """``counted`` learns of the partitions of the evaluation ``name`` that rounds finish in the meantime."""
+    """Within the context, report to ``counted`` each partition that a round of the evaluation ``name`` finishes."""
     if client is None:
         from dask.callbacks import Callback
 
@@ -236,12 +236,12 @@ def _listening(client: Any, name: str, counted: Counted) -> Iterator[None]:
     try:
         yield
     finally:
-        client.subscribe_topic(TOPIC, _unheard)  # the client keeps the last function
+        client.subscribe_topic(TOPIC, _ignored)  # the client keeps the last function
         client.unsubscribe_topic(TOPIC)
 
 
-def _unheard(event: Any) -> None:
-    """What is done with messages between evaluations."""
+def _ignored(event: Any) -> None:
+    """Ignore a message between evaluations."""
 
 
 def _faults(client: Any) -> tuple[type[BaseException], ...]:
@@ -257,7 +257,7 @@ def _faults(client: Any) -> tuple[type[BaseException], ...]:
 
 
 def _message(fault: Any) -> str:
-    """What is known about the loss of workers."""
+    """The error message about lost workers: the partition and the host of the last one, and a remedy."""
     key, worker = str(getattr(fault, "task", "")), getattr(fault, "last_worker", None)
     _, _, rest = key.partition("gpbounds-partition-")
     where = f"partition {rest.partition('-')[0]}" if rest else (key or "the graph")

@@ -1,8 +1,8 @@
-"""What runs a program over partitions of rows: in memory, or reading one partition after the other.
+"""Engines, which run a program over partitions of rows: in memory, or read one after the other.
 
 Every engine adds in the order of `gpbounds.rows.program.reduced`, so that results have equal bits.  `serial` is the
-reference.  The third engine, for Dask, is `gpbounds.rows.dask_rows.Cluster`.  Each can tell a function of every
-partition that a pass has finished.
+reference.  The third engine, for Dask, is `gpbounds.rows.dask_rows.Cluster`.  Each can report every partition that a
+pass has finished to a function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT = 2**29
 """Bytes of rows that stay in memory from one pass to the next; further partitions are read in every pass."""
 
 
-# How far an evaluation is.
+# Progress of an evaluation.
 
 
 class Progress(NamedTuple):
@@ -73,7 +73,7 @@ class Counted:
             self._now()
 
     def end(self) -> None:
-        """The result has come; messages that are still under way no longer matter."""
+        """Count all tasks as finished, as the result is there; later messages change nothing."""
         everything = {(number, place) for number in range(self._passes) for place in range(self._partitions)}
         if self._seen != everything:
             self._seen = everything
@@ -93,7 +93,7 @@ class Engine(Protocol):
         """The result of ``program``."""
 
     def only(self, places: Sequence[int]) -> Engine:
-        """The same with the partitions at these places."""
+        """The same engine, restricted to the partitions at these positions."""
 
     def partitions(self) -> Iterator[Rows]:
         """The rows of each partition in this process, one after the other."""
@@ -105,7 +105,7 @@ class Engine(Protocol):
 def serial(program: Program, partitions: Sequence[Rows] | Local, tell: Tell | None = None) -> Any:
     """The result of ``program`` over ``partitions``, which are read once in each round; lanes share their work.
 
-    ``tell`` is told of each partition.
+    ``tell`` is called after each partition.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.renyi.streamed import whitening_pass
@@ -147,11 +147,11 @@ class Memory:
     rows: Sequence[Rows]
 
     def run(self, program: Program, tell: Tell | None = None) -> Any:
-        """The result of ``program``; ``tell`` is told how far it is."""
+        """The result of ``program``; ``tell`` receives the progress."""
         return serial(program, self.rows, tell)
 
     def only(self, places: Sequence[int]) -> Memory:
-        """The same with the partitions at these places."""
+        """The same engine, restricted to the partitions at these positions."""
         return Memory([self.rows[place] for place in places])
 
     def partitions(self) -> Iterator[Rows]:
@@ -159,7 +159,7 @@ class Memory:
         return iter(self.rows)
 
     def release(self) -> None:
-        """Nothing: the caller holds the rows."""
+        """Do nothing, as the caller owns the rows."""
 
 
 class Loadable(Protocol):
@@ -203,11 +203,11 @@ class Local:
                 yield rows
 
     def run(self, program: Program, tell: Tell | None = None) -> Any:
-        """The result of ``program``; ``tell`` is told how far it is."""
+        """The result of ``program``; ``tell`` receives the progress."""
         return serial(program, self, tell)
 
     def only(self, places: Sequence[int]) -> Local:
-        """The same with the partitions at these places."""
+        """The same engine, restricted to the partitions at these positions."""
         kept = {new: self._kept[old] for new, old in enumerate(places) if old in self._kept}
         return Local([self.parts[place] for place in places], 0, kept)
 
@@ -232,7 +232,7 @@ class Local:
 
 @dataclass(frozen=True, eq=False)
 class Reporting:
-    """The engine ``holder``, which tells a function how far each evaluation is.
+    """The engine ``holder``, which reports the progress of each evaluation to a function.
 
     Attributes
     ----------
@@ -248,7 +248,7 @@ class Reporting:
         return self.holder.run(program, tell=self.tell)
 
     def only(self, places: Sequence[int]) -> Reporting:
-        """The same with the partitions at these places."""
+        """The same engine, restricted to the partitions at these positions."""
         return Reporting(self.holder.only(places), self.tell)
 
     def partitions(self) -> Iterator[Rows]:
@@ -276,7 +276,7 @@ class Changed:
         return self.holder.run(program.after(self.change))
 
     def only(self, places: Sequence[int]) -> Changed:
-        """The same with the partitions at these places."""
+        """The same engine, restricted to the partitions at these positions."""
         return Changed(self.holder.only(places), self.change)
 
     def partitions(self) -> Iterator[Rows]:

@@ -1,4 +1,4 @@
-"""What is computed over partitions of rows: each partition becomes a record of sums, and a fixed tree adds the records.
+"""Programs over partitions of rows: each partition becomes a record of sums, and a fixed tree adds the records.
 
 A `Program` begins with a state.  In each of its rounds, ``map`` turns the state and the rows of one partition into a
 record of sums, the records are added, and ``then`` turns the state and the total into the next state; the last state is
@@ -83,7 +83,7 @@ def summed(parts: Iterable[S]) -> S:
 
 
 def _onto(total: S, other: S) -> S:
-    """total + other, in the memory of the arrays of ``total``, which is itself a sum, unless S adds in its own way."""
+    """total + other, written into the arrays of ``total``, itself a sum, unless S defines its own addition."""
     if type(total).__add__ is not Statistics.__add__:
         return total + other
     return type(total)(
@@ -117,7 +117,7 @@ def reduced(items: Sequence[T], add: Callable[[list[T]], T], fan_in: int = FAN_I
 
 
 def total(records: Iterable[S], fan_in: int = FAN_IN) -> S:
-    """The sum in the order of `reduced`, of records that come one by one; few of them are held at a time.
+    """The sum of an iterable of records in the order of `reduced`; few of them are in memory at a time.
 
     >>> from gpbounds.rows.source import Moments
     >>> total(Moments.of(np.array([[x]])) for x in (1.0, 2.0, 6.0)).mean

@@ -1,4 +1,4 @@
-"""Rows in partitions: checked arrays, the moments of their columns, and what is known of all after one pass."""
+"""Rows in partitions: checked arrays, moments of columns, and the `Source` that one pass over all rows makes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def checked(number: int, X: Any, Y: Any) -> Rows:
 
 
 def is_exact(came: Any, taken: Float) -> bool:
-    """Whether ``taken`` are the numbers that ``came``, which were no floats of another width than doubles."""
+    """Whether ``taken`` has exactly the numbers of ``came``; False for floats that are not doubles."""
     dtype = np.asarray(came).dtype
     if dtype.kind == "f":
         return dtype.itemsize == 8
@@ -197,7 +197,7 @@ class Source:
 
     @classmethod
     def of(cls, holder: Engine, *, single: bool, names: tuple[str, ...] = (), numbers: Indices | None = None) -> Source:
-        """Read all partitions once; ``numbers`` are theirs, by default 0, 1, 2 …
+        """Read all partitions once; ``numbers`` name them in messages, by default 0, 1, 2 …
 
         Raises
         ------
@@ -212,10 +212,10 @@ class Source:
         if len(columns) > 1:
             raise ValueError(f"X: expected the same columns in all partitions, got {sorted(columns)} columns")
         D, filled = columns.pop(), np.flatnonzero(sizes)
-        own = holder if len(filled) == len(sizes) else holder.only(filled.tolist())
+        engine = holder if len(filled) == len(sizes) else holder.only(filled.tolist())
         kept = filled if numbers is None else numbers[filled]
         return cls(
-            own, kept, sizes[filled], D, len(look.moments.unit) - D, single, look.moments, names, not look.inexact
+            engine, kept, sizes[filled], D, len(look.moments.unit) - D, single, look.moments, names, not look.inexact
         )
 
 

@@ -30,13 +30,13 @@ from gpbounds.files import replacing
 
 
 class TableOfNumbers(NamedTuple):
-    """What a file holds.
+    """The numbers in a file, and the names of their columns.
 
     Attributes
     ----------
     values : array (rows, columns)
     names : list of str, optional
-        Those of the columns; None without a header.
+        None without a header.
     """
 
     values: Float
@@ -150,16 +150,16 @@ def write_table(path: Path, names: Sequence[str] | None, parts: Iterable[Float])
 # CSV.
 
 _GZIP_LARGEST = 2**22
-"""Characters of the text of a gzip file that need no further reason."""
+"""Characters of text to which any gzip file may be unpacked."""
 
 _GZIP_RATIO = 100
-"""Largest ratio of the text to the gzip file beyond them; that of numbers is 2 to 20."""
+"""Largest ratio of a longer text to its gzip file; tables of numbers have 2 to 20."""
 
 NUMBER = re.compile(r"[ \t]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
 """A decimal number; Python's ``float`` also reads 1_0 and the digits of other scripts."""
 
 USUAL = frozenset("0123456789+-.eE \t")
-"""Characters of decimal numbers; what ``float`` reads of them is one."""
+"""Characters of decimal numbers: a text of these alone is a decimal number if ``float`` reads it."""
 
 WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{16,}[ \t]*", re.ASCII)
 """A whole number of so many digits that a double may not hold it."""
@@ -247,10 +247,10 @@ def _require_whole(path: Path, line: int, cells: list[str], numbers: Iterable[fl
 # Parquet.
 
 _PARQUET_LARGEST = 2**26
-"""Bytes of numbers of a file that need no further reason."""
+"""Bytes that the numbers of any Parquet file may take."""
 
 _PARQUET_RATIO = 1000
-"""Largest ratio of the bytes of numbers to those of the file beyond them: a constant column needs few."""
+"""Largest ratio of more bytes of numbers to those of their file, in which a constant column takes few."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -372,7 +372,7 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
 
 @contextlib.contextmanager
 def reading_parquet(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of the errors of pyarrow that the file is none; those of the system pass.
+    """Turn errors of pyarrow into one that says that the file is not Parquet; errors of the system pass.
 
     Raises
     ------

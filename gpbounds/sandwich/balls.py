@@ -55,7 +55,7 @@ def chernoff(eta: Any) -> Any:
 _BEYOND = 800.0
 """Above this γ, b < e^(−2γ) is below every double, and 1/b and √(e^(2γ) − 1) are above every double."""
 EXPONENTS = 350.0
-"""Above this γ, log b exceeds −1 − 2γ by b < e^(−700), which shows in no double."""
+"""Above this γ, log b is −1 − 2γ in double precision: it exceeds this by b < e^(−700)."""
 
 
 def _low(gamma: Any) -> Any:
@@ -79,7 +79,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], bool, float, float]] = {
 }
 """name: (formula in γ, whether to round up, the value at γ = 0, the limit for γ → ∞)."""
 LIMITS = ("low", "low_less_one", "inverse_high", "mean_first")
-"""Numbers that are at their limit, as doubles, above γ = `_BEYOND`."""
+"""Numbers that equal their limits in double precision for γ above `_BEYOND`."""
 
 
 def outer_end(name: str, gamma: Float, used: Float | None = None) -> Float:

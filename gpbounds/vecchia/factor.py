@@ -265,7 +265,7 @@ def factor(
 
 
 def log_det_error(U: Factor, variance: float, entry: float, *, noise: float) -> float:
-    """At least the error of log|P| (N-vecchia), ``entry`` being that of an entry of K.
+    """An upper bound on the error of log|P| (N-vecchia); ``entry`` bounds the error of an entry of K.
 
     The factor of the n rows of a block is exact for (K + σ²I)[c, c] + E, ‖E‖_F ≤ γ_(n+2)·n(k + σ²) + n·entry, k the
     largest variance; the last pivots are quotients of determinants, each of which moves by √n‖E‖_F/(σ² − ‖E‖_F) in the

@@ -63,7 +63,7 @@ class CosineSine(Features):
         self._amplitudes = np.sqrt(weights * (self.kernel.variance / m))
 
     def _units(self, dim: int) -> Float:
-        """What the drawn frequencies are divided by: the lengthscales, or the radii of circles of one period."""
+        """The divisors of the drawn frequencies: the lengthscales, or the radii of circles of one period."""
         if isinstance(self.kernel, Periodic):
             return self.kernel.scales(dim)[1] / (2.0 * math.pi)
         return self.kernel.lengthscales(dim)

@@ -114,7 +114,7 @@ class Expansion:
             value = _EXACT.multiply(value, ratio)
 
     def steps(self, count: int) -> tuple[Array, Array, tuple[float, float], tuple[float, float], int]:
-        """What `walk` needs for ``count`` terms: scales and their powers of two, slope, decay, shift of x."""
+        """The coefficients of `walk` for ``count`` terms: scales and their powers of two, slope, decay, shift of x."""
         scales, powers = zip(*islice(self._scales(), count), strict=True)
         pairs = _pair(self._constants["slope"]), _pair(self._constants["decay"])
         return np.array(scales), np.array(powers, dtype=np.float64), *pairs, math.frexp(self.std)[1]

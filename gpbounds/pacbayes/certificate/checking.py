@@ -39,7 +39,7 @@ def in_doubles(certificate: RiskStatement, rows: Raw) -> Enclosed:
 
 
 def _in_thirty_digits(certificate: RiskStatement, rows: Raw) -> Enclosed:
-    """R_S and KL within the ends that `proved.ends` gives.
+    """R_S and KL by the upper ends of `proof.ends`, with allowances for other machines.
 
     Raises
     ------
@@ -105,9 +105,9 @@ def _jitters(certificate: RiskStatement) -> list[float]:
 
 
 def _to_check(certificate: RiskStatement, rows: Raw) -> tuple[Enclosed, Enclosed]:
-    """R_S and KL that decide whether the stated ones are large enough, and those in doubles.
+    """The R_S and KL with which the stated ones are compared, and those in doubles.
 
-    30 digits are computed where the stated numbers are neither above all that doubles allow nor below it.
+    The first are computed in 30 digits if doubles neither confirm nor refute the stated numbers.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _finer(certificate: RiskStatement, rows: Raw) -> Enclosed | None:
 
 
 def tolerated(computed: Enclosed, in_doubles: Enclosed) -> tuple[float, float]:
-    """Errors of KL and R_S that another machine, which may have computed in doubles, may have allowed for."""
+    """The largest allowances that an issuer on another machine may have added to KL and R_S, also in doubles."""
     kl = min(in_doubles.kl_error, COARSE_KL * (computed.kl + 10.0))
     risk = min(in_doubles.risk_error, COARSE_RISK)
     return max(computed.kl_error, kl), max(computed.risk_error, risk)
@@ -189,7 +189,7 @@ def check(certificate: RiskStatement, rows: Raw, *, rigorous: bool = False) -> R
 
 
 def _knowledge(computed: Enclosed) -> str:
-    """What the errors of R_S and KL suppose."""
+    """The assumption under which the errors of R_S and KL are proved."""
     if computed.digits == 30:
         return "Its R_S and KL are enclosed in 30 digits."
     return (
@@ -226,7 +226,7 @@ def _declared(certificate: RiskStatement, rows: Raw) -> Iterator[Line]:
 
 
 def _single(certificate: RiskStatement) -> str:
-    """What the grid says of hyperparameters with one value, which nothing charges."""
+    """A clause about hyperparameters with one grid value, which cost no penalty; empty if there are none."""
     grid = certificate.grid
     names = [name for name, steps in zip(grid.names, grid.steps, strict=True) if steps == 0]
     if not names:

@@ -31,7 +31,7 @@ class Posterior(Record, ABC):
         return {"form": self.kind, **super().to_dict()}
 
     def with_jitter(self, jitter: float) -> Posterior:
-        """This posterior with the number that ``jitter="auto"`` stands for; itself where no "auto" is."""
+        """This posterior with ``jitter`` in place of "auto"; itself if its jitter is a number, or if it has none."""
         return self
 
 

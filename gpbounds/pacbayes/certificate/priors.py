@@ -87,7 +87,7 @@ def from_dict(record: Any, where: str = "kernel") -> Kernel:
 
 
 def _from_structure(family: str, fields: Fields) -> Kernel:
-    """A kernel that is described in full; its hyperparameters stand beside it and must be the same numbers."""
+    """A kernel that is described in full; the hyperparameters recorded beside it must be the same numbers."""
     structure, named = fields.take("structure"), fields.take("hyperparameters")
     fields.done()
     try:

@@ -119,7 +119,7 @@ def _sparse(posterior: Posterior, kernel: EnclosedKernel, parts: pairs.Parts) ->
 
 
 def lines(certificate: RiskStatement, rows: Raw) -> tuple[list[Line], Proved | None]:
-    """The lines of a report that say what is proved, and the numbers; a refusal is a line that failed."""
+    """The lines of a report about the proof, and the proved numbers; without a proof, one failed line and None."""
     try:
         proved = prove(certificate, rows)
     except ValueError as error:
@@ -140,7 +140,7 @@ def lines(certificate: RiskStatement, rows: Raw) -> tuple[list[Line], Proved | N
 
 
 def _number(name: str, title: str, stated: float, lower: float, upper: float) -> Line:
-    """Where a stated number stands: it fails if it is proved to be too small."""
+    """The line about a stated number, which fails if the number is proved to be too small."""
     text = f"{title} is between {lower!r} and {upper!r}, proved; stated {stated!r}"
     if stated < lower:
         return Line(name, "failed", f"{text}, which is too small.")

@@ -23,8 +23,8 @@ from gpbounds.records import TRUTH, Fields, Format, read_json, to_json
 from gpbounds.validation import positive_unit
 
 SLACK = 8.0
-"""Number of allowances that stated R_S and KL are above the computed ones: another machine's values differ by up to
-one, and its own allowance may be larger."""
+"""Stated R_S and KL exceed the computed ones by this many allowances: another machine's values differ by up to one,
+and its own allowance may be larger."""
 
 
 @dataclass(frozen=True, eq=False)

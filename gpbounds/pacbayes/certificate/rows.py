@@ -41,7 +41,7 @@ class Enclosed:
     """R_S and KL, each at most its value plus its error, and the jitter of Q.
 
     In doubles each is also at least its value less its error.  In 30 digits the value is a proved upper end, and the
-    error covers what differs on other machines.
+    error covers the differences between machines.
     """
 
     risk: float

@@ -220,10 +220,11 @@ def _from(
     residual: StreamedResidual | None = None,
 ) -> Bound:
     p = share(delta, draws, tv)
-    left = p * (p + (1.0 - alpha) * t) / (p + t) if p > 0.0 else 0.0
-    if residual is not None and p > 0.0:
-        left = max(left, margin(residual, p, alpha))
-    value = 0.5 * alpha * form / left * UP if left > 0.0 else math.inf
+    value = math.inf
+    if p > 0.0:  # quotients, as p² may underflow
+        value = 0.5 * alpha * (form / p) * ((p + t) / (p + (1.0 - alpha) * t)) * UP
+    if residual is not None and p > 0.0 and (left := margin(residual, p, alpha)) > 0.0:
+        value = min(value, 0.5 * alpha * form / left * UP)
     why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
     terms = {"mean": 0.5 * alpha * t, "p": p}
     return record(value, delta, "N-trace, N-prior", terms, assumptions, alpha=alpha, why=why)

@@ -98,7 +98,7 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
 
 
 def imported(terms: list[Term], noise: float, Z: Float | None, supported: str, mean: LinearMean | None = None) -> Model:
-    """The model of a sum of terms; what they hold of white noise adds to ``noise``."""
+    """The model of a sum of terms; the variances of its white terms add to ``noise``."""
     kernel, white = total(terms)
     if kernel is None:
         raise ValueError(f"model: expected {supported}, got noise alone")
@@ -134,7 +134,7 @@ def one_number(name: str, value: Any) -> float:
 
 
 def one_or_each(values: Float) -> float | Float:
-    """One number that all dimensions share is a number, several are an array."""
+    """A float if all dimensions share one number, else the array."""
     return float(values.ravel()[0]) if values.size == 1 else values
 
 
