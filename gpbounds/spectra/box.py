@@ -82,8 +82,7 @@ KEPT = 2**14
 ENCLOSED = 6.0
 """Half widths in lengthscales up to which the roundings of the Ritz values are enclosed; at 6 it takes 0.2 s."""
 SMALL, SMALLEST = 1e-18, 1e-26
-"""Largest share of the trace that the omitted polynomials, and quadrature per entry, may lose; SMALLEST is the limit of
-quadrature where roundings are enclosed."""
+"""Largest share of the trace lost by the omitted polynomials, or by quadrature; SMALLEST for enclosed quadrature."""
 
 
 class BoxSpectrum(Spectrum):
