@@ -1,4 +1,4 @@
-"""The mean of K − Q under a k-DPP with every number on the safe side: upper ends of Arb balls."""
+"""The mean of K − Q under a k-DPP in Arb balls, each number rounded upwards."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _product(values: Sequence[Any], length: int) -> Any:
     return factors[0]
 
 
-# The mean of K − Q under a k-DPP with every number on the safe side: upper ends of Arb balls.
+# The mean of K − Q under a k-DPP in Arb balls, each number rounded upwards.
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +184,10 @@ def _sum_up(part: Callable[..., Any], *columns: Float) -> float:
 
 
 def enclosed_residual(
-    values: Sequence[float], error: float, some: Any, M: int, noise: float | None
+    values: Sequence[float], error: float, nonzero: Any, M: int, noise: float | None
 ) -> _EnclosedResidual:
-    """`expected_residual` for checked arguments; ``some`` marks the eigenvalues that may differ from 0."""
-    n, chosen = len(values), np.flatnonzero(some).tolist()
+    """`expected_residual` for checked arguments; ``nonzero`` marks the eigenvalues that may differ from 0."""
+    n, chosen = len(values), np.flatnonzero(nonzero).tolist()
 
     def ends() -> tuple[list[Any], list[Any]]:
         upper = [exact(values[i]) + exact(error) for i in chosen]

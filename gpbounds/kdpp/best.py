@@ -111,11 +111,11 @@ class DrawingLaw:
     Attributes
     ----------
     law : str
-        In words.
+        A description in words.
     draw : function of a Generator
         Row numbers (M,).
     before : Bound
-        For exact arithmetic; inf if nothing is proved.
+        The bound for exact arithmetic; inf if nothing is proved.
     order : float
         Order of the objective that is compared: α, or 1 if ``before`` is α times the bound of order 1.
     factor : float
@@ -187,7 +187,7 @@ def _the_best(
     jitter: Jitter,
     others: Sequence[_Candidate],
 ) -> tuple[_Candidate, Attained]:
-    """The candidate with the greatest objective, and what it reaches with the jitter of the model.
+    """The candidate with the greatest objective, and its objective with the jitter of the model.
 
     The candidates are the draws, whose objectives without jitter are ``draws`` (None where one does not factorise),
     points by other rules, and ``others``.

@@ -176,7 +176,7 @@ def select(
 
 
 _USERS = {"ridge": ("leverage",), "rank": ("kdpp", "best", "leverage")}
-"""The methods that an argument belongs to; the others belong to "best"."""
+"""The methods that take an argument; arguments without an entry belong to "best"."""
 
 
 def _refuse_what_does_not_apply(method: str, given: dict[str, Any]) -> None:

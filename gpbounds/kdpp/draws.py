@@ -69,7 +69,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
         for part in slices(points.shape[0]):
             V = chol.solve_lower(kernel(points[part], points[S]).T)
             tau[part] -= np.einsum("ij,ij->j", V, V) / rho
-    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ): cancellation must not lead below this
+    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ), also where the difference loses digits
     return np.clip(tau, diagonal / (diagonal.sum() + rho), 1.0)
 
 
@@ -164,7 +164,7 @@ class Approximation:
 
 
 def approximation(kernel: Kernel, X: Float, M: int, groups: Indices, rank: int | None) -> Approximation:
-    """With r = ``rank`` greedy points, 2M by default; r is at most the numerical rank, and at least M."""
+    """The approximation with r = ``rank`` greedy points, 2M by default; r is at most the numerical rank, at least M."""
     most = min(2 * M if rank is None else rank, int(groups.max()) + 1)
     nystrom = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), most, groups=repeated(groups))
     nystrom.require(M)
@@ -327,20 +327,20 @@ def _accepted(
     twins = proposals if groups is None else groups[proposals]
     own = left[proposals].copy()
     new = np.empty((most, BLOCK))
-    taken: list[int] = []
+    accepted: list[int] = []
     for j in range(BLOCK):
-        if len(taken) == most:
+        if len(accepted) == most:
             break
         if own[j] <= thresholds[j] or own[j] <= floor:
             continue
-        done = new[: len(taken)]
+        done = new[: len(accepted)]
         row = (block[j] - done[:, j] @ done) / np.sqrt(own[j])
         row[j] = np.sqrt(own[j])
-        new[len(taken)] = row
-        taken.append(j)
+        new[len(accepted)] = row
+        accepted.append(j)
         own[j + 1 :] -= row[j + 1 :] ** 2
         own[j + 1 :][twins[j + 1 :] == twins[j]] = 0.0
-    return Choice(proposals[taken], own[taken], np.tril(new[: len(taken), taken].T))
+    return Choice(proposals[accepted], own[accepted], np.tril(new[: len(accepted), accepted].T))
 
 
 def _proposed(weights: Float, size: int, rng: np.random.Generator) -> Indices:

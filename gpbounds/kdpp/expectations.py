@@ -199,7 +199,7 @@ def balls(values: Float) -> list[Any]:
 
 
 def _defined_sizes(values: Float, M: ArrayLike) -> Any:
-    """M as an array of int64, none of them above the number of nonzero eigenvalues."""
+    """M as an array of int64; refuse values above the number of nonzero eigenvalues."""
     sizes = whole("M", M, 0).astype(np.int64)
     rank = int((values > 0).sum())
     largest = int(sizes.max(initial=0))
@@ -334,11 +334,11 @@ def expected_logdet_bound(
 def _forms_upwards(values: Float, form: str, sizes: Any, orders: Any, variances: Any) -> dict[str, Any]:
     """The terms of `expected_logdet_bound`, each rounded upwards."""
     forms = {"trace": enclosures.trace_form, "determinant": enclosures.determinant_form}
-    some = balls(values)
+    eigenvalues = balls(values)
     if form == "printed":
-        forms, some = {"printed": enclosures.printed_form}, [exact(x) for x in np.sort(values)[::-1].tolist()]
+        forms, eigenvalues = {"printed": enclosures.printed_form}, [exact(x) for x in np.sort(values)[::-1].tolist()]
     return {
-        name: outer(lambda m, a, s2, term=term: term(some, m, a, exact(s2)), sizes, orders, variances)
+        name: outer(lambda m, a, s2, term=term: term(eigenvalues, m, a, exact(s2)), sizes, orders, variances)
         for name, term in forms.items()
     }
 

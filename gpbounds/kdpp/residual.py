@@ -83,7 +83,7 @@ def _outside_blocks(blocks: Float, M: int, outside: Float) -> Float:
     products: dict[tuple[int, int], Float] = {}
 
     def product(first: int, last: int) -> Float:
-        """Of blocks first … last − 1."""
+        """The product of blocks first … last − 1."""
         if last - first == 1:
             polynomial = blocks[first, : M + 1]
         else:
@@ -124,7 +124,7 @@ def _at(polynomial: Float, power: int) -> float:
 # The mean of K − Q itself, not only of its trace, when Z is drawn by a k-DPP: diagonal in the eigenbasis of K.
 
 LEAST = 1e-300
-"""Least probability that is used: doubles hold the probabilities of up to 1e7 coins of which it is the sum."""
+"""Least probability that is accepted: a sum of up to 1e7 terms that large has full precision in spite of underflow."""
 _LOG_2 = log(2.0)
 
 
@@ -145,10 +145,10 @@ def expected_residual(
     Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K.  Ledger: N-res.  An equality.  Every functional that is linear
     in K − Q has its exact mean from it: E vᵀ(K − Q)v = Σ ρ_i (Vᵀv)_i².
 
-    The mean residual increases with K: K ⪯ A implies that of K ⪯ that of A.  The proofs are those of N-res.
+    The mean residual increases with K: K ⪯ A implies E(K − Q) ⪯ E(A − Q), each with its own k-DPP and Q (N-res).
 
     The relative error is about 1e-15, whatever the size of the eigenvalues: `gpbounds.kdpp.residual` adds positive
-    numbers only.  A share miss_i below the doubles is 0.  O(N min(N, M)) time.
+    numbers only; a miss_i below the smallest double becomes 0.  O(N min(N, M)) time.
 
     Parameters
     ----------
@@ -180,20 +180,20 @@ def expected_residual(
     """
     values, size, error = checked(eigenvalues), count("M", M, 0), scalar(non_negative, "rounding", rounding)
     variance = None if noise is None else scalar(positive, "noise", noise)
-    some = values > 0.0
+    nonzero = values > 0.0
     if error:
-        some = np.zeros(values.size, dtype=bool)
-        some[np.argsort(-values, kind="stable")[: values.size if rank is None else count("rank", rank)]] = True
+        nonzero = np.zeros(values.size, dtype=bool)
+        nonzero[np.argsort(-values, kind="stable")[: values.size if rank is None else count("rank", rank)]] = True
     elif rank is not None:
         raise ValueError(f"rank: expected only with rounding > 0, where zeros are not exact, got {rank!r}")
-    most = int(some.sum())
+    most = int(nonzero.sum())
     if size > most:
         raise undefined_size(size, most)
     if rigor_of(rigor) == "sharp":
-        return enclosed_residual(values.tolist(), float(error), some, size, variance)
-    upper = np.where(some, values + error, 0.0)
+        return enclosed_residual(values.tolist(), float(error), nonzero, size, variance)
+    upper = np.where(nonzero, values + error, 0.0)
     lowest = np.maximum(values - error, 0.0) if error else upper
-    return _between(upper, lowest, some, size, variance)
+    return _between(upper, lowest, nonzero, size, variance)
 
 
 def residual_between(lower: Float, upper: Float, M: int, *, noise: float | None = None) -> ExpectedResidual:
@@ -204,31 +204,31 @@ def residual_between(lower: Float, upper: Float, M: int, *, noise: float | None 
     >>> bool((found.miss >= exact.miss).all()), bool((found.rho >= exact.rho).all())
     (True, True)
     """
-    some = upper > 0.0
-    if int(some.sum()) < M:
-        raise undefined_size(M, int(some.sum()))
-    return _between(upper, lower, some, M, noise)
+    nonzero = upper > 0.0
+    if int(nonzero.sum()) < M:
+        raise undefined_size(M, int(nonzero.sum()))
+    return _between(upper, lower, nonzero, M, noise)
 
 
-def _between(upper: Float, lowest: Float, some: Any, size: int, variance: float | None) -> ExpectedResidual:
-    rest, ratio = rest_ratios(upper[some], size)
+def _between(upper: Float, lowest: Float, nonzero: Any, size: int, variance: float | None) -> ExpectedResidual:
+    rest, ratio = rest_ratios(upper[nonzero], size)
     miss, rho = np.ones(upper.size), np.zeros(upper.size)
     if size == 0:
         return ExpectedResidual(size, upper, lowest, miss, upper.copy(), ratio, variance)
     # both λr/(λ + r) and r/(λ + r) without overflow or underflow on the way
-    high, low = upper[some], lowest[some]
-    rho[some] = np.minimum(high, rest) / (1.0 + np.minimum(high, rest) / np.maximum(high, rest))
+    high, low = upper[nonzero], lowest[nonzero]
+    rho[nonzero] = np.minimum(high, rest) / (1.0 + np.minimum(high, rest) / np.maximum(high, rest))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        miss[some] = np.where(low > 0.0, 1.0 / (1.0 + low / rest), 1.0)
+        miss[nonzero] = np.where(low > 0.0, 1.0 / (1.0 + low / rest), 1.0)
     return ExpectedResidual(size, upper, lowest, miss, rho, ratio, variance)
 
 
 def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
     """r_i = e_M(λ₋ᵢ)/e_{M−1}(λ₋ᵢ) for every i, and r = e_M/e_{M−1}, of eigenvalues > 0.
 
-    A coin i shows heads with probability cλ_i/(1 + cλ_i), and r is P(M heads)/(c P(M − 1 heads)).  With the c of
-    `log_tilt` M heads are probable, and M or M − 1 of them without coin i, or with all, have at least the probability
-    (λ_{M+1}/λ_M)^½, up to factors of n: coins below 1e-308 add nothing to it, however far the spectrum goes.
+    Coin i shows heads with probability cλ_i/(1 + cλ_i), and r = P(M heads)/(c P(M − 1 heads)).  Nothing underflows: for
+    c from `log_tilt` the probability of M or M − 1 heads, with or without coin i, is at least (λ_{M+1}/λ_M)^½ up to
+    factors of n, and coins with probabilities below 1e-308 change none of them, however far the spectrum goes.
 
     Raises
     ------

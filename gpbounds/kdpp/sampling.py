@@ -83,11 +83,11 @@ def draw_projection(rows: Callable[[Indices], Float], leverage: Float, M: int, r
             Y = rows(proposals[part])
             inside = Y @ basis[:t].T
             distances = leverage[proposals[part]] - np.einsum("bt,bt->b", inside, inside)
-            taken = _accepted(Y @ Y.T - inside @ inside.T, distances, thresholds[part])[: M - t]
-            end = t + len(taken)
-            chosen[t:end] = proposals[part][taken]
-            if end < M and taken:
-                basis[t:end] = _directions(Y[taken], basis[:t])
+            accepted = _accepted(Y @ Y.T - inside @ inside.T, distances, thresholds[part])[: M - t]
+            end = t + len(accepted)
+            chosen[t:end] = proposals[part][accepted]
+            if end < M and accepted:
+                basis[t:end] = _directions(Y[accepted], basis[:t])
             t, start = end, part.stop
     return np.sort(chosen)
 
@@ -95,17 +95,17 @@ def draw_projection(rows: Callable[[Indices], Float], leverage: Float, M: int, r
 def _accepted(gram: Float, distances: Float, thresholds: Float) -> list[int]:
     """Positions of the accepted proposals of a block, from their inner products and squared distances given all
     points before the block: each distance is reduced by those accepted earlier in the block."""
-    left, taken = distances.copy(), list[int]()
+    left, accepted = distances.copy(), list[int]()
     reduced = np.empty_like(gram)
     for j in range(left.size):
         if left[j] <= thresholds[j]:
             continue
-        before = reduced[: len(taken)]
+        before = reduced[: len(accepted)]
         row = (gram[j] - before[:, j] @ before) / np.sqrt(left[j])
-        reduced[len(taken)] = row
+        reduced[len(accepted)] = row
         left[j + 1 :] -= row[j + 1 :] ** 2
-        taken.append(j)
-    return taken
+        accepted.append(j)
+    return accepted
 
 
 def _directions(Y: Float, basis: Float) -> Float:

@@ -137,9 +137,9 @@ def streamed_residual(
 ) -> StreamedResidual:
     """Upper bound on the mean residual of a k-DPP of K, from the eigenvalues of some FᵀF ⪯ K and T = Tr(K − FᵀF).
 
-    τ_M(K) ≤ τ_M(FᵀF) + g₀T, g₀ = 1 + M(1 − τ_M/τ_{M−1}) at FᵀF, and with r = τ_{M−1}/M from above E(K − Q_Z) ⪯
-    rK(K + rI)⁻¹ (N-res); each of the functions of λ(K) that the bounds need changes by at most its greatest slope times
-    T.  τ falls with M, so the least bound up to M is used: near r and beyond it is that of fewer points.
+    τ_M(K) ≤ τ_M(FᵀF) + g₀T, g₀ = 1 + M(1 − τ_M/τ_{M−1}) at FᵀF.  E(K − Q_Z) ⪯ rK(K + rI)⁻¹ for r ≥ τ_{M−1}/M (N-res),
+    and each function of λ(K) that the bounds need exceeds its value at FᵀF by at most its greatest slope times T.  τ
+    falls with M, so the result is the least bound with up to M points; near the rank of FᵀF it is that of fewer.
     Ledger: N-res, and N-pop for the concavity.  Hypotheses: 0 ⪯ FᵀF ⪯ K, Z a k-DPP sample of K of size M.
 
     It is close to :func:`expected_residual` if T is small compared with τ_M. With r = 3M greedy pivots the trace was

@@ -28,7 +28,7 @@ class Kernel(Facts, ABC):
     """A positive semi-definite function k(x, x') on R^D.
 
     Kernels add and multiply: ``k1 + k2``, ``k1 * k2``; ``k.on(columns)`` reads some columns of x only.
-    What is proved of a kernel beyond its values it states itself, by methods whose defaults are "not known": `Facts`.
+    The methods of `Facts` state what is proved about a kernel, such as errors and signs; by default nothing is known.
     """
 
     is_noise: ClassVar[bool] = False
@@ -59,7 +59,7 @@ class Kernel(Facts, ABC):
         return v if math.isfinite(v) else float(self.diag(X).max())
 
     def fold(self, rule: Fold[Place, Result], at: Place) -> Result:
-        """One result from those of the parts, in the order in which they are written; ``at`` says where the kernel is.
+        """Join the results of the kernel's parts, in written order, by ``rule``; ``at`` is the kernel's place (`Fold`).
 
         >>> from gpbounds.kernels import Constant, SquaredExponential
         >>> from gpbounds.kernels.facts import numbered
@@ -112,14 +112,14 @@ class Kernel(Facts, ABC):
         """As `gpbounds.kernels.errors.entry_bound`, and a bound on |k| itself; None if nothing is proved."""
 
     def value_bound(self, reach: Float) -> tuple[float, float]:
-        """As `gpbounds.pacbayes.certificate.values.value_error`, and a bound on |k(x, x')| in the box."""
+        """Bounds on the rounding error of k(x, x') and on |k(x, x')| for |x_d|, |x'_d| ≤ reach_d."""
         raise unknown(self)
 
     def polynomial(self, dim: int) -> tuple[float | None, Float, int] | None:
         """(b, v, p) with k = (b + Σ_d v_d x_d x'_d)^p for x in ``dim`` dimensions, b None for 0; None for another k."""
 
     def bend(self, step: float) -> float | None:
-        """As `gpbounds.rates.concentration.interpolation_error`, of a function on a line; None if none is proved."""
+        """A proved `gpbounds.rates.concentration.interpolation_error` for k on a line; None where none is proved."""
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
@@ -128,11 +128,11 @@ class Kernel(Facts, ABC):
         return out
 
     def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
-        """As `fill`, sooner; an entry may have an error of `products_error` of itself."""
+        """As `fill`, but faster, by matrix products where possible, with a relative error of up to `products_error`."""
         return self.fill(X1, X2, out)
 
     def products_error(self, dim: int) -> float:
-        """Relative error of an entry by `fill_products`, beyond that of `fill`, in ``dim`` dimensions."""
+        """Relative error that `fill_products` adds to that of `fill`, in ``dim`` dimensions."""
         return 0.0
 
     @property

@@ -31,7 +31,7 @@ class Covariances:
         return self.kernel.fill(X, self.Z, out)
 
     def fill_products(self, X: Array, out: Array) -> Array:
-        """As `fill`, sooner: see `Kernel.fill_products`."""
+        """As `fill`, but faster: see `Kernel.fill_products`."""
         return self.kernel.fill_products(X, self.Z, out)
 
     def diag(self, X: Array) -> Array:

@@ -24,8 +24,8 @@ Matrix = tuple[Float, Float]
 def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
     """E (N, N) with |k(x_i, x_j) − K_ij| ≤ E_ij, K = ``kernel(X)`` as it is computed in double precision.
 
-    X and the hyperparameters are exact doubles, k is the kernel in exact arithmetic.  Every kernel of gpbounds but
-    Matérn of other than half-integer ν; sums, products and kernels on some columns.
+    X and the hyperparameters are exact doubles, k is the kernel in exact arithmetic: any kernel of gpbounds except
+    Matérn kernels whose ν is not a half-integer, also in sums, in products and on some columns.
 
     Proof.  Let u = 2⁻⁵³.  Coordinates are multiplied by powers of two, which is exact where nothing underflows, and
     subtracted, with the relative error u; a weight (2^e/ℓ)² has the relative error 4u.  So s = r² has the relative
@@ -72,8 +72,8 @@ def of_logarithms(v: float, K: Float, log_errors: Float) -> Float:
 def entry_bound(kernel: Kernel, X: Array, Z: Array) -> float | None:
     """κ with |k(x, z) − K_xz| ≤ κ and |k(x, x) − computed| ≤ κ for all rows x, z of X and Z; None if nothing is proved.
 
-    X, Z and the hyperparameters are exact doubles, K = ``kernel(X, Z)``.  Every kernel of gpbounds but Matérn of other
-    than half-integer ν.
+    X, Z and the hyperparameters are exact doubles, K = ``kernel(X, Z)``.  Any kernel of gpbounds except Matérn kernels
+    whose ν is not a half-integer.
 
     Claim N-entries.  Proof.  As `entry_errors`: r² has the relative error (D + 7)u, however large the coordinates are,
     as they are subtracted before anything is rounded.  So all roundings are relative errors of k, some of which grow

@@ -24,18 +24,18 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Form:
-    """What one column adds to s, and its derivatives, as CUDA expressions in x, z, its weight w and its frequency f.
+    """The term of one column in s, and its derivatives, as CUDA expressions in x, z, its weight w and its frequency f.
 
     Attributes
     ----------
     before : str
         Statements that the expressions share.
     term : str
-        What the column adds to s.
+        The column's term in s.
     first : str
-        This, times the leaf's slope and `unit`, is dk/dz.
+        dk/dz is the leaf's slope times `unit` times this.
     second, third : str
-        These, times the slope, are the derivatives in the logarithms of the column's first and second parameter.
+        The derivatives in the logarithms of the column's first and second parameter are the slope times these.
     """
 
     before: str
@@ -107,7 +107,7 @@ class Leaf:
         return np.concatenate(parts)
 
     def derivatives(self, sums: Float, D: int) -> Float:
-        """In the logarithms of the parameters, from the sums of `pull_back` without those of dk/dz."""
+        """Derivatives in the logarithms of the parameters, from the sums of `pull_back` without those of dk/dz."""
         S = len(self.scalars)
         parts = [sums[:S]]
         columns = slice(None) if self.columns is None else list(self.columns)
@@ -118,7 +118,7 @@ class Leaf:
         return np.concatenate(parts)
 
     def moved(self, D: int) -> Float:
-        """What the sums of `Form.first` are multiplied with, for each column."""
+        """For each column the factor of the sums of `Form.first`."""
         assert self.form is not None
         return self.form.unit(self._spread(self.weights, D), self._spread(self.frequencies, D))
 
@@ -240,7 +240,7 @@ def covariances(expression: Expression, D: int, *, blocks: bool = False) -> str:
 
 
 def pull_back(expression: Expression, D: int, cotangent: str, *, blocks: bool = False) -> str:
-    """The body of a kernel that adds to ``sums`` what the entries of some rows and one column contribute.
+    """The body of a kernel that adds the contributions of some rows in one column to ``sums``.
 
     With ``blocks`` these rows are those of the block of ``each`` rows to which the column belongs.
 

@@ -1,4 +1,4 @@
-"""What is proved of a kernel's formula; a class with another formula does not inherit it."""
+"""Proved facts about a kernel's formula; a class with another formula does not inherit them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ FACTS = frozenset(
         *("is_positive", "falls", "bend"),
     )
 )
-"""What `gpbounds.kernels.Kernel` says of a formula; its defaults are that nothing is known."""
+"""The facts: methods of `gpbounds.kernels.Kernel` about a formula, by default "not known"."""
 
 
 class Facts:
-    """What a kernel states about its own formula, beside it; by default nothing is known.
+    """Facts that a kernel states about its own formula; by default nothing is known.
 
-    A fact holds for the formula of the class that states it.  A subclass inherits it if it has the same formula: if it
-    redefines, itself or by another base class, no method of that class but those of training and special methods
-    other than ``__call__``.  Otherwise each fact that it does not state in its own body is unknown again, unless it
-    says, ``class Linear(InnerProduct, facts_hold=True)``, that those of its base class are written for it, too.
+    A fact holds for the formula of the class that states it.  A subclass has the same formula, and inherits the facts,
+    unless it or another base class redefines a method of that class; facts, methods of training and special methods
+    other than ``__call__`` do not count.  A subclass with another formula has only the facts in its own body, or also
+    those of its base class if it declares them valid: ``class Linear(InnerProduct, facts_hold=True)``.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Facts:
 
 
 def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:
-    """For `Fold`: the result of two parts, None where one of them is None."""
+    """For `Fold`: ``join``, with the result None if a part's result is None."""
     return lambda first, second: None if first is None or second is None else join(first, second)
 
 
@@ -85,16 +85,16 @@ def numbered(kernel: Any, at: Any, inner: Callable[[Any], Result]) -> Result:
 
 @dataclass(frozen=True)
 class Fold(Generic[Place, Result]):
-    """How `Kernel.fold` makes one result of those of a kernel's parts.
+    """The rules by which `Kernel.fold` joins the results of a kernel's parts.
 
     Attributes
     ----------
     leaf : function of (k, at)
-        The result for a kernel that is not made of others; ``at`` says where it is, such as the points it reads.
+        The result for a kernel without parts; ``at`` is its place, such as the points that it reads.
     add, multiply : functions of two results
         The result for a sum and for a product.
     columns : function of (k, at, inner)
-        The result for a kernel on some columns; ``inner(place)`` is that of ``k.kernel`` there.
+        The result for a kernel on some columns; ``inner(place)`` is the result of ``k.kernel`` at a place.
     """
 
     leaf: Callable[[Any, Place], Result]
@@ -104,7 +104,7 @@ class Fold(Generic[Place, Result]):
 
 
 def unknown(kernel: object) -> ValueError:
-    """The error of a kernel whose rounding errors are not proved."""
+    """The error to raise for a kernel without proved rounding errors."""
     return ValueError(
         "kernel: expected a kernel of gpbounds (a Matérn kernel with half-integer nu), or sums and products of them, "
         f"whose rounding errors are proved, got {kernel!r}"

@@ -108,7 +108,7 @@ class InnerProduct(Kernel):
         return np.concatenate([slopes, per_dimension.summed(host(weights @ squares), self.variance)])
 
     def pair_entries(self, X1: Float, X2: Float) -> Pair:
-        """Coordinates are near 1 when they are multiplied."""
+        """Powers of 2 scale the coordinates to at most 1 before they are multiplied."""
         offset, variances, degree = self.polynomial(X1.shape[-1])
 
         def term(d: int) -> Pair:
@@ -153,7 +153,7 @@ class InnerProduct(Kernel):
         return total if offset is None else (total + offset) ** p * (1.0 + 4.0 * p * EPS)
 
     def largest_exponent(self, reach: Float) -> int:
-        """With 2ᵉ ≤ v_d r_d² < 8·2ᵉ for the largest, or more where 2⁻ᵉv_d would overflow: coordinates below 1e-150."""
+        """The degree times the largest e with 2ᵉ ≤ offset or 2ᵉ ≤ v_d r_d² < 8·2ᵉ; more where 2⁻ᵉv_d would overflow."""
         offset, variances, p = self.polynomial(len(reach))
         each = list(zip(variances.tolist(), reach.tolist(), strict=True))
         terms = [math.frexp(v)[1] + 2 * math.frexp(r)[1] - 3 for v, r in each if r > 0.0]
@@ -161,7 +161,7 @@ class InnerProduct(Kernel):
         return exponent if offset is None else p * max(exponent, math.frexp(offset)[1] - 1)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """With every constant rounded up by more than the rounding of the bound itself.
+        """The constants are rounded up by more than the rounding error of the bound.
 
         Proof.  A scaled coordinate a_id = √v_d·x_id has a relative error below 2.01u.  A term a_id a_jd has one below
         5.1u, and adding D terms in any order adds at most (D − 1)u: s is off by e = (D + 5)u Σ_d |a_id a_jd| and what

@@ -147,7 +147,7 @@ class Matern(Stationary, facts_hold=True):
         return self.variance * (relative + pairs.TINY)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """By κ = z(D/2 + 8)u + (20p + 20)u, ν = p + ½.
+        """From the error κ = z(D/2 + 8)u + (20p + 20)u of log k, ν = p + ½.
 
         |d log k/d log s| is at most z/2, z = √(2ν)r, as K_{ν−1} ≤ K_ν.  The recurrence has p factors exp(−z/p), whose
         relative errors add up to zu + 2·(exp's ulps)·pu, and fewer than 12 operations with positive numbers for each
@@ -178,8 +178,8 @@ class Matern(Stationary, facts_hold=True):
     def bend(self, step: float) -> float:
         """√k(0)·step²/8, k(0) = 3v(2ν/ℓ²)²/((2ν − 2)(2ν − 4)), for ν > 2; step·ω/4 for ν = 3/2.
 
-        ω is the greatest ‖φ'(x) − φ'(x + t)‖, t <= step.  Else `feature_distance`: of step/2 for ν = ½, where it is
-        concave.
+        ω is the greatest ‖φ'(x) − φ'(x + t)‖, t <= step.  Other ν: `feature_distance` at step, or at step/2 for ν = ½,
+        where it is concave.
         """
         ratio = step / float(self.lengthscales(1)[0])
         if self.nu > 2.0:

@@ -21,10 +21,10 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 @dataclass(frozen=True, eq=False)
 class EnclosedKernel:
-    """The matrices of a kernel, a function of exact inputs and hyperparameters.
+    """Kernel matrices with proved errors; inputs and hyperparameters count as exact.
 
-    `of` checks the kernel.  Kernels with `has_pairs` have errors of about 1e-30 of the variance (N-pairs), the others
-    those of `entry_errors`.
+    `of` checks the kernel.  The errors are about 1e-30 of the variance for kernels with `has_pairs` (N-pairs), and
+    those of `entry_errors` for others.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class EnclosedKernel:
         return (K.diagonal().copy(), np.zeros(len(X))), float(errors.max(initial=0.0))
 
     def _require_products(self, X: Float) -> None:
-        """An error where values of a kernel without a largest variance could overflow in products."""
+        """Refuse rows at which values of a kernel without a largest variance could overflow in products."""
         if not math.isfinite(self.kernel.max_variance):
             with np.errstate(over="ignore"):
                 largest = float(self.kernel.diag(X).max(initial=0.0))

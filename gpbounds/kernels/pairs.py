@@ -15,7 +15,7 @@ from gpbounds.numerics.pairs import Pair, add, divide, multiply, two_sum
 U2 = (0.5 * EPS) ** 2
 """u² = 2⁻¹⁰⁶."""
 FAR = 1e4
-"""Larger scaled distances in one dimension count as this one."""
+"""Largest scaled distance in one dimension; larger ones are cut to it."""
 TINY = 1e-140
 """Allows for products that underflow, relative to the variance."""
 LARGEST = 2.0**1021
@@ -27,7 +27,7 @@ EXPONENTS = 1000
 
 
 def has_pairs(kernel: Kernel) -> bool:
-    """Whether `pair_covariances` knows the kernel.
+    """Whether `pair_covariances` supports the kernel.
 
     Squared exponential, periodic (lengthscales from 1e-100 to 1e100), constant, linear and polynomial kernels (degree
     at most 64), Matérn kernels with ν = p + ½, p ≤ 20, rational quadratic ones with a shape from 1e-6 to 1e6, and sums,
@@ -37,7 +37,7 @@ def has_pairs(kernel: Kernel) -> bool:
 
 
 def _unknown_part(kernel: Kernel) -> Kernel | None:
-    """The first part of a kernel that `pair_covariances` does not know, None if it knows all."""
+    """The first part of a kernel that `pair_covariances` does not support, None if it supports all."""
     return kernel.fold(_UNKNOWN, None)
 
 
@@ -283,7 +283,7 @@ def apart(X1: Float, X2: Float, d: int, scale: float) -> Pair:
 
 
 def kept(number: Pair, near: np.ndarray, other: float) -> Pair:
-    """The number where it is ``near``, else ``other``."""
+    """``number`` where ``near`` is true, else ``other``."""
     return np.where(near, number[0], other), np.where(near, number[1], 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Positive parameters that all dimensions share, or of which each dimension has its own."""
+"""Positive parameters: one number for all dimensions, or one for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def count(value: ArrayLike) -> int | None:
 
 
 def names(name: str, value: ArrayLike) -> tuple[str, ...]:
-    """The names of its entries in `Kernel.parameter_names`.
+    """The names of a parameter's entries in `Kernel.parameter_names`.
 
     >>> names("lengthscale", [1.0, 2.0])
     ('lengthscale[0]', 'lengthscale[1]')
@@ -30,7 +30,7 @@ def times_power(variance: ArrayLike, exponent: int) -> Float:
 
 
 def joined(values: list[float], like: ArrayLike) -> float | list[float]:
-    """The one number of ``values`` where ``like`` is a number, otherwise all."""
+    """``values[0]`` where ``like`` is one number for all dimensions, otherwise all ``values``."""
     return values if np.ndim(like) else values[0]
 
 

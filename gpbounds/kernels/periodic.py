@@ -154,7 +154,7 @@ class Periodic(Kernel):
         return min(moved, 2.0)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """By the errors of log k, rounded up by more than their own rounding.
+        """From the errors of log k; constants are rounded up by more than the rounding error of the bound.
 
         Proof.  t = (x − z)/period is off by 2.01u|t|, and subtracting whole periods is exact; sin(πt) is off by π times
         as much, and by a relative error of (2·(sine's ulps) + 3)u.  So g = 2 sin(πt)/lengthscale is off by e =

@@ -26,7 +26,7 @@ from gpbounds.records import ANY, OBJECT, Format, Slot, Variants
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
 _LARGEST_NU = 1e4
-"""Largest ν of a Matérn kernel in a file: its values take ν steps, so that a file could take any time."""
+"""Largest ν of a Matérn kernel in a file: a value takes ν steps, so without a limit a file could take any time."""
 
 
 def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> Stationary:
@@ -57,7 +57,7 @@ FIELDS: dict[str, Format[Any]] = {
         (Polynomial, {"variance": ANY, "offset": ANY, "degree": ANY}),
     )
 }
-"""The table of each kernel that is not made of others."""
+"""The fields of each kernel without parts."""
 
 
 def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
@@ -79,13 +79,13 @@ def kernel_from_plain(plain: Any) -> Kernel:
 
 
 def _parts(node: Any) -> dict[str, Any]:
-    """The kernels of which a kernel, or a record, is made."""
-    held = node if isinstance(node, dict) else vars(node) if type(node) in (Sum, Product, OnColumns) else {}
-    return {name: held[name] for name in ("k1", "k2", "kernel") if name in held}
+    """The parts of a kernel, or of a record of one, by name."""
+    fields = node if isinstance(node, dict) else vars(node) if type(node) in (Sum, Product, OnColumns) else {}
+    return {name: fields[name] for name in ("k1", "k2", "kernel") if name in fields}
 
 
 def _from_leaves(whole: Any, made: Callable[[Any, dict[str, Any]], Any]) -> Any:
-    """``made`` of each node with its parts, from the leaves on: recursion would limit the terms of a sum."""
+    """Apply ``made`` to each node and its parts, leaves first, without recursion, which would limit long sums."""
     nodes: list[Any] = [whole]
     done: dict[int, Any] = {}
     for node in nodes:
@@ -164,7 +164,7 @@ def with_hyperparameters(kernel: Kernel, values: Mapping[str, float]) -> Kernel:
 
 
 def _renewed(kernel: Kernel, numbers: Iterator[float]) -> Kernel:
-    """With the next of the numbers."""
+    """The kernel with the next of ``numbers`` as its hyperparameters."""
     changes: dict[str, Any] = {}
     for name, number in zip(kernel.parameter_names, numbers, strict=False):
         field, _, index = name.partition("[")

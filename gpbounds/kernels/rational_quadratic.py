@@ -16,7 +16,7 @@ from gpbounds.numerics.pairs import Pair, add, divide, exp, log, multiply
 from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
 
 FARTHEST = 1e300
-"""r² is cut off here, as 0·∞ would be NaN."""
+"""Largest r²; larger ones are cut to it, as 0·∞ would be NaN."""
 _SHAPES = 1e-6, 1e6
 """Least and largest shape of a kernel in pairs: its values err by 6e-31 of the variance times the shape."""
 _FARTHEST_PAIRS = 1e130
@@ -127,7 +127,7 @@ class RationalQuadratic(Stationary, facts_hold=True):
         return self.variance * (1.05 * pairs.U2 * ((c + 47.0) / math.e + 58.0 * self.shape + 38.0) + pairs.TINY)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """By κ = a t/(1 + t)·(D + 14)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u, a the shape, t = s/(2a).
+        """With κ = a t/(1 + t)·(D + 14)u + a log(1 + t)·(2·(exp's ulps) + 2)u + 16u, a the shape, t = s/(2a).
 
         |d log k/d log s| = a t/(1 + t).
         """
@@ -147,7 +147,7 @@ class RationalQuadratic(Stationary, facts_hold=True):
         return self._proved(1.02 * errors.U * (D + 14.0 + (ulps + 2.0) / math.e + ulps + 8.0))
 
     def value_bound(self, reach: Float) -> tuple[float, float]:
-        """As for other kernels of the distance, and the logarithm.
+        """As for other stationary kernels, plus the error of a logarithm.
 
         With t = r²/(2a) and L = a log(1 + t), k = v e^{−L}: |dk/d ln r²| = v a t(1 + t)^{−a−1}, whose largest value, at
         t = 1/a, is v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most 8 eps beside that of r², and

@@ -75,7 +75,7 @@ class SquaredExponential(Stationary, facts_hold=True):
         return np.exp(product(rows, columns.T, out), out=out)
 
     def products_error(self, dim: int) -> float:
-        """Of dim + 2 terms, whose absolute values sum to at most `CLOSE` + |log variance|, and of their factors."""
+        """The rounding of dim + 2 terms with Σ|terms| ≤ `CLOSE` + |log variance|, and of their factors."""
         return (dim + 4) * EPS * (CLOSE + abs(math.log(self.variance)))
 
     in_pairs = True
@@ -90,7 +90,7 @@ class SquaredExponential(Stationary, facts_hold=True):
         return self.variance * (1.05 * pairs.U2 * ((c + 8.0) / math.e + 38.0) + pairs.TINY)
 
     def entry_errors(self, X: Float, K: Float) -> Float:
-        """By κ = (s/2)(D + 9)u + 16u, as |d log k/d log s| = s/2."""
+        """From the error κ = (s/2)(D + 9)u + 16u of log k, as |d log k/d log s| = s/2."""
         rounded = 0.5 * self._squared(X) * (X.shape[1] + 9.0) + 2 * errors.EXP_ULPS + 8.0
         return errors.of_logarithms(self.variance, K, 1.01 * errors.U * rounded)
 

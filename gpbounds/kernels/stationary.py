@@ -89,7 +89,7 @@ def _weighted(X1: Array, X2: Array, weights: Float, out: Array | None) -> Array:
 
 
 def feature_distance(kernel: Any, step: float) -> float:
-    """An upper bound on ‖φ(x) − φ(x + step)‖ on a line, for a kernel k = φᵀφ of |x − x'|; k is allowed 32 eps."""
+    """Upper bound on ‖φ(x) − φ(x + step)‖ on a line, k = φᵀφ a function of |x − x'|; allows 32 eps·k(x, x) of error."""
     ends = np.array([[0.0], [step]])
     scale = float(kernel.max_variance)
     return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)
@@ -281,11 +281,11 @@ class Stationary(Kernel):
         return self._pulled(left, right, cotangent, scale)
 
     def _pulled(self, left: Array, right: Array, W: Array, scale: float) -> tuple[Float, Array]:
-        """From W = cotangent · variance · slope and the derivative in log variance."""
+        """The result of `pull` from W = cotangent · variance · slope and the derivative in log variance."""
         return self._in_units(scale, *pull_distances(left, right, W, self.expands))
 
     def _in_units(self, scale: float, squares: Float, moved: Array) -> tuple[Float, Array]:
-        """From the derivative in log variance and those that `pull_distances` returns."""
+        """The result of `pull` from the derivative in log variance and the sums that `pull_distances` returns."""
         weights = self._weights(moved.shape[1])
         moved *= namespace(moved).asarray(weights / self.lengthscales(moved.shape[1]), dtype=moved.dtype)
         return np.concatenate([[scale], per_dimension.summed(weights**2 * squares, self.lengthscale)]), moved
@@ -298,7 +298,7 @@ class Stationary(Kernel):
     def _in_powers(self, X: ArrayLike | Array, name: str) -> Array:
         """x_d·2^−e with 2^(e−1) ≤ lengthscale_d < 2^e: the same digits, so that differences are those of x.
 
-        x/lengthscale would be rounded before the difference is taken, with an error that grows with |x|.
+        x/lengthscale would be rounded before the subtraction, with an error that grows with |x|.
         """
         points = as_points(X, name)
         powers = each_dimension("lengthscale", self._powers[0], points.shape[1])

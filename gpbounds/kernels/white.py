@@ -20,9 +20,9 @@ from gpbounds.validation import as_log_parameters, exponentials, positive, scala
 class White(Kernel):
     """Independent noise of this variance in each observation: a way to write ``noise`` into a sum of kernels.
 
-    It makes sense as noise only, and estimators read it so (``ExactGP(SquaredExponential() + White(0.1))`` starts at
-    noise 0.1).  It has no values: two observations at the same x have different noise, so that it is not a function of
-    two points, and the theorems about sparse posteriors take f, which inducing points describe, without noise.
+    Estimators read it as noise (``ExactGP(SquaredExponential() + White(0.1))`` starts at noise 0.1).  It is not a
+    covariance function: two observations at one x have independent noise, so k(x, x') is undefined.  The theorems,
+    which are about the noise-free f, take ``noise`` instead.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def _noise_alone() -> ValueError:
 
 
 def separated(kernel: Kernel) -> tuple[Kernel, float]:
-    """The kernel without White, and the noise variance (0 without White): k(X, X) + σ²I is the same matrix.
+    """(kernel without White, noise variance σ²), σ² = 0 without White: k(X, X) + σ²I is the same matrix.
 
     White times a kernel whose k(x, x) is the same for all x is noise of that variance.
 

@@ -20,14 +20,14 @@ UP = 1.0 + 1e-8
 class EnclosedEigen:
     """‖K − V diag(values) Vᵀ‖ ≤ error and ‖VᵀY − components‖_F ≤ components_error, for an orthogonal V.
 
-    V is the orthogonal matrix nearest to the computed vectors; it is not known, and not needed.
+    V is the polar factor of the computed eigenvectors.  It is never formed; the bounds use only its existence.
 
     Attributes
     ----------
     values : array (n,)
         ≥ 0, decreasing.
     error : float
-        In the spectral norm; so K ⪯ V diag(values + error) Vᵀ, and each eigenvalue of K is within it of its value.
+        In the spectral norm; so K ⪯ V diag(values + error) Vᵀ, and |λ_i(K) − values_i| ≤ error.
     components : array (n, P)
     components_error : float
     """
@@ -41,7 +41,7 @@ class EnclosedEigen:
 def enclosed_eigen(
     A: Float, Y: Float, entry_errors: Float, name: str = "matrix", *, negative: float | None = None
 ) -> EnclosedEigen:
-    """The computed eigendecomposition of a symmetric PSD A (n, n), and proved bounds on how far off it is.
+    """The computed eigendecomposition of a symmetric PSD A (n, n), and proved bounds on its errors.
 
     The bounds hold for every symmetric K with |K − A| ≤ ``entry_errors`` entry by entry.  Eigenvalues down to
     −``negative`` count as 0, which the error includes; the default is n·eps·λ_max.
@@ -51,10 +51,10 @@ def enclosed_eigen(
 
         ‖A − VΛVᵀ‖ ≤ ‖R‖[(1 − f)^-½ + (1 + f)(1 − f)^(-3/2)],   twice ‖R‖ nearly.
 
-    ‖K − A‖ ≤ max_i Σ_j (entry errors).  ‖V − W‖ ≤ f.  R is computed to far more than double precision: the leading bits
-    of A and W are so few that their product is exact (Ozaki, Ogita, Oishi & Rump, Numer. Algorithms 59, 2012), and what
-    remains is 2⁻²⁰ times as large.  Every other product is allowed the error n·2⁻⁵³/(1 − n·2⁻⁵³) times the product of
-    absolute values, which holds for every order of summation.
+    ‖K − A‖ ≤ max_i Σ_j (entry errors).  ‖V − W‖ ≤ f.  R is computed to far more than double precision: A and W split
+    into leading parts of few bits, whose product is exact (Ozaki, Ogita, Oishi & Rump, Numer. Algorithms 59, 2012), and
+    rests 2⁻²⁰ times as large.  Every other product has an error of at most n·2⁻⁵³/(1 − n·2⁻⁵³) times the product of
+    absolute values, for every order of summation.
 
     Raises
     ------

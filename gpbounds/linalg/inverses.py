@@ -82,7 +82,7 @@ class Inverse:
 
 
 class Whole:
-    """The same on CuPy, with one tile, for Cholesky factors that have been tested, or will be."""
+    """A⁻¹ on CuPy, as one tile; the caller tests the Cholesky factor, before or after."""
 
     def __init__(self, L: Array) -> None:
         self.parts, self._inverse = [slice(0, L.shape[0])], inverse_factor(L, checked=True)

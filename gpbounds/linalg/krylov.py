@@ -22,8 +22,8 @@ class Tridiagonal:
         |z|² of each start vector.
     diagonal : array (m, k)
     beside : array (m, k)
-        The entries beside the diagonal; the last one couples T_k to the next step.  0: the recurrence has ended, and
-        what follows in this row does not enter any quadrature.
+        The off-diagonal entries; the last one couples T_k to the next step.  A 0 ends the recurrence: quadratures
+        ignore the rest of its row.
     """
 
     squares: Float
@@ -32,11 +32,11 @@ class Tridiagonal:
 
     @property
     def steps(self) -> int:
-        """k."""
+        """The number of steps k."""
         return int(self.diagonal.shape[1])
 
     def columns(self, chosen: Sequence[int] | slice) -> Tridiagonal:
-        """Those of some start vectors."""
+        """The Lanczos matrices of the chosen start vectors."""
         return Tridiagonal(self.squares[chosen], self.diagonal[chosen], self.beside[chosen])
 
     def matrices(self) -> Float:
@@ -104,7 +104,7 @@ class Lanczos:
             self._space, self.basis = space, [space[place] for place in range(k)]
 
     def only(self, columns: slice) -> Lanczos:
-        """The same recurrences of some columns, to continue them alone."""
+        """The recurrences of some columns, to continue without the others."""
         part = Lanczos(self.times, self.basis[0][:, columns])
         part.squares, part.basis = self.squares[columns], [q[:, columns].copy() for q in self.basis]
         part.diagonals = [d[columns] for d in self.diagonals]
@@ -137,8 +137,8 @@ def _scaled(V: Array, lengths: Array) -> Array:
 
 # Gauss and Gauss–Radau quadrature of z'f(B)z from Lanczos matrices (N-slq).
 #
-# Which end of z'f(B)z they are follows from the signs of the derivatives of f on [a, b] ∋ all eigenvalues
-# (Golub and Meurant 2010, chapter 6); k steps, Radau with the additional node a:
+# The signs of the derivatives of f on an [a, b] that contains all eigenvalues decide whether a quadrature bounds
+# z'f(B)z from above or below (Golub and Meurant 2010, chapter 6); k steps, Radau with the additional node a:
 #
 #     f            Gauss     Radau(a)
 #     log x        above     below
@@ -217,7 +217,7 @@ def conjugate_gradients(
     steps : int
         Largest number of products with A.
     every : int
-        ``enough`` is asked before every so many steps: on a GPU the answer is a read, which waits for the device.
+        Number of steps between two calls of ``enough``: on a GPU each call waits for the device.
 
     >>> import numpy as np
     >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])

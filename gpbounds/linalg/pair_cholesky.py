@@ -42,9 +42,9 @@ class PairFactor:
 def pair_cholesky(block: Block, N: int, name: str = "matrix", negligible: float = NEGLIGIBLE) -> PairFactor:
     """A pivoted Cholesky factor of a symmetric positive semi-definite A (N, N), with `block_residual` as its error.
 
-    The factor is computed without a proof, in about 30 digits; the error is then bounded from A − LLᵀ itself.  Only
-    blocks on and below the diagonal are asked for, each twice.  It keeps 2N² numbers.  It ends where no pivot exceeds
-    ``negligible`` times the largest one.
+    The factor is computed without a proof, in about 30 digits; A − LLᵀ itself then gives the bound on the error.  The
+    function reads the blocks on and below the diagonal, each twice, and stores 2N² numbers.  The factor ends where no
+    pivot exceeds ``negligible`` times the largest one.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def residual(block: Block, L: Pair) -> float:
             (high, low), error = product(factor, rights[j])
             A = block(rows, columns)
             apart, rest = add(A, (-high, -low))
-            # `add` errs by 6u² of both, and the norm is that of doubles
+            # `add` has an error of 6u² of both, and the norm is computed in doubles
             error += 1e-31 * (float(np.linalg.norm(A[0])) + float(np.linalg.norm(high)))
             weight = 1.0 if i == j else 2.0
             squares += weight * float(np.linalg.norm(apart + rest)) ** 2

@@ -1,4 +1,4 @@
-"""Eigenvalues of A = LLᵀ + E, each enclosed to a small part of itself, from a factor L in double-double numbers."""
+"""Enclosures of the eigenvalues of A = LLᵀ + E, each relatively narrow, from a factor L in double-double numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpbounds.numerics.pairs import Pair
 
 U = 0.5 * EPS
 RESOLVED = 2.0**-17
-"""Singular values above this part of the greatest one are taken from a decomposition in double precision, which knows
-them to 2⁻³⁶ of themselves; the others from a second one, of the columns that are left."""
+"""Singular values above this multiple of the greatest one are accepted from a decomposition in double precision, with
+relative errors of about 2⁻³⁶; the next decomposition, of the remaining columns, finds the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class _EnclosedValues:
     Attributes
     ----------
     lower, upper : array (N,)
-        Of all matrices within the error of the factor.
+        They hold for every matrix within the error of the factor.
     """
 
     lower: Float
@@ -35,7 +35,7 @@ class _EnclosedValues:
 
 @dataclass(frozen=True, eq=False)
 class _GradedColumns:
-    """B = LT + E with nearly orthogonal columns, for A = LLᵀ + an error; the letters of `enclosed_values`.
+    """B = LT + E with nearly orthogonal columns, for A near LLᵀ; `enclosed_values` defines the symbols.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class _GradedColumns:
 
 
 def graded_columns(factor: PairFactor, *, further: float = 0.0) -> _GradedColumns:
-    """The columns of `enclosed_values`."""
+    """B = LT + E with nearly orthogonal columns, and the numbers from which `enclosed_values` bounds eigenvalues."""
     error = UP * (factor.error + further)
     (high, low), m = factor.L, factor.L[0].shape[1]
     if m == 0:
@@ -99,8 +99,8 @@ def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> _EnclosedVal
     2. with doubles s_j > 0 near the norms of the columns, and Û the doubles next to B diag(s)⁻¹, BᵀB = S(I + F)S, S =
     diag(s), ‖F‖ ≤ h: the error of ÛᵀÛ − I in double precision, and 5u Σ|û|² for the rounding of Û, are part of h.
 
-    No decomposition is trusted: one that is wrong makes h or ‖E‖ large.  Rounding of these few numbers is covered by a
-    factor 1 ± 1e-14.
+    The proof assumes nothing about the decompositions: a wrong one makes h or ‖E‖ large.  A factor 1 ± 1e-14 covers the
+    rounding of these few numbers.
 
     >>> from gpbounds.linalg.pair_cholesky import pair_cholesky
     >>> A = np.diag([1.0, 1e-20, 0.0])

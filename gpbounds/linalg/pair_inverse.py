@@ -1,7 +1,6 @@
-"""A symmetric positive definite matrix proved to be so: a triangular R with RARᵀ = I + E, E known, and what follows.
+"""Proofs that A is positive definite, by a triangular R with RARᵀ = I + E and small E; log|A|, A⁻¹ and solves from R.
 
-For log|A| and yᵀA⁻¹y of an A ⪰ λI with λ far below the largest eigenvalue see `gpbounds.linalg.pair_solve`, which says
-how the two differ.
+`gpbounds.linalg.pair_solve` encloses log|A| and yᵀA⁻¹y for A ⪰ λI, λ known, and says how the two differ.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ LEAST = 1e-290
 WITHIN = 0.1
 """Largest ‖E‖ that is accepted; the theorem holds below ½."""
 BITS = 160
-"""Arb's precision for sums of numbers that are known to 30 digits."""
+"""Arb's precision, in bits, for sums of numbers with 30 correct digits."""
 STEPS = 8
-"""R is improved so many times at most."""
+"""Largest number of improvements of R."""
 
 
 def norm_above(A: Float) -> float:
-    """At least the Frobenius norm of an array of doubles, of which some may be so small that their squares underflow.
+    """Upper bound on the Frobenius norm of an array of doubles, even if squares underflow.
 
     >>> norm_above(np.array([3.0, 4.0])) >= 5.0
     True
@@ -61,7 +60,7 @@ class Verified:
     defect : array (n, n)
     error : float
     floor : float
-        A number that no eigenvalue of A is below.
+        Lower bound on the eigenvalues of A.
     """
 
     R: Pair
@@ -76,23 +75,23 @@ class Verified:
 
     @cached_property
     def size(self) -> float:
-        """At least ‖defect‖_F."""
+        """Upper bound on ‖defect‖_F."""
         return norm_above(self.defect)
 
     @cached_property
     def delta(self) -> float:
-        """At least ‖E‖_F; below 0.1."""
+        """Upper bound on ‖E‖_F; below 0.1."""
         return UP * (self.size + self.error)
 
     @cached_property
     def norm(self) -> float:
-        """At least ‖R‖: floor·RRᵀ ⪯ RARᵀ ⪯ 1 + ‖E‖, or the Frobenius norm where it is less."""
+        """Upper bound on ‖R‖, from floor·RRᵀ ⪯ RARᵀ ⪯ 1 + ‖E‖, or the Frobenius norm where that is less."""
         frobenius = norm_above(self.R[0]) * (1.0 + 4.0 * U)
         return min(frobenius, UP * math.sqrt((1.0 + self.delta) / self.floor)) if self.floor > 0.0 else frobenius
 
     @property
     def turned(self) -> float:
-        """At least ‖(I + T)⁻¹ − I‖ for RL = I + T, L the Cholesky factor of A."""
+        """Upper bound on ‖(I + T)⁻¹ − I‖ for RL = I + T, L the Cholesky factor of A."""
         tau = math.sqrt(2.0) * self.delta / (1.0 + math.sqrt(1.0 - 2.0 * self.delta))
         return UP * tau / (1.0 - tau)
 
@@ -155,8 +154,8 @@ class Verified:
 def verified(A: Pair, error: float, *, floor: float, target: float, name: str = "matrix") -> Verified:
     """R with RARᵀ = I + E, from double precision, improved in double-double until ‖E‖ ≤ ``target`` where possible.
 
-    Claim N-verified.  E is computed from A and R in double-double numbers, and its error is bounded; nothing is
-    believed of the factorisations that lead to R.
+    Claim N-verified.  E is computed from A and R in double-double numbers, with a bound on its error; the proof assumes
+    nothing about the factorisations that lead to R.
 
     Theorem.  A symmetric, R lower triangular with a positive diagonal, E = RARᵀ − I, ‖E‖_F ≤ δ < ½.  Then A ≻ 0;
     A⁻¹ = Rᵀ(I + E)⁻¹R; log|A| = −2 Σ log R_ii + tr E − ½‖E‖_F² + θ, |θ| ≤ δ³/(3(1 − δ)); and the Cholesky factor L of A
@@ -181,10 +180,10 @@ def verified(A: Pair, error: float, *, floor: float, target: float, name: str = 
     error : float
         A bound on the Frobenius norm of the error of the symmetric matrix with this lower triangle.
     floor : float
-        A number ≥ 0 that no eigenvalue of the true matrix is below; 0 if none is known.
+        Lower bound ≥ 0 on the eigenvalues of the true matrix; 0 if none is known.
     target : float
     name : str
-        Of A, in messages.
+        The name of A in error messages.
 
     Raises
     ------

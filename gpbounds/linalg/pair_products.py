@@ -12,7 +12,7 @@ from gpbounds.numerics.pairs import Pair, two_sum
 
 U = 0.5 * EPS
 _SLICES = 3
-"""Slices whose products are exact; what is left of an entry is about 2⁻⁶⁰ of the largest one of its row."""
+"""Number of slices, whose products are exact; the remainder of an entry is about 2⁻⁶⁰ of its row's largest entry."""
 ROWS = 512
 """Rows of a block of a product."""
 UP = 1.0 + 1e-8

@@ -128,8 +128,8 @@ def log_det(factor: PairFactor, *, least: float, further: float = 0.0) -> Any:
     """A ball that contains log|A| for every symmetric A ⪰ least·I with ‖A − LLᵀ‖_F ≤ factor.error + ``further``.
 
     log|LLᵀ| − log|A| = Σ log(1 − e_i), where e_i are the eigenvalues of A^(−½)(A − LLᵀ)A^(−½), |e_i| ≤ ρ < 1 and
-    Σe_i² ≤ ρ², ρ = error/least (N-exact).  So it is at most Σ|e_i|/(1 − ρ) ≤ √N ρ/(1 − ρ), and log|LLᵀ| = 2 Σ log L_ii
-    of the rows in the order of the pivots is evaluated in balls.
+    Σe_i² ≤ ρ², ρ = error/least (N-exact).  Its absolute value is at most Σ|e_i|/(1 − ρ) ≤ √N ρ/(1 − ρ).  Balls evaluate
+    log|LLᵀ| = 2 Σ log L_ii, the rows in the order of the pivots.
 
     Raises
     ------

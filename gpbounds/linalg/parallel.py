@@ -19,18 +19,18 @@ from typing import Any
 # Whether other processes use the cores: lanes then have a processor for a smaller part of the time they work.
 
 PART = 0.75
-"""Lanes that have a processor for less than this part of their time meet another process.  Measured on two cores: .85
+"""Share of their time for which lanes have a processor; below it another process uses the cores.  Measured on two: .85
 to .99 on a quiet machine, where lanes wait for Python's lock and memory, .5 to .6 beside one busy process."""
 
 LEAST = 2e-3
-"""Seconds of work from which that part says something; the system switches between processes about as often."""
+"""Least seconds of work in which that share is meaningful: about a time slice of the system."""
 
 HOLDS = 0.5
-"""Seconds for which a finding holds.  After them lanes try again."""
+"""Seconds for which a measured share counts.  After them lanes try again."""
 
 
 class Load:
-    """What the lanes found last; each finding counts as much as all earlier ones, so that one alone decides nothing.
+    """Running mean of the share of time for which lanes had a processor; the latest measurement has the weight ½.
 
     >>> load = Load()
     >>> load.note(worked=0.02, processor=0.011)
@@ -45,13 +45,13 @@ class Load:
         self._part, self._until = 1.0, float("-inf")
 
     def note(self, worked: float, processor: float) -> None:
-        """Lanes worked for ``worked`` seconds in all, and had a processor for ``processor`` of them."""
+        """Record that lanes worked ``worked`` seconds in total, with a processor for ``processor`` of them."""
         if worked >= LEAST:
             self._part = 0.5 * (self._part + min(processor / worked, 1.0))
             self._until = time.monotonic() + HOLDS if self._part < PART else float("-inf")
 
     def others(self) -> bool:
-        """Whether lanes met another process, and found that less than `HOLDS` seconds ago."""
+        """Whether the mean is below `PART`, and less than `HOLDS` seconds old."""
         return time.monotonic() < self._until
 
 
@@ -108,7 +108,7 @@ class _Blas:
                 self._set([1] * len(self._pools))
 
     def release(self, holder: object) -> None:
-        """The last holder restores them.  A second call changes nothing, nor does one for what never held."""
+        """The last holder restores the pools' sizes.  A call for an object that is no holder changes nothing."""
         with self._lock:
             self._holders.pop(holder, None)
             self._restore_if_free()
@@ -132,9 +132,9 @@ class _Blas:
 
 
 def _setter(pool: Any) -> Callable[[int], object]:
-    """The call that sets the size of a pool, from any thread.
+    """A function that sets the size of a pool from any thread.
 
-    threadpoolctl 3.8 lets one thread of Python set that of OpenBLAS; from other threads its calls do nothing.
+    threadpoolctl 3.8 lets only one thread of Python set the size of OpenBLAS's pool; calls from others do nothing.
     """
     if pool.internal_api == "openblas" and pool.threading_layer != "openmp":
         for name in pool.check_symbols:
@@ -219,7 +219,7 @@ def groups(chunks: int, N: int, M: int) -> int:
 def workers(count: int, flops: float) -> int:
     """The number of lanes that share ``count`` tasks of about ``flops`` in all.
 
-    Lanes that meet wait for a thread's start, and beside other processes until the system has switched to each lane.
+    Sharing costs the start of a thread, and beside other processes the time until the system runs each lane.
     """
     return min(lanes(), count) if flops >= (BUSY if _load.others() else QUIET) else 1
 
@@ -239,11 +239,10 @@ def share(
 ) -> None:
     """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `workers` takes the lowest ready task.
 
-    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  Of the tasks in ``alone``
-    one runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.  A
-    single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
-    then left out.
-    All tasks take about ``flops``, elementwise work included (`ENTRY`); by default they are worth all lanes.
+    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  At most one task of
+    ``alone`` runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.
+    A single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
+    then left out.  All tasks take about ``flops``, elementwise work included (`ENTRY`); by default all lanes take part.
 
     >>> squares = [0, 0, 0]
     >>> share(3, lambda task, worker: squares.__setitem__(task, task * task))
@@ -306,7 +305,7 @@ class Tasks:
         writes: Iterable[Name] = (),
         alone: bool = False,
     ) -> None:
-        """Add a task, which calls ``work(worker)``; one that changes what it finds reads and writes it.
+        """Add a task, which calls ``work(worker)``; a task that updates a value both reads and writes it.
 
         A task that makes many short calls of NumPy is ``alone``: one of them runs at a time, since two would wait for
         Python's lock longer than they work.
@@ -424,7 +423,7 @@ class _Queue:
             return None
 
     def _lowest(self) -> int | None:
-        """The lowest ready task; one that is alone only while no other such task runs."""
+        """The lowest ready task; a task of ``alone`` only while no other such task runs."""
         is_open = bool(self.ready_alone) and not self.taken
         if is_open and not (self.ready and self.ready[0] < self.ready_alone[0]):
             self.taken = True

@@ -113,12 +113,12 @@ def pivoted(
         )
     while t < M and left.max() > floor and not (target is not None and traces[t] <= target):
         near = _candidates(left)
-        some = _choose(rows, left, factor[:t], near, min(BLOCK, M - t), floor, groups)
-        end = t + some.indices.size
+        choice = _choose(rows, left, factor[:t], near, min(BLOCK, M - t), floor, groups)
+        end = t + choice.indices.size
         if end > factor.shape[0]:
             factor = np.concatenate([factor[:t], np.empty((min(M, 2 * end) - t, N))])
-        chosen[t:end], variances[t:end] = some.indices, some.variances
-        traces[t + 1 : end + 1] = extend(rows, factor, left, t, some, groups)
+        chosen[t:end], variances[t:end] = choice.indices, choice.variances
+        traces[t + 1 : end + 1] = extend(rows, factor, left, t, choice, groups)
         t = end
         if target is not None:
             reached = np.flatnonzero(traces[: t + 1] <= target)
@@ -128,8 +128,8 @@ def pivoted(
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """The points of largest variance, increasing; no other has more than ``edge``, and the first that has it is
-    ``barrier``.
+    """The points of largest variance, in increasing order; the others have at most ``edge``, ``barrier`` the first of
+    those with exactly ``edge``.
     """
 
     columns: Indices | slice
@@ -182,24 +182,24 @@ def _choose(
     return Choice(near.indices[places[:b]], variances[:b], np.tril(new[:b, places[:b]].T))
 
 
-def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups: Indices | None) -> Float:
+def extend(rows: Rows, factor: Float, left: Float, t: int, choice: Choice, groups: Indices | None) -> Float:
     """Write V's new rows, update all variances, and return Tr(K − Q) after each new point; lanes share the columns."""
     from scipy.linalg.blas import dtrsm
 
-    N, b = left.size, some.indices.size
-    weights = np.ascontiguousarray(factor[:t, some.indices].T)
+    N, b = left.size, choice.indices.size
+    weights = np.ascontiguousarray(factor[:t, choice.indices].T)
     gone = np.full(N, b)
     for s in range(b):
-        gone[some.indices[s] if groups is None else groups == groups[some.indices[s]]] = s
+        gone[choice.indices[s] if groups is None else groups == groups[choice.indices[s]]] = s
     starts = range(0, N, CHUNK)
     traces = np.zeros((len(starts), b))
 
     def update(number: int, worker: int) -> None:
         part = slice(starts[number], min(starts[number] + CHUNK, N))
-        new = np.ascontiguousarray(rows(some.indices, part))
+        new = np.ascontiguousarray(rows(choice.indices, part))
         if t:
             new -= weights @ factor[:t, part]
-        new = dtrsm(1.0, some.triangle, new.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+        new = dtrsm(1.0, choice.triangle, new.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
         factor[t : t + b, part] = new
         variance, drops = left[part], gone[part]
         some_drop = bool((drops < b).any())

@@ -69,7 +69,7 @@ def norm(A: Array) -> float:
 
 
 def norms(A: Array) -> Array:
-    """The Euclidean norm of each row, in the same way."""
+    """The Euclidean norm of each row; squares neither over- nor underflow."""
     xp = namespace(A)
     largest = xp.abs(A).max(axis=1)
     scaled = A / xp.where(largest > 0.0, largest, 1.0)[:, None]
@@ -141,7 +141,7 @@ def row_products(A: Array, B: Array) -> Array:
 
 
 def row_sums(A: Array, B: Array) -> Array:
-    """The same for few columns.
+    """`row_products` for few columns.
 
     >>> row_sums(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
     array([11.])

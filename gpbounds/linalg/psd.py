@@ -51,7 +51,7 @@ class Cholesky:
 
     @property
     def log_determinant(self) -> Array:
-        """The same on the device of L."""
+        """log|A + jitter·I| on the device of L."""
         xp = namespace(self.L)
         return 2.0 * xp.log(xp.diagonal(self.L)).sum()
 

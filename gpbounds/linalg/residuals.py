@@ -22,7 +22,7 @@ MEASURED = 1500
 
 
 def factor_residual(L: Float, A: Float, jitter: float) -> float:
-    """At least ‖LLᵀ − A − jitter·I‖_F for a lower triangular L and the symmetric A with the lower triangle given.
+    """Upper bound on ‖LLᵀ − A − jitter·I‖_F for a lower triangular L and the symmetric A with the given lower triangle.
 
     Up to n = 1500 LLᵀ is computed to 30 digits (N-slices).  Beyond, |LLᵀ − A'| ≤ γ_(n+2)|L||Lᵀ| for any order of sums,
     A' = A + jitter·I as rounded (Higham 2002, theorem 10.3), for an L that a Cholesky factorisation returned.
@@ -52,7 +52,7 @@ def factor_residual(L: Float, A: Float, jitter: float) -> float:
 
 
 def inverse_norms(L: Float) -> tuple[Float, float, float]:
-    """X near L⁻¹, at least ‖X‖_F, and at least ‖LX − I‖_F, whereby ‖L⁻¹‖ ≤ ‖X‖/(1 − ‖LX − I‖).
+    """X near L⁻¹, and upper bounds on ‖X‖_F and ‖LX − I‖_F; they give ‖L⁻¹‖ ≤ ‖X‖/(1 − ‖LX − I‖).
 
     >>> _, size, off = inverse_norms(np.eye(2))
     >>> round(size, 6), off < 1e-14
@@ -69,7 +69,7 @@ def inverse_norms(L: Float) -> tuple[Float, float, float]:
 
 
 def largest_eigenvalue(A: Array, guess: float) -> float:
-    """A number that no eigenvalue of the symmetric A exceeds, just above ``guess`` if that is λ_max nearly.
+    """Upper bound on the eigenvalues of the symmetric A, just above ``guess`` if that is near λ_max.
 
     If the Cholesky factorisation of the computed μI − A succeeds, μI − A + E ⪰ 0 with ‖E‖ ≤ γ_(n+2)·Tr(μI + |A|)
     (Rump, Verification of positive definiteness, BIT 46, 2006).  Else the largest sum of absolute values in a row.
@@ -97,13 +97,11 @@ def largest_eigenvalue(A: Array, guess: float) -> float:
 
 
 def least_sound_jitter(A: Array) -> float:
-    """0 where the Cholesky factor of A is near enough, else the least jitter that makes it so (N-sound-jitter).
+    """The least jitter j that proves Kfu(LLᵀ)⁻¹Kuf ⪯ K; 0 where the Cholesky factor of A is accurate (N-sound-jitter).
 
     The computed factor has LLᵀ = A + jI + E, ‖E‖ ≤ γ_(n+1)Tr A, and entries of A have errors of about 30 units of
-    rounding, ‖·‖ ≤ 30u·Tr A: with j = (n + 96)u·Tr A, three times that, it is above A for certain, and Kfu(LLᵀ)⁻¹Kuf
-    ⪯ K.  Without jitter
-    E may be larger than the least eigenvalues, even if the factorisation happens to succeed.  0 is returned where
-    32u·Tr A·‖L⁻¹‖_F² is below 1/100.
+    rounding, ‖·‖ ≤ 30u·Tr A.  With j = (n + 96)u·Tr A, three times that, LLᵀ ⪰ A for the exact A.  Without jitter E
+    may exceed the least eigenvalues, even if the factorisation succeeds; j = 0 if 32u·Tr A·‖L⁻¹‖_F² is below 1/100.
 
     >>> least_sound_jitter(np.eye(2)), 0.0 < least_sound_jitter(np.ones((2, 2)) + 1e-15 * np.eye(2)) < 1e-13
     (0.0, True)

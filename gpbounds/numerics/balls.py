@@ -1,9 +1,8 @@
 """F, F̂, ψ and g_n of the Rényi bounds in balls, the two functions of log(1 + x) from which they are made, and roots.
 
-Like each ``balls.py`` it has the theorems once more: every argument is the rational number that its double is, and a
-function evaluates its formula at the precision of the caller (`gpbounds.rigor.at_bits`), so that its ball encloses all
-roundings by construction.  The formulas are written for readers, without the devices that double precision needs; none
-uses code of the doubles, apart from numbers that a bound may choose freely.
+Each ``balls.py`` evaluates formulas of its package in Arb balls at the caller's precision (`gpbounds.rigor.at_bits`).
+A double argument stands for its exact rational value, so a ball encloses all roundings by construction.  The formulas
+are written for readers and share no code with those in doubles, which only choose free parameters of bounds.
 """
 
 from __future__ import annotations

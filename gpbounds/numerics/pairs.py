@@ -88,7 +88,7 @@ def square_root(a: Pair) -> Pair:
 
 
 def reciprocal(a: Pair) -> Pair:
-    """1/a for a > 0 to about 30 digits; no bound on its error is proved: whoever needs one multiplies by a."""
+    """1/a for a > 0 to about 30 digits, without a proved error; the product with a gives a bound on it."""
     xp = namespace(a[0])
     q = 1.0 / a[0]
     one = xp.ones_like(q), xp.zeros_like(q)
@@ -164,7 +164,7 @@ def exp(t: Pair) -> Pair:
 def log(t: Pair) -> Pair:
     """log t for 1 ≤ t ≤ 1e290 as a pair, with an error of at most (14 log t + 52)u², u = 2⁻⁵³  (N-pairlog).
 
-    One step from the platform's log, of which nothing is believed.
+    One correction step from the platform's log, whose error is measured, not assumed.
 
     Raises
     ------

@@ -82,8 +82,8 @@ def log1p_sum_bounds(
     Upper: k log(1 + m) + (n − k) log(1 + u), u = (sm − q)/(nm − s), k = (s − nu)/(m − u).  The parabola that touches at
     u and meets log(1 + w) at m is above it for w ≤ m; equality when k of the w_i are m and the others u.
 
-    Both increase in s and decrease in q: ``within`` are the errors of s and q, for which the bounds allow.  The lower
-    one is at least log(1 + s), the upper one at most n log(1 + s/n).
+    Both increase in s and decrease in q; with ``within``, the errors of s and q, they use the worst ends.  The
+    lower one is at least log(1 + s), the upper one at most n log(1 + s/n).
 
     >>> [round(v, 6) for v in log1p_sum_bounds(5.0, 13.0, 2, 3.0)]  # w = 2 and 3: log 12
     [2.463334, 2.484907]
@@ -107,11 +107,11 @@ def log1p_sum_bounds(
 # Scalar functions of the sharper Rényi bounds, without cancellation, including the limit α = 1 (β = 1 - α = 0).
 
 MARGIN = 1e-9
-"""The point from which F is concave lies within this share of what `_touching` computes, which it proves."""
+"""Relative error of the point from which F is concave, as `_touching` computes it and proves by signs of F''."""
 LONGEST = 8.0
-"""F(x)/x is greatest before LONGEST times that point, for every double α."""
+"""The maximum of F(x)/x lies below LONGEST times that point, for every double α."""
 CLOSE = 500.0 * 2.0**-53
-"""The slope of a tangent as computed exceeds F(x)/x at the point where it touches by at most this share."""
+"""Largest relative excess of a computed tangent's slope over F(x)/x at the point of contact."""
 
 
 def G(x: ArrayLike, alpha: ArrayLike) -> Any:
@@ -174,9 +174,9 @@ def _tangents(packed: bytes) -> _Tangent:
 
 
 def _touching(alpha: Float) -> _Tangent:
-    """For ½ < α < 1: s* <= F'(x0) + max{F(x0)/x0 − F'(x0), 0}·x0/x1 for all x1 <= turn <= x0, F convex up to turn.
+    """(x0, slope) for ½ < α < 1, slope = F'(x0) + max{F(x0)/x0 − F'(x0), 0}·x0/x1 >= max F(x)/x for x1 <= turn <= x0.
 
-    F is concave beyond its turn, and there F(x)/x = F'(x) at the maximum of F(x)/x alone: it is found by bisection.
+    F is convex up to turn, concave beyond, and F(x)/x = F'(x) there at the maximum of F(x)/x alone: bisection finds it.
     """
     beta, excess = 1.0 - alpha, 2.0 * alpha - 1.0
 

@@ -18,7 +18,7 @@ STEPS = 64
 
 
 def least(holds: Callable[[int], bool], first: int, highest: float = math.inf, share: float = 0.0) -> int | None:
-    """The least n in first ... highest with holds(n), which once true stays true; None if there is none.
+    """The least n in first ... highest with holds(n), for a monotone ``holds`` (once true, always true); None if none.
 
     The search doubles (`upward`), then bisects (`bisected`), so it evaluates nothing far beyond the answer.
 
@@ -30,7 +30,7 @@ def least(holds: Callable[[int], bool], first: int, highest: float = math.inf, s
 
 
 def upward(holds: Callable[[int], bool], first: int, highest: float = math.inf) -> tuple[int, int] | None:
-    """Two successive values of first, 2·first, 4·first, ..., highest: the last that does not hold, and the next.
+    """(last value that does not hold, next value) of first, 2·first, 4·first, ..., highest, for a monotone ``holds``.
 
     If first holds, the lower value is first − 1.  The result is None if highest does not hold.  After 0 comes 1.
 
@@ -46,7 +46,7 @@ def upward(holds: Callable[[int], bool], first: int, highest: float = math.inf) 
 
 
 def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.0) -> int:
-    """The least n in low + 1 ... high with holds(n), which once true stays true; holds(high) must be true.
+    """The least n in low + 1 ... high with holds(n), for a monotone ``holds`` that is true at high.
 
     With ``share`` the search stops at a relative error of ``share`` in n.
 
@@ -60,7 +60,7 @@ def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.
 
 
 def least_each(holds: Callable[[Float], Any], low: Float, high: Float) -> Float:
-    """For each entry the least whole n in low ... high with holds(n), which once true stays true, or else high.
+    """For each entry the least whole n in low ... high with holds(n), for a monotone ``holds``; high if there is none.
 
     >>> least_each(lambda n: n * n >= np.array([50.0, 5.0, 1e9]), np.zeros(3), np.full(3, 20.0))
     array([ 8.,  3., 20.])
@@ -168,9 +168,9 @@ def newton(
 
 
 def halved(beyond: Callable[[Any], Any], low: Any, high: Any, rounds: int = 60) -> tuple[Any, Any]:
-    """The bracket after ``rounds`` bisections; ``beyond(x)`` says whether the root lies beyond x.
+    """The bracket after ``rounds`` bisections; ``beyond(x)`` is true if the root lies between x and ``high``.
 
-    ``low`` may be above ``high``; beyond x means: between x and ``high``.
+    ``low`` may be above ``high``.
 
     >>> [float(end) for end in halved(lambda x: x * x < 2.0, 0.0, 2.0)]
     [1.414213562373095, 1.4142135623730951]

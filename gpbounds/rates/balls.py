@@ -80,10 +80,10 @@ def gauss_schmidt(law: Eigenvalues, M: int, k: int) -> Any:
 
 
 def population(law: Eigenvalues, M: int) -> tuple[Any, Any]:
-    """(low, high): R(μ) = (M+1) e_{M+1}(μ)/e_M(μ) of N-pop lies between them, M >= 1; equal where it is closed.
+    """(low, high) with low <= R(μ) <= high, R(μ) = (M+1) e_{M+1}(μ)/e_M(μ) (N-pop), M >= 1; equal for a closed form.
 
-    By the coefficients of Π(1 + cμ_i x) over 8M + 256 eigenvalues, for any c > 0; those left out, which add up to T,
-    raise R by 0 to g0·T, g0 = 1 + M(1 − τ_M/τ_{M−1}), τ_M = R of the others (N-cut).
+    R comes from the coefficients of Π(1 + cμ_i x) over 8M + 256 eigenvalues, for any c > 0.  The omitted eigenvalues,
+    of sum T, raise R by 0 to g0·T, g0 = 1 + M(1 − τ_M/τ_{M−1}), τ_m the R of size m of the others (N-cut).
     """
     closed = law.closed_trace(M)
     if closed is not None:
@@ -141,12 +141,12 @@ REFUSED = (
 )
 
 TINY = 1e-290
-"""A positive t* is raised to it: what underflows in t*, and in αt* for α ≥ 1e-9, is less than 2⁻⁵³ of it."""
+"""Least positive t*; smaller ones are raised to it.  Underflow in t*, and in αt* for α ≥ 1e-9, is below 2⁻⁵³ of it."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The numbers of one bound, as the rational numbers that they are."""
+    """The arguments of one bound; each double stands for its exact rational value."""
 
     N: int
     M: int
@@ -189,7 +189,7 @@ class EnclosedRate(ABC):
     def in_cells(
         self, where: Any, others: tuple[Any, dict[str, Any]], **numbers: Float | None
     ) -> tuple[Any, dict[str, Any]]:
-        """(value, terms) of the cells ``where``; those of ``others`` in the rest."""
+        """(value, terms), computed in the cells ``where`` and taken from ``others`` in the rest."""
         wide = _broadcast(numbers)
         shape = next(iter(wide.values())).shape
         values = np.array(np.broadcast_to(others[0], shape))
@@ -230,11 +230,11 @@ class EnclosedRate(ABC):
         if self.direction == "q||p":
             return rounded(term, upwards=True)
 
-        def turned() -> Any:
+        def reversed_term() -> Any:
             odds = exact(c.alpha) / (1 - exact(c.alpha))
             return term() * odds.max(1 / odds)
 
-        return rounded(turned, upwards=True)
+        return rounded(reversed_term, upwards=True)
 
 
 @dataclass(frozen=True)
@@ -260,14 +260,14 @@ class FromDoubles(EnclosedRate):
 
 @dataclass(frozen=True)
 class BeforeData(EnclosedRate):
-    """For inputs of a law.
+    """`rate` in balls for random inputs with a known law.
 
     Attributes
     ----------
     law : Laws
         The eigenvalues in balls.
     spectrum : Spectrum
-        The same in doubles; it chooses the k of R-lem3, of which any gives a bound.
+        The eigenvalues in doubles; they choose the k of R-lem3, and any k gives a bound.
     """
 
     law: Eigenvalues
@@ -275,7 +275,7 @@ class BeforeData(EnclosedRate):
 
     @classmethod
     def of(cls, kernel: Kernel, inputs: InputLaw, spectrum: Spectrum, form: str, direction: str) -> BeforeData:
-        """For a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
+        """The bound for a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
         return cls(form, direction, laws(kernel, inputs), spectrum)
 
     def assumptions(self, others: tuple[str, ...]) -> tuple[str, ...]:
@@ -296,12 +296,12 @@ class BeforeData(EnclosedRate):
 
 @dataclass(frozen=True)
 class GivenRows(EnclosedRate):
-    """For given rows, whose eigenvalues have proved upper bounds (N-graded).
+    """`rate` in balls for given rows, whose eigenvalues have proved upper bounds (N-graded).
 
     Attributes
     ----------
     law : GivenData
-        With proved eigenvalues.
+        The trace law, with proved upper bounds on the eigenvalues.
     """
 
     law: GivenData

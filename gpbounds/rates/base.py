@@ -1,4 +1,4 @@
-"""What every statement of ``rate`` is: all of a call but M; its bound at M, and the least M that meets a target."""
+"""`Statement`: the arguments of a call of ``rate`` except M, its bound at M, and the least M that meets a target."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Numbers:
         tv: ArrayLike,
         direction: str,
     ) -> Numbers:
-        """From the arguments of ``rate``."""
+        """The checked numbers of a call of ``rate``."""
         order = validation.order("alpha", alpha)
         validation.choice("direction", direction, _DIRECTIONS)
         if direction == "p||q" and (order == 1.0).any():
@@ -55,7 +55,7 @@ class Numbers:
         )
 
     def single(self) -> dict[str, float | None]:
-        """As floats; an array is an error."""
+        """The numbers as floats, by name; refuse an array."""
         for name, value in vars(self).items():
             if value is not None and value.ndim:
                 raise ValueError(
@@ -65,13 +65,13 @@ class Numbers:
 
 
 def silent() -> None:
-    """Nothing is shown of a search."""
+    """The default ``advance`` of a search: shows no progress."""
 
 
 class Statement(ABC):
-    """A bound on the divergence of the best sparse posterior from the exact one, but for M.
+    """A bound on the divergence of the best sparse posterior from the exact one, as a function of M.
 
-    It knows the kernel, the law of the inputs or the rows themselves, what is known of y, the draws, and the numbers.
+    It stores the kernel, the law of the inputs or the rows themselves, the hypothesis on y, the draws, and the numbers.
     """
 
     numbers: Numbers

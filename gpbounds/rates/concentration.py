@@ -31,7 +31,7 @@ SHARE = 0.02
 REACH = 9.0
 """Number of standard deviations beyond which the majorant is taken as g0·v."""
 _OUTLIERS = (0, 1, 2)
-"""How many Gaussian inputs may lie apart."""
+"""Values of l, the number of outliers treated separately (N-out), that are tried for Gaussian inputs."""
 LARGEST = 1024
 """The largest M: cells cost O(M²) each."""
 
@@ -70,7 +70,7 @@ class TraceMajorant:
 
     @classmethod
     def of(cls, kernel: Kernel, M: int, pilot: Float, weights: Float | None = None) -> TraceMajorant:
-        """From pilot points (p, D), p > M + 1, and their weights, equal unless given."""
+        """The majorant from pilot points (p, D), p > M + 1, and their weights, equal unless given."""
         size, points = validation.count("M", M, 1), as_points(pilot)
         p = len(points)
         if p <= size + 1:
@@ -81,7 +81,7 @@ class TraceMajorant:
         L = cholesky(gram + JITTER * scale * np.eye(p), lower=True)
         values, Q = np.linalg.eigh((L.T * w) @ L)
         values, Q = np.maximum(values[::-1], 0.0), Q[:, ::-1]
-        values = np.maximum(values, values[0] * EPS)  # any numbers do
+        values = np.maximum(values, values[0] * EPS)  # the majorant is valid for any numbers b_i
         slopes, zero = trace_slopes(values, size)
         # |L⁻¹k| <= √v; a solve is exact for L + δL with |δL| <= p·eps·|L|, ‖L⁻¹‖² <= 1/jitter
         doubt = 4.0 * p * EPS * math.sqrt(p / JITTER) + 64.0 * p * EPS
@@ -101,7 +101,7 @@ class TraceMajorant:
 
 
 def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, delta: float) -> Bound:
-    """τ_M(K_X) = E_Z Tr(K − Q_Z) of N inputs on a line is below this with probability at least 1 − δ over X (N-sum).
+    """Bound on τ_M(K_X) = E_Z Tr(K − Q_Z), N inputs on a line, with probability at least 1 − δ over X (N-sum).
 
     τ_M(K_X) <= Σ_n g(x_n) for every X (:class:`TraceMajorant`), so P(τ_M >= t) <= inf_θ e^(−θt) (E e^{θg(x)})^N: if g
     is bounded, the result is little more than the mean N·R(μ), without Markov's factor 1/δ.
@@ -112,7 +112,7 @@ def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, del
 
     Outliers (N-out): τ_M(K + ff') <= ((M+1)/M)·τ_{M−1}(K), so up to l points in a set S of small probability cost a
     factor (M+1)/(M+1−l) and l of the M points: P(more than l in S) is binomial.  S holds the cells where g is largest.
-    The least over l = 0, 1, 2 and no S is taken.
+    The result is the least bound over l = 0, 1, 2 and without S.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class Cells:
 
     @classmethod
     def of(cls, kernel: Kernel, inputs: Gaussian | Uniform, M: int) -> Cells:
-        """With the number of pilot points that g of size M needs."""
+        """The cells of a law, with bounds on g of size M from as many pilot points as it needs."""
         majorant = TraceMajorant.of(kernel, M, *pilot_points(inputs, pilots(M)))
         count = CELLS[0]
         while True:

@@ -89,9 +89,9 @@ def any_markov(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, y_norm2: Any)
 
 LEAST_ORDER, LEAST_SHARE = 1e-9, 1e-15
 MIDDLE = (1e-30, 1e30)
-"""For such α, δ and numbers, what underflows between t* ≥ `TINY` and the bound is below 1e-245."""
+"""For α and δ at least these and numbers in this range, underflow between t* ≥ `TINY` and the bound is below 1e-245."""
 FLOOR = 1e-230
-"""A positive bound is raised to it, so that 1e-245 is less than 2⁻⁵³ of it."""
+"""Least positive bound; smaller ones are raised to it, so that 1e-245 is less than 2⁻⁵³ of a bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class OneDraw(Statement):
     N : whole numbers
     numbers : Numbers
     law : TraceLaw
-        Of t = E Tr(K − Q).
+        The bound on t = E Tr(K − Q).
     form, direction : str
     enclosed : EnclosedRate or None
         The theorems in balls, with ``rigor="sharp"``.
@@ -120,7 +120,7 @@ class OneDraw(Statement):
     def of(
         cls, kernel: Kernel, inputs: InputLaw, N: Float, numbers: Numbers, *, form: str, direction: str, rigor: str
     ) -> OneDraw:
-        """For a law of inputs or given rows."""
+        """The statement for a law of inputs or given rows."""
         validation.choice("form", form, FORMS)
         law = trace_law(kernel, inputs, rigor)
         enclosed: EnclosedRate | None = None
@@ -159,7 +159,7 @@ class OneDraw(Statement):
         return np.where(t > 0.0, np.maximum(value, FLOOR) * scale, 0.0), {"expected_trace": t, **scaled}
 
     def _at_the_ends(self, value: Any, t: Any) -> Any:
-        """Where a bound that is not infinite was computed from a number near an end of the doubles."""
+        """Whether each finite bound comes from numbers so near an end of the doubles that underflow may spoil it."""
         given, squares = self.numbers, np.asarray(0.0) if self.numbers.y_norm2 is None else self.numbers.y_norm2
         safe = (given.alpha >= LEAST_ORDER) & (given.delta >= LEAST_SHARE) & _in_the_middle(given.noise)
         safe = safe & _in_the_middle(squares) & (t < MIDDLE[1])
@@ -172,7 +172,7 @@ class OneDraw(Statement):
     def bound(self, M: Float) -> Bound:
         numbers = self.numbers
         if self.enclosed is None:
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # judged below
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # `_at_the_ends` finds such cells
                 value, terms = self.evaluate(M)
             if (ends := self._at_the_ends(value, terms["expected_trace"])).any():
                 value, terms = FromDoubles(self.form, self.direction, self.law).in_cells(
@@ -273,12 +273,12 @@ def _raised(t: Any) -> Any:
 
 
 def _in_the_middle(numbers: Any) -> Any:
-    """Entry by entry; 0 is exact."""
+    """Whether each number is 0, which is exact, or within `MIDDLE`."""
     return (numbers == 0.0) | ((numbers > MIDDLE[0]) & (numbers < MIDDLE[1]))
 
 
 def one_draw_only(y_norm2_known: str, law: str | None) -> None:
-    """Refuse what only statements about several draws have."""
+    """Refuse arguments that only statements about several draws take."""
     if validation.choice("y_norm2_known", y_norm2_known, KNOWN) == "before":
         raise ValueError("draws: expected a number of draws with y_norm2_known='before', got None")
     if law is not None:

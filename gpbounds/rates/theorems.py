@@ -1,5 +1,5 @@
 """``rate``: a bound on the divergence of the best sparse posterior from the exact one, before either is computed, and
-``inducing_points``: the least M from which on the bound stays below a target.  Each is asked of one `Statement`."""
+``inducing_points``: the least M from which on the bound stays below a target.  Both evaluate one `Statement`."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def rate(
     direction : "q||p" or "p||q"
         "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
     rigor : "auto", "float" or "sharp"
-        How much of the arithmetic is proved; the page "What certified means" has the table.  "auto": doubles with
-        the errors that are proved; "float": their allowance may be measured only; "sharp": above the theorem's number
-        by construction.  `Bound.certified` says what the value is.  ``certified=True`` is an old spelling.
+        How much of the arithmetic is proved; the page "What certified means" has the table.  "auto": doubles, enlarged
+        by proved errors where these are known; "float": enlarged by an allowance that may be only measured; "sharp":
+        the upper end of an enclosure.  `Bound.certified` states the outcome.  ``certified=True`` is an old spelling.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def statement(
     certified: bool | None = None,
     rigor: str = "auto",
 ) -> Statement:
-    """What a call of `rate` states but for M, from checked N and numbers; made once, it is asked for several M."""
+    """The `Statement` of a call of `rate`, from checked N and numbers; it gives the bound for any M."""
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     chosen = rigor_of(rigor, certified, was="auto")
     if certified and (y is None or simulate is not None):

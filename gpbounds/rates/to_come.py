@@ -63,7 +63,7 @@ class Simulation:
     rest : float
         δ − k/(m+1), the part of δ for the statement given X.
     rng : Generator
-        As it is before the first set.
+        In its state before the first set.
     """
 
     inputs: _SampledLaw
@@ -194,9 +194,9 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
 def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tuple[int | None, Float]:
     """(M, the M's of the sets): the k-th greatest of the M's that the simulated sets need for a target (N-sim).
 
-    ``least(X)`` is the least M from which on the bound given X is at most the target, or None; it is a function of X,
-    so the future set needs more than the k-th greatest with probability at most k/(m+1).  Do not choose M on a
-    simulated curve instead: the curve holds at each M that is fixed in advance, not at a chosen one.
+    ``least(X)``, the least M from which on the bound given X is at most the target, or None, is a function of X; so the
+    future set needs more than the k-th greatest with probability at most k/(m+1).  Do not choose M on a simulated curve
+    instead: the curve holds at each M that is fixed in advance, not at a chosen M.
 
     >>> from gpbounds.inputs import Gaussian
     >>> plan = simulation(Gaussian(), 5, sets=39, delta=0.05, rng=0)
@@ -267,7 +267,7 @@ class ToCome(Statement):
     kernel : Kernel
     plan : Simulation
     numbers : Numbers
-        With all of δ.
+        With the whole δ, for the simulation and the statement given X.
     draws : int or None
         None for one draw.
     options : dict
@@ -284,7 +284,7 @@ class ToCome(Statement):
     def checked(
         cls, kernel: Kernel, plan: Simulation, numbers: Numbers, draws: int | str | None, options: dict[str, Any]
     ) -> ToCome:
-        """With one law for all sets: by default the tilted one for y from the prior, else the k-DPP."""
+        """The statement, with one law of draws for all sets: by default tilted for y from the prior, else the k-DPP."""
         if draws is None:
             one_draw_only(options["y_norm2_known"], options["law"])
         elif options["law"] is None:

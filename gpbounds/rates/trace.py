@@ -65,7 +65,7 @@ class PopulationTrace:
         self._blocks: dict[int, Float] = {}
 
     def log(self, M: Float) -> Float:
-        """For whole numbers M >= 1 of any shape; +inf where no value is computed (tails below 1e-280 of the trace)."""
+        """log R(μ) for whole M >= 1 of any shape; +inf where no value is computed (tails below 1e-280 of the trace)."""
         law = self.law
         if self.closed:
             assert isinstance(law, GeometricSpectrum)
@@ -88,7 +88,7 @@ class PopulationTrace:
 
 
 def kept_eigenvalues(M: Float | int) -> Any:
-    """The number of eigenvalues from which the value at M is computed at most, M <= LAST."""
+    """Largest number of eigenvalues used for the value at M <= LAST."""
     return _PER_POINT * table_size(M, FIRST)
 
 
@@ -120,14 +120,14 @@ def _log_shares(law: Spectrum, last: int) -> Float:
 # How far `rate` in doubles may be below the bound that it computes, because of rounding (N-rate-rounding).
 
 FAR, NEAR = 1492.0, 645.0
-"""Tails of at least e^-FAR of the trace are used in R-lem3, e^-NEAR in N-pop: what is less is raised to 2^-1022."""
+"""R-lem3 uses tails of at least e^-FAR of the trace, N-pop of at least e^-NEAR; lesser results become 2^-1022."""
 
 
 def _before_data(spectrum: Spectrum, population: PopulationTrace | None, M: Float) -> Float:
     """c: the relative error of `rate` is at most c·2^-53; inf where the roundings of a spectrum are not counted.
 
-    c = 1.2·max{s + 7800, p} + 1200, s that of the tails up to M (`Spectrum.roundings`), p that of `_from_population`,
-    which is left out for the printed form.
+    c = 1.2·max{s + 7800, p} + 1200, s the c of the tails up to M (`Spectrum.roundings`), p the c of `_from_population`,
+    omitted for the printed form.
 
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential
@@ -142,7 +142,7 @@ def _before_data(spectrum: Spectrum, population: PopulationTrace | None, M: Floa
 
 
 def _from_population(population: PopulationTrace, M: Float) -> Float:
-    """c of N·R(μ): 57 000 for the closed form, else that of the tails, n more for n eigenvalues, 3M and 21 100."""
+    """c of N·R(μ): 57 000 for the closed form, else s + n + 3M + 21 100, s the c of the tails of n eigenvalues."""
     if population.closed:
         return 57_000.0 + 0.0 * M
     points = np.minimum(M, float(LAST))
@@ -172,14 +172,14 @@ def best_truncation(law: Spectrum, M: Float) -> Float:
     some k: among those k = 0 is best, and the search starts beyond.
     """
 
-    def turned(k: Float) -> Any:
+    def no_longer_falls(k: Float) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = law.log_tail(k) - law.log_tail(np.minimum(k + 1.0, M))
             return ~(gain > np.log(M + 1.0 - k) - np.log(M - k))  # also where both tails are 0
 
     whole = law.log_tail(0.0)
     falling = least_each(lambda k: law.log_tail(k) < whole, np.zeros_like(M), M)
-    return least_each(turned, falling, M)
+    return least_each(no_longer_falls, falling, M)
 
 
 def log_best_truncation(law: Spectrum, M: Float) -> Float:

@@ -45,10 +45,10 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "auto") -> Spectr
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N, raised by N·eps·λ_max              no
     ================================ ============================================================ ==========
 
-    "Certified" is the method.  The errors of eigenvalues of k(X, X) in doubles are measured; ``rigor="sharp"`` proves
-    bounds.  Whether the rounding of a tail is proved says ``roundings``: it is counted for all
-    certified methods (N-tail-rounding) but Matérn-(p+½), p ≥ 1, and what contains it.  For squared exponential kernels
-    on boxes bounds also use Ritz values (N-box), whose roundings are enclosed up to 6 lengthscales to each side.
+    The last column is about the method; for ``Empirical(X)`` ``rigor`` decides.  ``roundings`` says whether rounding of
+    tails is proved: it is for the certified methods (N-tail-rounding) except Matérn-(p+½), p ≥ 1, and spectra composed
+    of it.  For squared exponential kernels on boxes bounds also use Ritz values (N-box), whose roundings are enclosed
+    up to 6 lengthscales to each side.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "auto") -> Spectr
     inputs : Gaussian, Uniform or Empirical
     rigor : "auto", "float" or "sharp"
         For ``Empirical(X)``.  "auto": upper bounds on the eigenvalues in doubles, whose error is proved from the
-        eigenvectors up to 2000 rows (N-enclosed), beyond measured as with "float".  "sharp": about 1e-9 of each above
-        it or 1e-27 λ_max (N-graded), for squared exponential and Matérn kernels of half-integer ν, their sums and
-        products.
+        eigenvectors up to 2000 rows (N-enclosed), beyond measured as with "float".  "sharp": proved upper bounds within
+        about 1e-9 of each eigenvalue or 1e-27 λ_max (N-graded), for squared exponential and Matérn kernels of
+        half-integer ν, their sums and products.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def _on_columns(kernel: Any, inputs: Gaussian | Uniform) -> Spectrum:
 
 
 def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
-    """The spectrum of a sum whose summands are not all polynomials; those that are count as one."""
+    """The spectrum of a sum whose summands are not all polynomials; the polynomial ones become one summand."""
     from gpbounds.spectra.composed import SumSpectrum
 
     columns = tuple(range(inputs.dim))
@@ -126,7 +126,7 @@ def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
 
 
 def summands(kernel: Kernel) -> Iterator[Kernel]:
-    """The summands of a sum of kernels, also of sums in it."""
+    """The summands of a kernel, those of nested sums included."""
     if isinstance(kernel, Sum):
         yield from summands(kernel.k1)
         yield from summands(kernel.k2)
@@ -174,7 +174,7 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
 def independent_factors(
     kernel: Product, inputs: Gaussian | Uniform, *, split: bool
 ) -> tuple[float, list[tuple[tuple[int, ...], Kernel]]] | None:
-    """(a constant factor, the others with their columns) if these differ and do not depend on each other; else None."""
+    """(constant factor, [(columns, factor), ...]); None if two factors read one column, or columns that depend."""
     scale, factors, _ = kernel.fold(_SPLIT if split else _WHOLE, tuple(range(inputs.dim)))
     read = [column for columns, _ in factors for column in columns]
     if not factors or len(set(read)) < len(read):
@@ -191,8 +191,8 @@ def independent_factors(
 
 Columns = tuple[int, ...]
 Factors = tuple[float, list[tuple[Columns, Kernel]], tuple[Columns, Kernel]]
-"""A constant factor of a kernel; the others with the columns that they read; all of these columns, and the kernel as a
-function of these alone."""
+"""The constant factor of a kernel, the other factors with the columns that they read, and (all of these columns, the
+kernel as a function of these alone)."""
 
 
 def _whole(kernel: Kernel, columns: Columns) -> Factors:
@@ -202,7 +202,7 @@ def _whole(kernel: Kernel, columns: Columns) -> Factors:
 
 
 def _split(kernel: Any, columns: Columns) -> Factors:
-    """With one factor for each column of a squared exponential kernel."""
+    """As `_whole`, but a squared exponential kernel has one factor for each column."""
     if kernel.formula_class is not SquaredExponential:
         return _whole(kernel, columns)
     pairs = zip(columns, kernel.lengthscales(len(columns)), strict=True)
@@ -230,7 +230,7 @@ _SPLIT = Fold(_split, _factors_of_sum, _factors_of_product, numbered)
 
 
 def _rotated(kernel: SquaredExponential | Matern, inputs: Gaussian) -> Spectrum:
-    """Under a law with a covariance between the columns."""
+    """The spectrum under a Gaussian law with correlated columns."""
     from gpbounds.spectra.gaussian import PrincipalSpectrum, principal_axes
 
     rotated, independent, _ = principal_axes(kernel, inputs)

@@ -27,7 +27,7 @@ from gpbounds.spectra.gaussian import domination_family, smallest_sums
 
 
 class Eigenvalues(ABC):
-    """Mercer eigenvalues in balls, or numbers of which each is at least the eigenvalue of its place.
+    """Mercer eigenvalues in balls, or upper bounds on them, the m-th on the m-th.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Eigenvalues(ABC):
 
     @abstractmethod
     def eigenvalues(self, count: int) -> list[tuple[Any, int]]:
-        """About the ``count`` largest as (value, how often); which ones are taken is decided in doubles."""
+        """About the ``count`` largest as (value, multiplicity); doubles decide which."""
 
     @abstractmethod
     def tail(self, count: int) -> Any:
-        """The sum of all but those of :meth:`eigenvalues`."""
+        """The sum of all eigenvalues that :meth:`eigenvalues` leaves out."""
 
     @abstractmethod
     def trace(self) -> Any:
@@ -102,9 +102,9 @@ class Laws(Eigenvalues):
         return (-2 * (exact(self.lengthscales[d]) / (2 * exact(self.stds[d]))).asinh()).exp()
 
     def eigenvalues(self, count: int) -> list[tuple[Any, int]]:
-        """``count`` eigenvalues as (value, how often), to rounding in the order of the largest.
+        """The ``count`` largest eigenvalues, up to rounding in their order, as (value, multiplicity).
 
-        Which ones are taken is decided in doubles, and matters only to how narrow a bound is.
+        Doubles decide which eigenvalues these are; the choice affects only how sharp a bound is.
         """
         if self.alike:
             B, left, k = self.ratio(), count, 0
@@ -187,7 +187,7 @@ def _powers(ratios: list[Any], degrees: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Rotated(Laws):
-    """The same under Gaussian inputs with a covariance: ℓ_d/s_d = 1/√g_d, g the eigenvalues of Λ⁻¹ΣΛ⁻¹ (N-cov).
+    """`Laws` under Gaussian inputs with covariance Σ: ℓ_d/s_d = 1/√g_d, g the eigenvalues of Λ⁻¹ΣΛ⁻¹ (N-cov).
 
     ``lengthscales`` and ``stds`` are 1 and about √g_d, and decide only which eigenvalues are taken.
 
@@ -231,7 +231,7 @@ def _principal_variances(cov: tuple[tuple[float, ...], ...], units: tuple[float,
 class _Dominated(Eigenvalues):
     """λ_m ≤ C·λ_m(Gaussian), C = Π_d √(2π) s_d/W_d·e^(W_d²/(8s_d²)), for any stds s_d, W the widths of the box.
 
-    The proof is that of `DominatedSpectrum`.  Which s serve best is decided in doubles, for each number of eigenvalues.
+    The proof is that of `DominatedSpectrum`.  Doubles choose the s for each number of eigenvalues; any s give bounds.
     """
 
     variance: float
@@ -360,9 +360,9 @@ def _roots(coefficients: tuple[int, ...], bits: int) -> list[Any]:
 
 
 class _ProductEigenvalues(Eigenvalues):
-    """c·Π_i k_i on columns that are independent: all products of eigenvalues, Σ = c·Π_i Σ (N-tensor).
+    """c·Π_i k_i on independent columns: all products of eigenvalues, and the product of the traces (N-tensor).
 
-    The parts must have exact eigenvalues: the tail is what the eigenvalues taken leave of the trace.
+    The parts must have exact eigenvalues: the tail is the trace minus the eigenvalues before it.
     """
 
     def __init__(self, parts: Sequence[Eigenvalues], scale: float, dim: int) -> None:
@@ -393,7 +393,7 @@ class _ProductEigenvalues(Eigenvalues):
 class _SumEigenvalues(Eigenvalues):
     """Σ_i k_i: the eigenvalues of all summands together, whose tails are at least those of the sum (N-direct).
 
-    They have the same total, so R of them is at least R of the sum, which is Schur-concave (N-pop).
+    Both have the same total, and R is Schur-concave (N-pop), so R of all together is at least R of the sum's.
     """
 
     note = "Eigenvalue sums are upper bounds, from those of the summands of the kernel."
@@ -402,8 +402,8 @@ class _SumEigenvalues(Eigenvalues):
         self.parts, self.dim = tuple(parts), dim
 
     def eigenvalues(self, count: int) -> list[tuple[Any, int]]:
-        taken = self._taken(count)
-        return [pair for part, number in zip(self.parts, taken, strict=True) for pair in part.eigenvalues(number)]
+        counts = self._taken(count)
+        return [pair for part, number in zip(self.parts, counts, strict=True) for pair in part.eigenvalues(number)]
 
     def tail(self, count: int) -> Any:
         pairs = zip(self.parts, self._taken(count), strict=True)
@@ -417,7 +417,7 @@ class _SumEigenvalues(Eigenvalues):
         return None if None in numbers else sum(numbers, exact(0.0))
 
     def _taken(self, count: int) -> list[int]:
-        """How many eigenvalues of each summand are among the largest."""
+        """For each summand the number of its eigenvalues among the ``count`` largest."""
         values = [[float(value) for value in part.flat(count)] for part in self.parts]
         ordered = sorted(((value, i) for i, column in enumerate(values) for value in column), reverse=True)[:count]
         numbers = Counter(i for _, i in ordered)

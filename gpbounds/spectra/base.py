@@ -45,10 +45,10 @@ class Spectrum(ABC):
         """log Σ_{m>M} λ_m for an array of whole numbers M >= 0."""
 
     def roundings(self, last: Float, size: Float | float) -> Float:
-        """c: e^log_tail(M) >= (1 - c·2^-53) times an upper bound of the tail, for all M <= last (N-tail-rounding).
+        """A proved count c of the roundings in `log_tail` (N-tail-rounding); inf where none is proved.
 
-        Tails are those of at least e^-size of the trace.  inf where roundings are not counted: the tail is then an
-        upper bound up to an allowance that is measured, or an estimate.
+        e^log_tail(M) >= (1 - c·2^-53) times an upper bound of the tail for all M <= ``last`` whose tail is at least
+        e^-``size`` of the trace.  With c = inf the tail is an estimate, or an upper bound up to a measured allowance.
         """
         return np.full(np.broadcast(last, size).shape, np.inf)
 

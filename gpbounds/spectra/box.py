@@ -19,7 +19,7 @@ from gpbounds.validation import count as one_count
 # Ky Fan's bounds for a squared exponential kernel on an interval, rounded upwards by construction (N-ritz-sum).
 
 BITS = 128
-"""Bits beyond those that the recurrence of Legendre's polynomials loses, two for each degree."""
+"""Precision in bits, besides two bits for each degree that the recurrence of Legendre's polynomials loses."""
 
 
 def enclosed_tails(g: float, vectors: Float, nodes: int, error: float) -> Float:
@@ -76,13 +76,13 @@ def _legendre(x: Any, n: int) -> list[Any]:
 LARGEST = 40.0
 """Half widths in lengthscales up to which the Ritz values are computed."""
 ROUNDING = 1e-11
-"""For the rounding of the logarithm of a tail in Legendre polynomials, whose terms are up to 3500 in size."""
+"""Bound on the rounding of the logarithm of a tail in Legendre polynomials, whose terms are up to 3500 in size."""
 KEPT = 2**14
 """Products of eigenvalues that are put in order."""
 ENCLOSED = 6.0
 """Half widths in lengthscales up to which the roundings of the Ritz values are enclosed; at 6 it takes 0.2 s."""
 SMALL, SMALLEST = 1e-18, 1e-26
-"""Largest share of the trace that quadrature and the omitted polynomials may lose; that of an enclosed entry."""
+"""Largest share of the trace lost by the omitted polynomials, or by quadrature; SMALLEST for enclosed quadrature."""
 
 
 class BoxSpectrum(Spectrum):
@@ -149,7 +149,7 @@ class BoxSpectrum(Spectrum):
 
 @lru_cache(maxsize=64)
 def majorant(g: float) -> Float:
-    """ν_1 ... ν_n, decreasing, for variance 1 and half width g in lengthscales; their sum is 1 but for what is cut.
+    """ν_1 ... ν_n, decreasing, for variance 1 and half width g in lengthscales; their sum is 1 − (bound on tail(n)).
 
     >>> bool(abs(majorant(1.0).sum() - 1.0) < 1e-12)
     True
@@ -178,14 +178,14 @@ def _ritz_tails(g: float, n: int) -> Float:
         return enclosed_tails(g, np.linalg.eigh(matrix)[1][:, ::-1], nodes, math.exp(lost + 1e-6))
     eigenvalues = np.maximum(np.linalg.eigvalsh(matrix)[::-1], 0.0)
     beyond = np.append(np.cumsum(eigenvalues[::-1])[::-1], 0.0)
-    # Entries are right to some eps, eigenvalues to n eps, and 1 − their sum to as much.
+    # Entries have errors of a few eps, eigenvalues and 1 − their sum of n eps.
     return beyond + max(1.0 - float(beyond[0]), 0.0) + 16.0 * nodes * EPS
 
 
 def _log_quadrature_error(g: float, n: int, nodes: int) -> float:
-    """log of a bound of what Gauss's rule loses in <e_i, Ke_j>, i, j < n: analytic inside every ellipse with foci ±1.
+    """log of a bound on the error of Gauss's rule in <e_i, Ke_j>, i, j < n, analytic in every ellipse with foci ±1.
 
-    On the one with half axes (ρ ± 1/ρ)/2, |e_i| <= √(2i+1) ρ^i and |k| <= e^(g²b²/2), b = (ρ − 1/ρ)/2; the error of
+    In the one with half axes (ρ ± 1/ρ)/2, |e_i| <= √(2i+1) ρ^i and |k| <= e^(g²b²/2), b = (ρ − 1/ρ)/2; the error of
     an integral over one variable is at most (64/15)·max·ρ^(−2q)/(1 − ρ^−2).
     """
     rho = np.geomspace(1.05, 200.0, 120)
@@ -205,7 +205,7 @@ def _log_legendre_tail(g: float, M: int) -> float:
 
 
 def _products(left: Float, right: Float) -> tuple[Float, float]:
-    """The largest products, decreasing, and above what is left of the whole, which is 1."""
+    """The largest products, decreasing, and an upper bound on the sum of the others; all products sum to at most 1."""
     size = min(KEPT, left.size * right.size)
     parts = [left[: max(size // (j + 1), 1)] * value for j, value in enumerate(right)]
     products = np.sort(np.concatenate(parts))[::-1][:size]

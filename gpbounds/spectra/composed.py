@@ -127,8 +127,8 @@ class SumSpectrum(Spectrum):
     The proof is that of N-direct.
 
     The bound is the tail of the M largest of all eigenvalues of the summands together, and equality holds if their
-    images are orthogonal.  M_i counts the differences of convex sequences below the tails of the parts among the M
-    largest; any M_i give a bound, so that only the last sum is rounded, and its logarithm is raised for this.
+    images are orthogonal.  M_i is the number of part i's differences among the M largest differences of the convex
+    sequences below the parts' tails.  Any M_i give a bound, so only the last sum needs an allowance for rounding.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ class SumSpectrum(Spectrum):
         order = owners[np.argsort(-np.concatenate(differences), kind="stable")[:size]]
         logs = np.full(order.size + 1, -np.inf)
         for i, part in enumerate(self.parts):
-            taken = np.append(0, np.cumsum(order == i))
-            logs = np.logaddexp(logs, part.log_tail(taken))
+            counts = np.append(0, np.cumsum(order == i))
+            logs = np.logaddexp(logs, part.log_tail(counts))
         logs = np.minimum(logs, math.log(self.trace))
         allowances = (8.0 * len(self.parts) + 2.0 * np.where(np.isfinite(logs), np.abs(logs), 0.0)) * EPS
         return logs + allowances

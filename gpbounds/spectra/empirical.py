@@ -70,7 +70,8 @@ class EmpiricalSpectrum(DataSpectrum):
     Attributes
     ----------
     rounding : float
-        Upper bounds are raised by it: proved if ``certified``, else N·eps·λ_max, above LAPACK's errors as measured.
+        Added to the eigenvalues for upper bounds: a proved error if ``certified``, else N·eps·λ_max, which exceeds the
+        measured errors of LAPACK.
     """
 
     certified: bool = False
@@ -86,9 +87,9 @@ class EmpiricalSpectrum(DataSpectrum):
 
     @classmethod
     def proved(cls, kernel: Kernel, inputs: Empirical) -> EmpiricalSpectrum | None:
-        """With a proved error of the eigenvalues in place of the allowance (N-enclosed); None where none is known.
+        """The spectrum with a proved error (N-enclosed) in place of N·eps·λ_max; None where none is proved.
 
-        From eigenvectors and their residual, about eight times as long: up to `AFFORDABLE` rows in host memory.
+        It needs eigenvectors and their residual, eight times the time: up to `AFFORDABLE` rows in host memory.
         """
         if is_cupy(inputs.X) or inputs.N > AFFORDABLE:
             return None

@@ -19,7 +19,7 @@ from gpbounds.validation import count as one_count
 
 # Kernels that are polynomials in the products x_d x'_d, and moments of input laws, both exact.
 #
-# A monomial x_0² x_3 is the tuple (0, 0, 3) of its columns.  Doubles are taken as the rational numbers that they are.
+# A monomial x_0² x_3 is the tuple (0, 0, 3) of its columns.  Doubles stand for their exact rational values.
 
 Monomial = tuple[int, ...]
 Weights = dict[Monomial, Any]
@@ -157,7 +157,7 @@ class _UniformMoments:
 
 
 def moments(inputs: Gaussian | Uniform) -> _GaussianMoments | _UniformMoments:
-    """The moments of ``inputs``; those of the stored covariance, even if rounding has made it indefinite."""
+    """The moments of ``inputs``, from the stored covariance even if rounding has made it indefinite."""
     if isinstance(inputs, Uniform):
         return _UniformMoments(np.atleast_1d(inputs.low), np.atleast_1d(inputs.high))
     return _GaussianMoments([rational(m) for m in inputs.means], _covariance(inputs))
@@ -188,13 +188,13 @@ def _covariance(inputs: Gaussian) -> dict[tuple[int, int], Any]:
 # Constant, linear and polynomial kernels, their sums and products: as many eigenvalues as monomials (N-finite).
 
 SMALLEST, LARGEST = 1e-290, 1e290
-"""Weights and moments between these are doubles with all their digits, and so is what is computed from them."""
+"""Weights and moments in this range, and all numbers computed from them, are doubles with full precision."""
 
 
 class FiniteRankSpectrum(Spectrum):
     """k(x, x') = Σ_a w_a x^a x'^a, w_a > 0, r monomials, Gaussian or uniform inputs: at most r eigenvalues (N-finite).
 
-    They are those of the matrix C = (√w_a √w_b E x^(a+b)), so that Σ_{m>M} λ_m = 0 for M >= r.
+    The matrix C = (√w_a √w_b E x^(a+b)) has the same nonzero eigenvalues, so Σ_{m>M} λ_m = 0 for M >= r.
 
     The proof is that of N-finite.
 
@@ -249,7 +249,7 @@ class FiniteRankSpectrum(Spectrum):
         enclosed = enclosed_eigen(C, np.eye(self.rank), errors, "the matrix of moments", negative=math.inf)
         self._values = (enclosed.values + enclosed.error) * (1.0 + EPS)
         logs = np.minimum(log_tails(np.log(self._values), -math.inf) + self.rank * EPS, math.log(self.trace))
-        # what rounding costs a logarithm, and the exponential of one
+        # the rounding of a logarithm, and of its exponential
         self._log_tails = logs + (8.0 + 2.0 * np.where(np.isfinite(logs), np.abs(logs), 0.0)) * EPS
 
     def eigenvalues(self, count: int) -> Float:

@@ -69,9 +69,9 @@ def log_tail(log_B: Float, M: Float, dim: int) -> Float:
 
 
 def tail_roundings(dim: int, ordered: Float | float, size: Float | float) -> Float:
-    """c of `Spectrum.roundings` for SE × Gaussian in ``dim`` dimensions, from sums of ``ordered`` eigenvalues at most.
+    """c of `Spectrum.roundings` for SE × Gaussian in ``dim`` dimensions, for sums of at most ``ordered`` eigenvalues.
 
-    It grows with log tails because these are computed, and their exponentials taken (N-tail-rounding); size >= 500.
+    c grows with ``size`` >= 500, as an error of |log tail|·2^-53 in a logarithm is one of the tail (N-tail-rounding).
     """
     return np.asarray(23.0 * size + 20_500.0 + dim * (size + 350.0) + (dim + 2.0) * ordered)
 
@@ -153,7 +153,7 @@ class ProductSpectrum(Spectrum):
     """SE × Gaussian with per-dimension ℓ_d/s_d: λ_n = v Π_d (1-B_d) B_d^(n_d), largest first (L-44, L-46, L-51).
 
     Ordering the first M takes O(D·M log M) time and memory.  The tail at M is computed from the order of the least
-    power of two that is >= M, whatever else was asked for.
+    power of two that is >= M, independently of earlier calls.
     """
 
     certified = True
@@ -218,7 +218,7 @@ class PrincipalSpectrum(Spectrum):
     Parameters
     ----------
     along_axes : Spectrum
-        That of the kernel and the law of `principal_axes`.
+        The spectrum of the kernel and the law that `principal_axes` returns.
 
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential
@@ -236,7 +236,7 @@ class PrincipalSpectrum(Spectrum):
         self.note = f"{along_axes.note} The columns of the inputs are rotated to be independent."
 
     def eigenvalues(self, count: int) -> Float:
-        """As those of the rotated law: to rounding, where they are exact for independent columns."""
+        """The eigenvalues under the rotated law; exact to rounding if they are so for independent columns."""
         return self.along_axes.eigenvalues(count)
 
     def _log_tail(self, M: Float) -> Float:
@@ -275,7 +275,7 @@ def principal_axes(kernel: Stationary, inputs: Gaussian) -> tuple[Stationary, Ga
 # SE kernel, inputs uniform on a box: upper bounds from Gaussian laws that dominate the uniform one.
 
 TABULATED = 2**17
-"""Tails for M below it are computed from a table, and their roundings counted."""
+"""Below this M the tails come from a table, and their roundings are counted."""
 
 
 def log_domination(std: Float, half: Float) -> Float:
@@ -324,7 +324,7 @@ class DominatedSpectrum(Spectrum):
         self._table = np.empty((2, 0))
 
     def _scale(self, M: Float) -> Float:
-        """s in units of ℓ, for each M that with the least C·tail(M)."""
+        """For each M the s, in units of ℓ, that minimises C·tail(M)."""
         assert self._ratio is not None
         half = np.asarray(self._ratio)
 

@@ -20,9 +20,9 @@ LARGEST = 8192
 class EnclosedSpectrum(DataSpectrum):
     """Bounds on the eigenvalues of K/N for the exact K of the rows, computed in double-double numbers (N-graded).
 
-    About 1e-9 of an eigenvalue above it, or 1e-27 λ_max where that is more; `EmpiricalSpectrum` allows N·eps·λ_max.
-    Kernels with `has_pairs`.  At N = 1000, 2000 and 4000 it
-    takes 0.4, 1.4 and 5 s if K has a small numerical rank (37), and 3, 18 and 127 s if it has none.
+    The bounds are within about 1e-9 of an eigenvalue, or 1e-27 λ_max where that is more, instead of the N·eps·λ_max of
+    `EmpiricalSpectrum`, for kernels with `has_pairs`.  At N = 1000, 2000 and 4000 they take 0.4, 1.4 and 5 s if K has a
+    small numerical rank (37), and 3, 18 and 127 s if it has full rank.
 
     Proof.  Each entry of K is within `pair_error` of its pair (N-pairs), and K in the spectral norm within N times as
     much.  `enclosed_values` bounds the eigenvalues of every matrix that is so close.  K has no more nonzero

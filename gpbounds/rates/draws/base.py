@@ -34,7 +34,7 @@ class SeveralDraws(Statement):
         """The least bound that is proved for one M and these numbers."""
 
     def needed(self, target: float) -> int | None:
-        """With fewer points no choice of inducing variables reaches the target (N-low), where that is known."""
+        """A number below which no choice of inducing variables reaches the target (N-low); None if unknown."""
         return None
 
     def bound(self, M: Float) -> Bound:
@@ -86,7 +86,7 @@ class SeveralDraws(Statement):
 
 
 def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
-    """One record from several: the terms that all have, and every claim and assumption."""
+    """Join the records of cells: their values, the terms that all have, and every claim and assumption."""
     if not shape:
         return cells[0]
     pair = cells[0].quantity.partition("[")[2]

@@ -30,7 +30,7 @@ def prior_from_trace(
     alpha: float = 1.0,
     tv: float = 0.0,
 ) -> Bound:
-    """y from the prior, the best of R k-DPP draws, from τ_M and r_M = τ_{M−1}/M alone (N-trace).
+    """Bound on D_α for y from the prior and the best of R k-DPP draws, from τ_M and r_M = τ_{M−1}/M alone (N-trace).
 
     With t = τ_M/σ², ϑ = r/(√r + σ)², p = δ^(1/R) − tv: with probability at least 1 − δ over y and the draws,
     for every R up to the number of draws,
@@ -109,9 +109,10 @@ def fixed_from_trace(
     alpha: float = 1.0,
     tv: float = 0.0,
 ) -> Bound:
-    """Any y with ‖y‖² = ``y_norm2``, fixed before the draws, the best of R, from τ_M and r_M alone (N-trace, N-fixed).
+    """Bound on D_α for any y fixed before R draws and the best of them, from τ_M and r_M alone (N-trace, N-fixed).
 
-    As :func:`prior_from_trace` with W = ‖y‖² max_λ rλ/((λ + r)(λ + σ²)²) + t: q̄ is at most the first, b̄ at most t.
+    As :func:`prior_from_trace` with W = ‖y‖² max_λ rλ/((λ + r)(λ + σ²)²) + t, ‖y‖² = ``y_norm2``: q̄ is at most the
+    first summand, b̄ at most t.
 
     >>> round(float(fixed_from_trace(0.01, 0.002, 10.0, noise=0.1, delta=0.05, draws=10)), 3)
     1.132
@@ -136,7 +137,7 @@ def adversary_from_trace(
     alpha: float = 1.0,
     tv: float = 0.0,
 ) -> Bound:
-    """Any y with ‖y‖² = ``y_norm2``, chosen after Z, the draw of least trace, from τ_M alone (N-adv).
+    """Bound on D_α for any y with ‖y‖² = ``y_norm2``, even chosen after Z, the draw of least trace, from τ_M (N-adv).
 
     T ≤ τ_M/p with p = δ^(1/R) − tv in R-thm2; rest = N − M.
 
@@ -167,7 +168,7 @@ def tilted_from_trace(
     alpha: float = 1.0,
     tv: float = 0.0,
 ) -> Bound:
-    """y from the prior, the best of R draws of the tilted law, from two mean traces of KK_n (N-tilt-trace).
+    """Bound on D_α for y from the prior and the best of R tilted draws, from two mean traces of KK_n (N-tilt-trace).
 
     D_α ≤ (α/2p)·(Π_{i<R}(t + 2ϑi))^(1/R) with probability at least 1 − δ, for every R up to the number of draws,
     t = τ_M(KK_n)/σ⁴, r = τ_{M−1}(KK_n)/M, ϑ = (r/σ²)/(2√r + σ²), K_n = K + σ²I, p = δ^(1/R) − tv.

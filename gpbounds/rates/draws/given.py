@@ -16,14 +16,14 @@ from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, 
 CERTAIN = "certain"
 """The argument ``draws`` that asks for draws until one is proved to reach a level."""
 REDRAW = 0.8
-"""Share p of the draws that may miss the level at which redrawing stops: 1/(1 − p) = 5 draws are expected."""
+"""Largest probability p with which one draw may exceed the level of redrawing: 1/(1 − p) = 5 draws are expected."""
 _UNTIL = (
     "Z is drawn again until a proved upper bound on log p(y), less the objective of this order without jitter, is not "
     "above this value."
 )
 BEFORE_DRAWS = "y is any vector with the given squared norm, fixed before the draws."
 _TRIED = tuple(1.0 - 2.0 ** (-0.5 * j) for j in range(40))
-"""Values of a that are tried besides the best one for exact means: for upper bounds another may be best."""
+"""Values of a at which `margin` is evaluated, besides the best one for exact means: the means may be upper bounds."""
 _DOWN, _UP = 1.0 - 1e-13, 1.0 + 1e-13
 
 
@@ -57,7 +57,7 @@ def best_given(
     tv: float = 0.0,
     outputs: int = 1,
 ) -> Bound:
-    """This y, the best of R k-DPP draws (N-given).
+    """Bound on D_α for this y and the best of R k-DPP draws (N-given).
 
     With probability at least 1 − δ over the draws, with p = δ^(1/R) − tv,
 
@@ -73,7 +73,7 @@ def best_given(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     quadratic : float
         q̄, as ``residual.quadratic((Vᵀy)²)`` returns it, or an upper bound; summed over the outputs.
     delta : float
@@ -118,14 +118,14 @@ def best_fixed(
     tv: float = 0.0,
     outputs: int = 1,
 ) -> Bound:
-    """Any y with ‖y‖² = ``y_norm2`` that is fixed before the draws, the best of R of them (N-fixed).
+    """Bound on D_α for any y with ‖y‖² = ``y_norm2`` fixed before the draws, and the best of R of them (N-fixed).
 
     N-given with q̄ ≤ ‖y‖² max_i ρ_i/(λ_i + σ²)², about M times below the bound for a y that may depend on Z.
 
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     y_norm2 : float
         ‖y‖² ≥ 0, summed over the outputs.
     greatest : float
@@ -151,12 +151,12 @@ def best_fixed(
 def certain(
     residual: MeanResidual, quadratic: float, *, alpha: float = 1.0, tv: float = 0.0, outputs: int = 1
 ) -> Bound:
-    """This y, redrawn until D_α is proved to be below a level (N-given): confidence 1, 5 draws expected.
+    """The level at which redrawing for this y stops, with D_α proved to be below it (N-given); 5 draws expected.
 
     The level is that of N-given for one draw and δ = 0.8: a draw is above it with probability at most 0.8, so at most
     1/(1 − 0.8) = 5 draws are expected until the objective is within the level of log p(y), or of a proved upper bound
-    on log p(y) that is about as large.  The drawing stops when D_α itself is at most the level, so D_α is below the
-    level with certainty.  `gpbounds.kdpp.select` with ``method="best", draws="certain"`` makes these draws.
+    on log p(y) that is about as large.  Then D_α is at most the level with certainty: the confidence is 1.
+    `gpbounds.kdpp.select` with ``method="best", draws="certain"`` makes these draws.
 
     Parameters as :func:`best_given`.
 

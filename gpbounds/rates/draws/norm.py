@@ -24,7 +24,7 @@ from gpbounds.rates.draws.sentences import DRAWN, FIXED_BEFORE, FROM_PRIOR, chec
 
 
 def trace_quantile(residual: ExpectedResidual, *, level: float) -> Bound:
-    """T = Tr(K − Q) of one k-DPP draw exceeds this with probability at most ``level`` (N-order).
+    """A bound that T = Tr(K − Q) of one k-DPP draw exceeds with probability at most ``level`` (N-order).
 
     With p = level and any set G of eigenvectors, T ≤ Σ_G ρ_i/p + Σ_{i∉G} ρ_i + √((1/p − 1) Σ_{i∉G} λ_i² miss_i (1 −
     miss_i)), least over the sets that hold the greatest λ_i, or the least; G = all is Markov's inequality, ρ_i = λ_i
@@ -100,7 +100,7 @@ def trace_variance(residual: ExpectedResidual) -> Bound:
 
 
 def determinant_quantile(eigenvalues: ArrayLike, M: int, *, noise: float, alpha: float, level: float) -> Bound:
-    """L_det = (α/(2β)) log|I + (β/σ²)(K − Q)| of one k-DPP draw passes this with probability <= ``level`` (N-ldet).
+    """A bound that L_det = (α/(2β)) log|I + (β/σ²)(K − Q)| of a k-DPP draw exceeds with probability <= level (N-ldet).
 
     (α/(2β)) [log E|I + (β/σ²)(K − Q)| + log(1/level)], β = 1 − α, with the exact mean of R-lem3: Markov's inequality
     for the determinant.
@@ -108,7 +108,7 @@ def determinant_quantile(eigenvalues: ArrayLike, M: int, *, noise: float, alpha:
     Parameters
     ----------
     eigenvalues : array (N,)
-        Of K.
+        The eigenvalues of K.
     M : int
     noise, alpha, level : float
         σ² > 0; α in (0, 1); level in (0, 1).
@@ -137,7 +137,7 @@ AFTERWARDS = "y is any vector with the given squared norm, even one that depends
 def least_trace(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, Z the draw of least trace among R, which serves any number of outputs (N-least).
+    """Bound on D_α for y from the prior and the draw of least trace among R, for any number of outputs (N-least).
 
     With δ = δ₁ + δ₂, t = T/σ² for the (1 − δ₁^(1/R))-quantile T of one draw's trace (N-order; Markov: τ/(σ²δ₁^(1/R)))
     and c the (1 − δ₂)-quantile of χ²₁, c > 1.5364: with probability at least 1 − δ, D_α ≤ (α/2)[(1 + c)t − log(1 + t)].
@@ -148,7 +148,7 @@ def least_trace(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -191,7 +191,7 @@ def adversary(
     alpha: float = 1.0,
     tv: float = 0.0,
 ) -> Bound:
-    """Any y with ‖y‖² = ``y_norm2``, chosen after Z; Z the draw of least trace among R (N-adv).
+    """Bound on D_α for any y with ‖y‖² = ``y_norm2``, even chosen after Z; Z the draw of least trace among R (N-adv).
 
     With probability at least 1 − δ over the draws, for all such y at once, D_α ≤ g_n(T) + ½(‖y‖²/σ²) ψ(T/σ²): R-thm2,
     where T is the (1 − δ^(1/R))-quantile of one draw's trace (N-order; at most τ/δ^(1/R)) in place of τ/δ, n = rank −
@@ -200,7 +200,7 @@ def adversary(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     y_norm2 : float
         ‖y‖² ≥ 0.
     delta : float
@@ -237,7 +237,7 @@ DOWN = 1.0 - 1e-11
 
 
 def least_subset_trace(K: ArrayLike, M: ArrayLike) -> Any:
-    """Tr(K − Q) of every subset of M data is at least this (N-sub).
+    """Lower bound on Tr(K − Q) of every subset of M data (N-sub).
 
     max{Σ_{m>M} λ_m(K), the sum of the N − M least 1/(K⁻¹)_jj}: rank Q ≤ M (Eckart, Young), and
     (K − Q)_jj = var(f_j | f_Z) ≥ var(f_j | f_i, i ≠ j) = 1/(K⁻¹)_jj for j outside Z.  Both are attained: the first by
@@ -277,7 +277,7 @@ def least_subset_trace(K: ArrayLike, M: ArrayLike) -> Any:
 
 
 def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) -> Bound:
-    """E_y D_α of every subset of M data chosen without y, y from the prior, is at least this (N-sub, N-lowprior).
+    """Lower bound on E_y D_α, y from the prior, of every subset of M data chosen without y (N-sub, N-lowprior).
 
     T/(2σ²) at α = 1; else (α/(2β)) log(1 + βT/σ²), β = 1 − α; T as in :func:`least_subset_trace`.  Also at least
     (α/(2β)) Σ_{i>M} log(1 + βλ_i/σ²), for any inducing variables (N-lowprior); the larger is returned.

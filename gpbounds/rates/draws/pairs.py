@@ -239,10 +239,10 @@ def graded_bounds(
 ) -> list[Bound]:
     """The bounds of one M, all rounding proved: N-given, N-fixed, N-prior and N-tilt-prior with N-graded eigenvalues.
 
-    They depend on upper and lower bounds of the eigenvalues, by sums of positive numbers that ``rows.up`` raises, and
-    given y on q̄ (`GradedRows.quadratic`).  For y from the prior the R-th moment of a Gaussian form, a polynomial with
-    positive coefficients, is evaluated in balls.  Given y the bounds of `certified_bounds`, from eigenvectors in double
-    precision, are among them: the tilted law has no others.
+    The bounds use upper and lower bounds of the eigenvalues, in sums of positive numbers that ``rows.up`` raises, and
+    for y given q̄ (`GradedRows.quadratic`).  For y from the prior the R-th moment of a Gaussian form, a polynomial with
+    positive coefficients, is evaluated in balls.  For y given the list has `certified_bounds` too, from eigenvectors in
+    double precision: the tilted law has no others.
     """
     residual = rows.residual(M, noise)
     options: dict[str, Any] = {"delta": delta, "draws": draws, "alpha": alpha, "tv": tv}

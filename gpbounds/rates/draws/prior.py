@@ -27,7 +27,7 @@ PEAK = 1.5364
 def prior_moments(
     residual: MeanResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R draws, with exact moments (N-prior): sharp for gaps up to about 1 nat.
+    """Bound on D_α for y from the prior, best of R draws, by exact moments (N-prior): sharp for gaps up to about 1 nat.
 
     P(D_α > B) ≤ min_a (1 − αa)^(−R) E_y[((α/2B)(Q_y + b̄) + αΩ_a)^R],  Q_y = Σ θ_i z_i², θ_i = miss_i h_i, z ~ N(0, I),
     b̄ = Σ ρ_i h_i/σ², Ω_a = Σ miss_i (h_i − a)₊, h_i = λ_i/(λ_i + σ²), over 0 ≤ a < 1; B is where that is δ.
@@ -39,8 +39,8 @@ def prior_moments(
     Parameters
     ----------
     residual : ExpectedResidual or StreamedResidual
-        With the noise; see :func:`gpbounds.kdpp.expected_residual`.  The excess of a streamed Ω_0 = E Tr X is added to
-        the greatest θ_i, where moments are greatest (they are Schur-convex).
+        The mean of K − Q, with ``noise`` (:func:`gpbounds.kdpp.expected_residual`).  The excess of a streamed Ω_0 =
+        E Tr X is added to the greatest θ_i, where moments are greatest (they are Schur-convex).
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -134,7 +134,7 @@ def _largest_scale(
 def prior_large(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R draws, for large gaps (N-prior2).
+    """Bound on D_α for y from the prior and the best of R draws, for large gaps (N-prior2).
 
     With Γ_a = Σ miss_i g_a(αh_i), g_a(x) = x(x − a)₊/((1 − x)(1 − a)), the smaller of, over 0 ≤ a < 1:
 
@@ -233,15 +233,14 @@ def joint_mean(residual: ExpectedResidual, alpha: float = 1.0) -> float:
 
 
 def one_draw(residual: ExpectedResidual, *, delta: float, alpha: float = 1.0, draws: int = 1, tv: float = 0.0) -> Bound:
-    """y from the prior, Markov's inequality for the joint mean over y and Z of :func:`joint_mean` (N-one): E D_α/δ.
+    """Bound on D_α for y from the prior: E D_α/δ by Markov's inequality, E D_α from :func:`joint_mean` (N-one).
 
-    More draws do not make it smaller, but it also holds for the best of them, whose divergence is at most that of the
-    first.
+    It also holds for the best of several draws, which is at least as good as the first, but more draws do not lower it.
 
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail; tv is subtracted from it.
 

@@ -94,9 +94,9 @@ class DenseRows(Rows):
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
         """q̄ for the computed eigenvectors, plus a bound on the effect of their rounding error.
 
-        They are those of a K̂ with ‖K − K̂‖ ≤ ε, ε the rounding error of the eigenvalues, so that K ⪯ K̂ + εI and the mean
-        residual is at most that of K̂ + εI (N-res).  In its norm K_n⁻¹y and K̂_n⁻¹y are √w ‖y‖ε/σ² apart, w =
-        max ρ_i/(λ_i + σ²)², and √w ‖y‖N·eps is allowed for the components of y.
+        The eigenvectors are exact for a K̂ with ‖K − K̂‖ ≤ ε, ε the rounding error of the eigenvalues.  So K ⪯ K̂ + εI,
+        and the mean residual is at most that of K̂ + εI (N-res).  In its norm K_n⁻¹y and K̂_n⁻¹y are √w ‖y‖ε/σ² apart,
+        w = max ρ_i/(λ_i + σ²)²; √w ‖y‖N·eps is an allowance for the components of y.
         """
         assert isinstance(residual, ExpectedResidual)
         noise, error = residual.noise, self.spectrum.rounding

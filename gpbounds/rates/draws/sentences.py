@@ -27,7 +27,7 @@ KNOWN = ("before", "after")
 
 
 def share(delta: float, draws: int, tv: float = 0.0) -> float:
-    """p = δ^(1/R) − tv, down by 1e-15: how often one draw may fail, where R must fail together.
+    """p = δ^(1/R) − tv, rounded down by 1e-15: each draw may fail with probability p if a failure needs all R.
 
     Draws within total variation tv of the law fail with probability at most tv more; R of them with (p + tv)^R.
 
@@ -57,7 +57,7 @@ def record(
     alpha: float,
     why: str = "",
 ) -> Bound:
-    """The bound on D_α[q*‖p], rounded up; where it is infinite ``why`` says so among its assumptions."""
+    """The bound on D_α[q*‖p], rounded up; an infinite one has the reason ``why`` among its assumptions."""
     finite = math.isfinite(value)
     raised = max(value * UP, SMALLEST) if value > 0.0 else 0.0
     reason = () if finite else (f"Nothing is proved here: {why}.",)

@@ -38,7 +38,7 @@ from gpbounds.whitening import as_targets
 def least_prior(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R k-DPP draws: the least of N-prior, N-prior2, N-one and R-thm1, or α·KL.
+    """Bound on D_α for y from the prior and the best of R k-DPP draws: least of N-prior, N-prior2, N-one, R-thm1, α·KL.
 
     The choice of the least bound depends on the eigenvalues alone, not on draws or y, so it holds with probability 1 −
     δ.
@@ -46,7 +46,7 @@ def least_prior(
     Parameters
     ----------
     residual : ExpectedResidual
-        With the noise.
+        The mean of K − Q; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -75,7 +75,7 @@ def least_prior(
 
 
 def _markov(residual: ExpectedResidual, delta: float, alpha: float) -> Bound:
-    """R-thm1 for the exact mean of the trace; it holds for the first draw, and the best is at most that."""
+    """R-thm1 for the exact mean of the trace: it bounds the first draw, and the best draw is at least as good."""
     count = int((residual.eigenvalues > 0.0).sum()) - residual.M
     terms = {"expected_trace": residual.trace}
     assumptions = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
@@ -102,7 +102,7 @@ _ONLY_FLOAT = (
 )
 
 LARGEST, FARTHEST = 1e50, 1e40
-"""The largest k(x, x), and its largest quotient by σ² or y², that doubles serve."""
+"""Limits of these bounds in doubles: the largest k(x, x), and its largest ratio to σ² or y²; and their reciprocals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +331,6 @@ def _require_near(variance: float, noise: float | None = None, y: float = 0.0) -
 
 
 def _affordable(kernel: Kernel, inputs: Empirical, dense: int) -> bool:
-    """Whether "auto" encloses all rounding of a statement about y: few rows, and a kernel whose entries' is known."""
+    """Whether "auto" encloses all rounding of a statement about y: few rows, and a kernel with proved entry errors."""
     few = not is_cupy(inputs.X) and inputs.N <= min(AFFORDABLE, dense)
     return few and entry_bound(kernel, inputs.X[:1], inputs.X[:1]) is not None

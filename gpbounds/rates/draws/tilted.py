@@ -80,7 +80,7 @@ def tilted_means(residual: ExpectedResidual) -> _TiltedMeans:
     Parameters
     ----------
     residual : ExpectedResidual
-        Of the k-DPP of K itself, with the noise: its eigenvalues and M are used.
+        The mean residual of the k-DPP of K itself, with the noise; it supplies the eigenvalues and M.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> means = tilted_means(expected_residual([3.0, 1.0], 1, noise=1.0))  # μ = 12, 2
@@ -104,7 +104,7 @@ def tilted_means(residual: ExpectedResidual) -> _TiltedMeans:
 def tilted_prior(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R draws of the tilted law (N-tilt-prior), without loss for gaps of any size.
+    """Bound on D_α for y from the prior and the best of R tilted draws (N-tilt-prior), lossless for gaps of any size.
 
     With probability at least 1 − δ, D_α ≤ (α/(2p)) ‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, z ~ N(0, I),
     p = δ^(1/R) − tv, ‖W‖_R = (E W^R)^(1/R).
@@ -115,7 +115,7 @@ def tilted_prior(
     Parameters
     ----------
     residual : ExpectedResidual
-        Of the k-DPP of K itself, with the noise.
+        The mean of K − Q for the k-DPP of K itself; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -152,7 +152,7 @@ def tilted_given(
     tv: float = 0.0,
     outputs: int = 1,
 ) -> Bound:
-    """y given, the best of R draws of the tilted law (N-tilt-given), without loss for gaps of any size.
+    """Bound on D_α for y given and the best of R tilted draws (N-tilt-given), lossless for gaps of any size.
 
     With probability at least 1 − δ over the draws, D_α ≤ (α/(2p)) [Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²) + Σ miss_i d_i²], p
     = δ^(1/R) − tv: Markov's inequality for the right side of N-tilt, R times.  Several outputs that share Z: the
@@ -161,7 +161,7 @@ def tilted_given(
     Parameters
     ----------
     residual : ExpectedResidual
-        Of the k-DPP of K itself, with the noise.
+        The mean of K − Q for the k-DPP of K itself; its ``noise`` must be set.
     squares : array (n,)
         (Vᵀy)_i², in the order of the eigenvalues; summed over the outputs.
     outputs : int
