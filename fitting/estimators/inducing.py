@@ -163,9 +163,9 @@ class InducingGP(Regression, WithInducing):
                 M = max(M, self._planned(point, X, Y))
                 Z = self._chosen(point, X, Y, M, np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i]))
             else:
-                about = self._about(point.prior_mean, X, Y)
+                residuals = self._about(point.prior_mean, X, Y)
                 Z, _ = enough_inducing(
-                    point.kernel, X, about, alpha, noise=point.noise, target=target, most=self.max_inducing
+                    point.kernel, X, residuals, alpha, noise=point.noise, target=target, most=self.max_inducing
                 )
                 if Z.shape[0] < M:  # M never decreases from round to round
                     Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
@@ -192,8 +192,8 @@ class InducingGP(Regression, WithInducing):
 
     def _gap(self, point: Parameters, X: Float, Y: Float) -> float:
         """`bounded_gap` at ``point``."""
-        about = self._about(point.prior_mean, X, Y)
-        return bounded_gap(point.kernel, X, about, host(point.Z), self._order, noise=point.noise)
+        residuals = self._about(point.prior_mean, X, Y)
+        return bounded_gap(point.kernel, X, residuals, host(point.Z), self._order, noise=point.noise)
 
     def _planned(self, point: Parameters, X: Float, Y: Float) -> int:
         """The number of points for which the best of the draws provably reaches the target, before any draw."""
@@ -239,19 +239,19 @@ class InducingGP(Regression, WithInducing):
         rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
         best = self._best_of(point, X, Y, M, rng, (trained,))
         Z = trained if best is None else best.Z
-        moved = replace(point, Z=array_module(self.device).asarray(Z))  # type: ignore[arg-type]
-        evaluation = trainer.objective.minimised(moved, gradient=False)
+        selected = replace(point, Z=array_module(self.device).asarray(Z))  # type: ignore[arg-type]
+        evaluation = trainer.objective.minimised(selected, gradient=False)
         options: dict[str, Any] = {"noise": point.noise, "alpha": self._order, "jitter": float(evaluation.jitter)}
-        about = self._about(point.prior_mean, X, Y)
+        residuals = self._about(point.prior_mean, X, Y)
         if best is None or best.bound is None:
-            self.bound_ = gap_of(point.kernel, X, about, Z, **options)
+            self.bound_ = gap_of(point.kernel, X, residuals, Z, **options)
         else:
-            self.bound_ = at_jitter(best.bound, point.kernel, X, about, Z, **options)
+            self.bound_ = at_jitter(best.bound, point.kernel, X, residuals, Z, **options)
         sentences = [sentence for sentence in self.bound_.assumptions if sentence != FIXED_BEFORE]
         self.bound_ = replace(self.bound_, assumptions=(*sentences, AFTER_TRAINING))
         if self.n_inducing == "auto":
             self.gap_ = float(self.bound_)
-        return replace(outcome, parameters=moved)
+        return replace(outcome, parameters=selected)
 
     def _adopt(self, problem: Objective, outcome: Outcome, runs: list[Run]) -> None:
         super()._adopt(problem, outcome, runs)

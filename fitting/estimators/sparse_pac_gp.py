@@ -151,15 +151,15 @@ checkpoint : as in `PACGP`
         self._raw = raw(rows)
         assert isinstance(self._raw, Partitions)
         self._set_scalings()
-        own = changed(rows, Scaled(self.inputs_, self.outputs_))
+        in_units = changed(rows, Scaled(self.inputs_, self.outputs_))
         on_grid = isinstance(self.mean, MeanGrid)
-        some = some_rows(Columns(own), Columns(own, True), 0) if on_grid else (None, None)
-        self._declared = self._declared_mean(*some)
+        chosen_rows = some_rows(Columns(in_units), Columns(in_units, True), 0) if on_grid else (None, None)
+        self._declared = self._declared_mean(*chosen_rows)
         if self._declared is not None:
-            own = changed(rows, Scaled(self.inputs_, self.outputs_, self._declared))
+            in_units = changed(rows, Scaled(self.inputs_, self.outputs_, self._declared))
         scaled = self._raw.scaled(self.inputs_, self.outputs_, self._declared)
         held = Held(scaled, rows.N, rows.D, rows.P, True, np.zeros(1), np.ones(1))
-        return held, Columns(own), Columns(own, True)
+        return held, Columns(in_units), Columns(in_units, True)
 
     def _as_fitted(self, rows: Source) -> Source:
         return changed(rows, Scaled(self.inputs_, self.outputs_, self.certificate_.mean))

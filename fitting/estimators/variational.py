@@ -278,12 +278,12 @@ def _chosen_beta(
     """
     N, data = problem.N, problem.data
     assert isinstance(data, Data)
-    held = round(SHARE * N)
-    if held < 1 or N - held < 1:
+    n_judging = round(SHARE * N)
+    if n_judging < 1 or N - n_judging < 1:
         raise ValueError(f"beta: expected a number, or 'auto' with at least 3 rows, got 'auto' with {N}")
     rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
     order = rng.permutation(N)
-    fitted, out = (data.only(np.sort(rows)) for rows in (order[: N - held], order[N - held :]))
+    fitted, judging = (data.only(np.sort(rows)) for rows in (order[: N - n_judging], order[N - n_judging :]))
     trainer = replace(trainer, N=fitted.N, prefix="validation ")
     if trainer.batch_size is not None and trainer.batch_size >= fitted.N:
         trainer = replace(trainer, batch_size=None)
@@ -296,16 +296,16 @@ def _chosen_beta(
         for beta in betas:
             if runs[-1].status == "interrupted":
                 break
-            own = base.with_goal(beta=beta)
+            with_beta = base.with_goal(beta=beta)
             try:
-                outcome = _trained(stages, trainer, own, point)
+                outcome = _trained(stages, trainer, with_beta, point)
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue  # such a β has no model
             runs.append(outcome.run)
             point = outcome.parameters
-            tried.append((beta, _loss(own, point, out), point))
+            tried.append((beta, _loss(with_beta, point, judging), point))
     if not tried:
-        tried.append((1.0, _loss(base, elbo.parameters, out), elbo.parameters))
+        tried.append((1.0, _loss(base, elbo.parameters, judging), elbo.parameters))
     best, _, point = min(tried, key=lambda each: each[1])
     path = sorted(((beta, loss) for beta, loss, _ in tried), reverse=True)
     return _Betas(best, np.array(path), runs, point)

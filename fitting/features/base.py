@@ -263,8 +263,8 @@ class FeatureKernel(Kernel):
         return np.array(self.parameters[: len(self.parameter_names)])
 
     def with_log_parameters(self, values: ArrayLike) -> FeatureKernel:
-        own = self.parameters[len(self.parameter_names) :]
-        return replace(self, parameters=np.concatenate([np.asarray(values, dtype=np.float64), own]))
+        weights = self.parameters[len(self.parameter_names) :]
+        return replace(self, parameters=np.concatenate([np.asarray(values, dtype=np.float64), weights]))
 
     @property
     def weights(self) -> Float:

@@ -174,28 +174,28 @@ class _NetworkAt(TransformAt):
         xp, n = namespace(X), int(X.shape[0])
         step = min(n, ROWS) if xp is np else n
         pulled = out if xp is np else xp.zeros(self.map.size)
-        layers, own = self.map.layers(place(self.weights, xp)), self.map.layers(pulled)
+        layers, sums = self.map.layers(place(self.weights, xp)), self.map.layers(pulled)
         cotangent = cotangent / xp.asarray(self.map.scale)
         with self.map.spares.lent(step * (self.width - self.map.dim) + max(BLOCK, step), xp) as memory:
             for at in range(0, n, step):
                 rows = slice(at, min(at + step, n))
-                self._add(layers, own, X[rows], K[rows], cotangent[rows], memory)
+                self._add(layers, sums, X[rows], K[rows], cotangent[rows], memory)
         if xp is not np:
             out += host(pulled)
 
-    def _add(self, layers: list[_Layer], own: list[_Layer], X: Array, K: Array, bar: Array, memory: Array) -> None:
-        """Add the derivatives of some rows to those in ``own``; overwrites ``memory``."""
+    def _add(self, layers: list[_Layer], sums: list[_Layer], X: Array, K: Array, bar: Array, memory: Array) -> None:
+        """Add the derivatives of some rows to ``sums``; overwrites ``memory``."""
         slope = ACTIVATIONS[self.map.activation][1]
         for k in range(len(layers) - 1, -1, -1):
             h = X if k == 0 else K[:, layers[k - 1].columns]
-            add_product(h.T, bar, own[k].W)
-            own[k].b[...] += bar.sum(axis=0)
+            add_product(h.T, bar, sums[k].W)
+            sums[k].b[...] += bar.sum(axis=0)
             if k > 0:
                 part, memory = memory[: h.size], memory[h.size :]
                 bar = product(bar, layers[k].W.T, part.reshape(h.shape))
                 for rows in _blocks(h):
-                    some = bar[rows]
-                    slope(h[rows], some, memory[: some.size].reshape(some.shape))
+                    part_of_bar = bar[rows]
+                    slope(h[rows], part_of_bar, memory[: part_of_bar.size].reshape(part_of_bar.shape))
 
 
 def _blocks(h: Array) -> list[slice]:

@@ -135,16 +135,16 @@ class _ScaledAt(FeaturesAt):
         Xi, pull = pair
         self._checked(X, Xi)
         cotangent *= self.scale
-        own = np.asarray(pull(cotangent), dtype=np.float64)
-        if own.shape != self.parameters.shape:
+        slopes = np.asarray(pull(cotangent), dtype=np.float64)
+        if slopes.shape != self.parameters.shape:
             raise ValueError(
                 f"features.vjp: expected derivatives of shape {self.parameters.shape}, one for each parameter, got "
-                f"{own.shape}"
+                f"{slopes.shape}"
             )
-        if not np.isfinite(own).all():
-            first = int(np.flatnonzero(~np.isfinite(own))[0])
-            raise NonFinite(f"features.vjp: expected finite derivatives, got {own[first]} for parameter {first}")
-        return np.concatenate([[variance], own])
+        if not np.isfinite(slopes).all():
+            first = int(np.flatnonzero(~np.isfinite(slopes))[0])
+            raise NonFinite(f"features.vjp: expected finite derivatives, got {slopes[first]} for parameter {first}")
+        return np.concatenate([[variance], slopes])
 
     def _checked(self, X: Array, Xi: Array) -> Array:
         xp, shape = namespace(X), (X.shape[0], self.rank)

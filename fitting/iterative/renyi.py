@@ -232,8 +232,8 @@ class IterativeRenyi:
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−F at ``point``."""
-        about = self.about(point.prior_mean)
-        return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+        centred = self.about(point.prior_mean)
+        return -centred.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
 
     def about(self, mean: PriorMean | None) -> IterativeRenyi:
         """As `Objective.about`."""

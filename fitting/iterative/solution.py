@@ -236,9 +236,9 @@ class Solution:
             out = xp.empty((N, number.size))
 
             def combine(i: int, worker: int) -> None:
-                own = slice(starts[i], starts[i + 1])
+                columns = slice(starts[i], starts[i + 1])
                 recurrence = xp.stack([part[:, chosen[i]] for part in parts])  # (steps, N)
-                out[:, own] = recurrence.T @ (E[i][:, which[own]] if moved is None else moved[:, own])
+                out[:, columns] = recurrence.T @ (E[i][:, which[columns]] if moved is None else moved[:, columns])
 
             if xp is np:
                 share(m, combine, flops=2.0 * N * sum(W.size for W in E))

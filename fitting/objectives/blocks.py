@@ -149,8 +149,8 @@ def cotangents(
     halves = half.reshape(B, n, M)
     heavy = P * (halves @ halves.swapaxes(1, 2)) + beta @ beta.swapaxes(1, 2)
     trace = namespace(U).diagonal(D_inverse, axis1=1, axis2=2).sum()
-    own = 0.5 * ((beta * beta).sum() - P * (trace - (half * half).sum()))
-    own += 0.5 * P * (1.0 - power) * (stack.R * D_inverse).sum()
+    in_noise = 0.5 * ((beta * beta).sum() - P * (trace - (half * half).sum()))
+    in_noise += 0.5 * P * (1.0 - power) * (stack.R * D_inverse).sum()
     out[...] = P * (U.reshape(B * n, M) - shrunk) + beta.reshape(B * n, P) @ q.mean.T
     out -= power * (heavy @ stack.V).reshape(B * n, M)
     heavy *= power
@@ -161,7 +161,7 @@ def cotangents(
         pull.sums.add_block(X, heavy[0])
     else:
         pull.sums.add_blocks(X, heavy)
-    return own
+    return in_noise
 
 
 # K − Q restricted to blocks of rows: PIC, and with one block the Rényi objective.  O(N(M² + n² + nM)) for blocks of n.

@@ -152,7 +152,7 @@ class _Group:
     def __init__(self, basis: InducingBasis, gram: Array, P: int) -> None:
         self.total: Any = 0.0
         self.prior_mean: Any = 0.0
-        self.own: Float | float = 0.0
+        self.in_parameters: Float | float = 0.0
         self.moment = namespace(gram).zeros((gram.shape[0], P))
         self.wide: Any = None
         self.gram, self.pull = SignedGram(gram, new=True), InducingPullBack(basis)
@@ -353,7 +353,7 @@ class _Step:
                 chunk.Y -= V
             chunk.expected = self.loss(rows)(self.source.Y[rows], chunk.mean, variance)
             sums.total += chunk.expected.total
-            sums.own = sums.own + chunk.expected.in_parameters
+            sums.in_parameters = sums.in_parameters + chunk.expected.in_parameters
             if self.source.prior_mean is not None:
                 sums.prior_mean += self.source.prior_mean.pulled(self.source.X[rows], chunk.expected.in_mean)
 
@@ -387,7 +387,7 @@ class _Step:
         take = self.basis.readings.take
         wide = take(first.wide if first.wide is not None else True)
         total = take(sum((each.total for each in others), first.total))
-        self.own = take(sum((each.own for each in others), first.own))
+        self.in_parameters = take(sum((each.in_parameters for each in others), first.in_parameters))
         if not wide.numbers:
             raise _Inaccurate
         self.total, self.divergence = float(total), self.kl()
@@ -401,7 +401,7 @@ class _Step:
             pulled += part
         mean = self.in_total * self.moment + self.in_kl * q.mean
         derivatives = pulled.gradient(
-            lambda: self.in_total * self.own.numbers,
+            lambda: self.in_total * self.in_parameters.numbers,
             self.basis.readings,
             scale=self.in_total,
             mean=mean,
@@ -560,14 +560,14 @@ class Priced:
         noise, others = basis.readings.take(back.noise), basis.readings.take(self.losses.in_parameters)
         power = basis.readings.take(back.power)
 
-        def own() -> Float:
+        def in_likelihood() -> Float:
             derivative = np.array([member.noise * float(noise)])
             if others.numbers.size:  # the noise in the loss is the noise of the member
                 derivative += adjoint.in_total * others.numbers
             return derivative
 
         pulled = basis.finish(back.pulled, across)
-        derivatives = pulled.gradient(own, basis.readings)
+        derivatives = pulled.gradient(in_likelihood, basis.readings)
         return replace(self.evaluation, gradient=replace(derivatives, power=float(power)) if in_power else derivatives)
 
 
@@ -597,7 +597,7 @@ def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
 def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, price: Price, *, overwrite: bool = False) -> Evaluation:
     """J with its derivatives, from the sums over all rows, whose memory it takes if it may ``overwrite`` them."""
     xp, readings = namespace(q.mean), basis.readings
-    unread, own, divergence = readings.take(sums.total), readings.take(sums.in_parameters), q.kl_unread(readings)
+    unread, in_loss, divergence = readings.take(sums.total), readings.take(sums.in_parameters), q.kl_unread(readings)
     total, kl = float(unread), divergence()
     value, in_total, in_kl = price(total, kl)
     H, moment = sums.gram.sum(), sums.mean
@@ -614,7 +614,7 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, price: Price, *, ov
     factor += in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
     derivatives = pulled.gradient(
-        lambda: in_total * own.numbers, readings, scale=in_total, overwrite=overwrite, mean=mean, factor=factor
+        lambda: in_total * in_loss.numbers, readings, scale=in_total, overwrite=overwrite, mean=mean, factor=factor
     )
     in_mean = in_host_memory(in_total * sums.prior_mean)
     return Evaluation(value, replace(derivatives, prior_mean=in_mean), total=total, kl=kl)
@@ -656,16 +656,16 @@ class _Losses:
     def add(self, chunk: Chunk, expected: Expected) -> None:
         """Add the losses of one chunk."""
         self.total += expected.total
-        own = expected.in_parameters
-        self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
+        in_parameters = expected.in_parameters
+        self.in_parameters = in_parameters if self.in_parameters is None else self.in_parameters + in_parameters
         if self.gradient:
             accumulate(self.mean, chunk.V.T, expected.in_mean)
             self.prior_mean += chunk.in_prior_mean(expected.in_mean)
             self.gram.add(chunk.V, expected.in_variance, chunk.scratch("S"))
 
     def statistics(self) -> LossSums:
-        own = np.zeros(0) if self.in_parameters is None else self.in_parameters
-        return LossSums(self.total, own, self.mean, self.gram, self.prior_mean)
+        in_parameters = np.zeros(0) if self.in_parameters is None else self.in_parameters
+        return LossSums(self.total, in_parameters, self.mean, self.gram, self.prior_mean)
 
 
 def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:

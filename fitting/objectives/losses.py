@@ -165,8 +165,8 @@ def _negated(means: Callable[..., tuple[Any, ...]], factor: float = 1.0) -> Expe
     """The sum of −``factor`` times the values, with their derivatives."""
 
     def expected(Y: Array, m: Array, v: Array) -> Expected:
-        values, in_mean, in_variance, *own = means(Y[:, 0], m[:, 0], v)
-        in_parameters = -factor * _totals(own)
+        values, in_mean, in_variance, *in_each_parameter = means(Y[:, 0], m[:, 0], v)
+        in_parameters = -factor * _totals(in_each_parameter)
         return Expected(-factor * values.sum(), -factor * in_mean[:, None], -factor * in_variance, in_parameters)
 
     return expected
@@ -321,11 +321,11 @@ class _SampledLoss:
             slope = first * normals / (2.0 * root)
         else:
             slope = 0.5 * (first * first + second)
-        own = np.zeros(0)
+        in_parameters = np.zeros(0)
         if likelihood.parameter_names:
-            own = host(_negative_sums(weights, likelihood.parameter_derivatives(y, f), (1, 2)))
+            in_parameters = host(_negative_sums(weights, likelihood.parameter_derivatives(y, f), (1, 2)))
         in_mean, in_variance = (_negative_sums(weights, part, 1) for part in (first, slope))
-        return Expected(values.sum(), in_mean[:, None], in_variance, own)
+        return Expected(values.sum(), in_mean[:, None], in_variance, in_parameters)
 
     def _weighted(self, rows: slice, log_density: Array) -> tuple[Array, Array]:
         """−log(c + (1/L)Σp) and p/(Σp + Lc), for sums that neither overflow nor underflow."""
@@ -351,10 +351,10 @@ class _SampledLoss:
         f, v = xp.asarray(samples), s[:, None]
         pull = (f - m[:, None]) / v
         in_mean, in_variance = -pull.mean(axis=1), -0.5 * (pull * pull - 1.0 / v).mean(axis=1)
-        own = np.zeros(0)
+        in_parameters = np.zeros(0)
         if likelihood.parameter_names:
-            own = -host(likelihood.parameter_derivatives(y, f).sum(axis=(1, 2))) / L
-        return Expected(-log_mean.sum(), in_mean[:, None], in_variance, own)
+            in_parameters = -host(likelihood.parameter_derivatives(y, f).sum(axis=(1, 2))) / L
+        return Expected(-log_mean.sum(), in_mean[:, None], in_variance, in_parameters)
 
 
 def _negative_sums(weights: Array, parts: Array, axis: int | tuple[int, ...]) -> Array:

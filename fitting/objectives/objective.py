@@ -193,8 +193,8 @@ class Objective:
         """As `posterior`, at a point, whose prior mean the data must have (`about`)."""
         if self.goal.temper == 1.0:
             return self.law.posterior(self.data, point)
-        own = replace(point, likelihood=Gaussian(self.goal.temper * point.noise))
-        posterior: Any = self.law.posterior(self.data, own)
+        tempered = replace(point, likelihood=Gaussian(self.goal.temper * point.noise))
+        posterior: Any = self.law.posterior(self.data, tempered)
         return replace(posterior, noise=point.noise)
 
     def packing(self, start: Parameters, **options: Any) -> Packing:

@@ -401,11 +401,12 @@ def packing_of(
     blocks: list[Block] = []
     for owner, held in owners:
         free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
-        own = tuple(held.parameter_names[i] for i in free)
+        free_names = tuple(held.parameter_names[i] for i in free)
         bounds = [
-            _logs_of_limits(name, by_name, value) for name, value in zip(own, held.log_parameters[free], strict=True)
+            _logs_of_limits(name, by_name, value)
+            for name, value in zip(free_names, held.log_parameters[free], strict=True)
         ]
-        blocks.append(_LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
+        blocks.append(_LogBlock(owner, np.array(free, dtype=np.int64), free_names, bounds))
     if start.prior_mean is not None and start.prior_mean.trained:
         blocks.append(_MeanBlock(start.prior_mean))
     if isinstance(start.kernel, FeatureKernel) and start.kernel.weights.size:

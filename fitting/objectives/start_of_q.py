@@ -48,8 +48,8 @@ def quadratic_loss(likelihood: Likelihood) -> ExpectedLoss:
         t, c = _sites(likelihood, Y[:, 0])
         gap = m[:, 0] - t
         total = 0.5 * (c * (gap * gap + v)).sum()
-        own = np.zeros(len(likelihood.parameter_names))
-        return Expected(total, (c * gap)[:, None], 0.5 * c, own)
+        in_parameters = np.zeros(len(likelihood.parameter_names))
+        return Expected(total, (c * gap)[:, None], 0.5 * c, in_parameters)
 
     return expected
 

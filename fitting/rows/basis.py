@@ -57,13 +57,13 @@ class Pulled(Statistics):
         ``likelihood`` is called when ``readings``, from which it may take numbers, have been read.  With ``overwrite``
         the result takes the memory of Z and of the weights.
         """
-        own: dict[str, Array] = {}
+        scaled: dict[str, Array] = {}
         for name, block in (("Z", self.Z), ("weights", self.weights)):
             if not isinstance(block, float):
-                own[name] = namespace(block).multiply(block, scale, out=block if overwrite else None)
-        on_device = {name: readings.take(block.sum()) for name, block in (own | law).items() if is_cupy(block)}
+                scaled[name] = namespace(block).multiply(block, scale, out=block if overwrite else None)
+        on_device = {name: readings.take(block.sum()) for name, block in (scaled | law).items() if is_cupy(block)}
         kernel = taken(self.kernel, readings)
-        gradient = Gradient(scale * kernel(), likelihood(), **own, **law, checked=bool(on_device))
+        gradient = Gradient(scale * kernel(), likelihood(), **scaled, **law, checked=bool(on_device))
         for name, total in on_device.items():
             require_finite(name, float(total))
         return gradient

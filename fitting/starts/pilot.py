@@ -316,9 +316,9 @@ def others_of(N: int, rows: Array, n: int, seed: int) -> Array:
     >>> others_of(5, np.array([0, 2, 3]), 4, seed=0)
     array([1, 4])
     """
-    left = np.setdiff1d(np.arange(N), rows, assume_unique=True)
+    others = np.setdiff1d(np.arange(N), rows, assume_unique=True)
     rng = np.random.default_rng([seed & (2**63 - 1), 5, 0, 1])
-    return np.sort(rng.choice(left, min(n, left.size), replace=False))
+    return np.sort(rng.choice(others, min(n, others.size), replace=False))
 
 
 def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, Array], square: float) -> bool:
@@ -399,5 +399,5 @@ class PilotFits:
 
     def _only(self, numbers: Array) -> tuple[tuple[Array, Array], tuple[Float, Float]]:
         """Some rows where the fits run, and in host memory."""
-        some = self.X[numbers], self.Y[numbers]
-        return some if self.placed is None else self.placed(numbers), some
+        on_host = self.X[numbers], self.Y[numbers]
+        return on_host if self.placed is None else self.placed(numbers), on_host
