@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import gpbounds
+from fitting import LowRankGP
+from gpbounds import Gaussian, lowrank
 from gpbounds.kernels import (
     Constant,
     Kernel,
@@ -202,3 +205,48 @@ def test_what_holds_for_all_functions_of_the_distance_is_inherited():
     assert has_one_variance(Cosine() + Constant())
     assert has_one_variance(Changed())
     assert not has_one_variance(Own())
+
+
+ROWS, TARGETS = np.linspace(0.0, 3.0, 40)[:, None], np.sin(np.linspace(0.0, 3.0, 40))
+DOORS = {
+    "fourier_rank": lambda k: lowrank.fourier_rank(k, 10**6, noise=10.0, target=5.0, width=[2.0]),
+    "fourier_rank, printed": lambda k: lowrank.fourier_rank(
+        k, 10**6, noise=10.0, target=5.0, width=[2.0], rule="printed"
+    ),
+    "fourier_kl": lambda k: lowrank.fourier_kl(k, 1000, 50, noise=0.1, features="classical"),
+    "FourierFeatures": lambda k: lowrank.FourierFeatures(k, 10, 0),
+    "LeverageFourierFeatures": lambda k: lowrank.LeverageFourierFeatures(k, 10, noise=0.1, N=100, width=3.0, rng=0),
+    "MercerFeatures": lambda k: lowrank.MercerFeatures(k, 10, inputs=Gaussian()),
+    "mercer_rank": lambda k: lowrank.mercer_rank(k, 1000, target=1.0, inputs=Gaussian(), noise=0.1),
+    "rate": lambda k: gpbounds.rate(k, 1000, 20, 1.0, noise=0.1),
+    "spectrum": lambda k: gpbounds.spectrum(k, inputs=Gaussian()),
+    **{
+        f"LowRankGP({name!r})": lambda k, name=name: LowRankGP(name, 10, kernel=k, noise=0.1, optimizer=None).fit(
+            ROWS, TARGETS
+        )
+        for name in ("fourier", "leverage", "mercer")
+    },
+}
+"""What is known of a squared exponential kernel alone: spectra, laws of frequencies, eigenfunctions."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_subclass_with_another_formula_is_not_taken_for_its_parent(door):
+    if door != "mercer_rank":  # this call has too few eigenvalues for an answer
+        DOORS[door](Renamed(1.0, 0.5))
+    with pytest.raises(ValueError, match=r"got Changed|for Changed"):
+        DOORS[door](Changed())
+
+
+def test_a_redefined_correlation_is_that_of_all_values_and_no_derivative_is_inherited():
+    """Before, k(X) came from the parent's formula, written once more for speed, and so did its CUDA source."""
+    kernel, r = Changed(2.0, 0.5), np.abs(ROWS - ROWS.T) / 0.5
+    expected = 2.0 * np.exp(-0.5 * r**2) * np.cos(3.0 * r)
+    for K in (kernel(ROWS), kernel.fill_products(ROWS, ROWS, np.empty((40, 40)))):
+        np.testing.assert_allclose(K, expected, atol=1e-12)
+    assert kernel.expression is None
+    with pytest.raises(NotImplementedError, match="slope: expected Changed to define its own"):
+        kernel.pull(ROWS, ROWS, np.ones((40, 40)))
+    parent = SquaredExponential(2.0, 0.5)
+    ours, theirs = (k.pull(ROWS, ROWS, np.ones((40, 40))) for k in (Renamed(2.0, 0.5), parent))
+    np.testing.assert_array_equal(ours[0], theirs[0])

@@ -16,6 +16,7 @@ from fitting.features.mixed import MixedMap, require_lines
 from fitting.starts.starts import default_kernel, units
 from gpbounds.arrays import Array, host
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels.facts import has_formula
 from gpbounds.validation import choice, count
 
 ORDERS = ("degree", "best", "grid")
@@ -117,14 +118,15 @@ def even(name: str, rank: Any) -> int:
 
 def of_families(name: str, kernel: Any, features: str, families: tuple[type[Kernel], ...]) -> None:
     """Refuse a kernel of another family; None passes."""
-    if kernel is not None and not isinstance(kernel, families):
+    if kernel is not None and not has_formula(kernel, *families):
         expected = " or ".join(family.__name__ for family in families)
         raise ValueError(f"{name}: expected {expected} for features={features}, got {kernel!r}")
 
 
 def fourier_map(kernel: Kernel, rank: int, X: Array, rng: int | np.random.Generator) -> KernelMap:
     """The Fourier features of ``kernel``: random ones for a squared exponential or Matérn kernel, else `MixedMap`."""
-    if isinstance(kernel, SquaredExponential | Matern):
+    if has_formula(kernel, SquaredExponential, Matern):
+        assert isinstance(kernel, SquaredExponential | Matern)
         return FourierMap.drawn(kernel, rank, X, rng)
     return MixedMap.drawn(kernel, rank, X, rng)
 

@@ -24,6 +24,8 @@ FACTS = frozenset(
     )
 )
 """The facts: methods of `gpbounds.kernels.Kernel` about a formula, by default "not known"."""
+_SHORTCUTS = ("covariance", "fill_products", "pull", "pull_rows", "pull_both", "formula", "slope_formula", "expression")
+"""Methods that write a formula once more, for speed or for CUDA; a class with another formula has the general ones."""
 
 
 class Facts:
@@ -32,7 +34,8 @@ class Facts:
     A fact holds for the formula of the class that states it.  A subclass has the same formula, and inherits the facts,
     unless it or another base class redefines a method of that class; facts, methods of training and special methods
     other than ``__call__`` do not count.  A subclass with another formula has only the facts in its own body, or also
-    those of its base class if it declares them valid: ``class Linear(InnerProduct, facts_hold=True)``.
+    those of its base class if it declares them valid: ``class Linear(InnerProduct, facts_hold=True)``.  Nor does it
+    inherit code that writes the former formula once more, such as its CUDA source, nor its slope.
 
     Attributes
     ----------
@@ -50,9 +53,36 @@ class Facts:
             cls.formula_class = stated
             return
         cls.formula_class = cls
+        if stated is not cls and not facts_hold and not inspect.isabstract(stated):
+            _forget_shortcuts(cls, stated)
         root = next(above for above in reversed(cls.__mro__) if "formula_class" in vars(above))  # Kernel
         for name in () if facts_hold else FACTS - vars(cls).keys():
             setattr(cls, name, vars(root)[name])
+
+
+def _forget_shortcuts(cls: type[Any], stated: type[Any]) -> None:
+    """Replace what ``cls`` inherits from ``stated`` and its kin and what holds for their formula alone."""
+    former = [above for above in cls.__mro__[1:] if getattr(above, "formula_class", None) is stated]
+    others = [above for above in cls.__mro__[1:] if above not in former]
+    for name in _SHORTCUTS:
+        if any(name in vars(above) for above in former) and name not in vars(cls):
+            general = next((vars(above)[name] for above in others if name in vars(above)), None)
+            if general is not None:
+                setattr(cls, name, general)
+    owner = next((above for above in cls.__mro__ if "slope" in vars(above)), None)
+    if owner in former:
+        cls.slope = _no_slope
+
+
+def _no_slope(self: Any, *place: Any) -> Any:
+    """Refuse a derivative: the inherited slope is that of another formula."""
+    name, base = type(self).__name__, type(self).__mro__[1].__name__
+    raise NotImplementedError(f"slope: expected {name} to define its own, as it has another formula than {base}")
+
+
+def has_formula(kernel: Any, *families: type[Any]) -> bool:
+    """Whether ``kernel`` has the formula of one of these classes, which a subclass with another formula has not."""
+    return getattr(kernel, "formula_class", None) in families
 
 
 def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:

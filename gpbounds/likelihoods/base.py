@@ -376,7 +376,7 @@ class Likelihood(Named, ABC):
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the entries of `log_parameters`: positive numbers of the likelihood itself, such as the noise."""
-        return tuple(field.name for field in fields(self) if field.type == "float")  # type: ignore[arg-type]
+        return tuple(field.name for field in fields(self) if field.type in ("float", float))  # type: ignore[arg-type]
 
     @property
     def log_parameters(self) -> Float:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.bound import UP, Bound, Cost, Plan, upper_bound
 from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
+from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
@@ -49,15 +50,16 @@ class _Setting:
         rigor: str,
     ) -> _Setting:
         """Check the arguments that `fourier_kl` and `fourier_rank` share."""
-        if isinstance(kernel, Periodic):
+        if has_formula(kernel, Periodic):
             raise ValueError(
                 "kernel: expected one with a density of frequencies, got Periodic, whose frequencies are whole "
                 "multiples of 1/period: random ones repeat, and the multiples up to a limit serve better"
             )
-        if not isinstance(kernel, SquaredExponential | Matern | RationalQuadratic):
+        if not has_formula(kernel, SquaredExponential, Matern, RationalQuadratic):
             raise ValueError(
                 f"kernel: expected SquaredExponential, Matern or RationalQuadratic, got {type(kernel).__name__}"
             )
+        assert isinstance(kernel, SquaredExponential | Matern | RationalQuadratic)
         level = scalar(positive, "noise", noise) / kernel.variance
         ratio = N / level
         if not ratio <= LARGEST:
@@ -278,8 +280,9 @@ def fourier_rank(
 
 
 def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLike | None, delta: float) -> Plan:
-    if not isinstance(kernel, SquaredExponential):
+    if not has_formula(kernel, SquaredExponential):
         raise ValueError(f"kernel: expected SquaredExponential for rule='printed', got {type(kernel).__name__}")
+    assert isinstance(kernel, SquaredExponential)
     if width is None:
         raise ValueError("width: expected the range of the inputs for rule='printed'")
     widths, eps = scaled_widths(kernel, width), target / N

@@ -13,6 +13,7 @@ from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Uniform
 from gpbounds.kernels import Matern
+from gpbounds.kernels.facts import has_formula
 from gpbounds.spectra.base import Relaxation, Spectrum, gauss
 from gpbounds.validation import count as one_count
 from gpbounds.validation import whole
@@ -88,7 +89,7 @@ class MaternHalfUniform(Spectrum):
     note = "Exact to rounding: the roots of θ = atan(κ/z), and their sum by Euler-Maclaurin."
 
     def __init__(self, kernel: Matern, inputs: Uniform) -> None:
-        if not isinstance(kernel, Matern) or kernel.nu != 0.5:
+        if not has_formula(kernel, Matern) or kernel.nu != 0.5:
             raise ValueError(f"kernel: expected Matern(nu=0.5), got {kernel!r}")
         if not isinstance(inputs, Uniform) or inputs.dim != 1:
             raise ValueError(f"inputs: expected Uniform in one dimension, got {inputs!r}")
@@ -335,7 +336,7 @@ class MaternUniform(Spectrum):
     )
 
     def __init__(self, kernel: Matern, inputs: Uniform) -> None:
-        if not isinstance(kernel, Matern) or not kernel.is_half_integer:
+        if not has_formula(kernel, Matern) or not kernel.is_half_integer:
             raise ValueError(f"kernel: expected Matern with nu = 0.5, 1.5, 2.5, ..., got {kernel!r}")
         if not isinstance(inputs, Uniform) or inputs.dim != 1:
             raise ValueError(f"inputs: expected Uniform in one dimension, got {inputs!r}")

@@ -12,6 +12,7 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform, independent_stds
 from gpbounds.kernels import Matern
+from gpbounds.kernels.facts import has_formula
 from gpbounds.kernels.stationary import Stationary
 from gpbounds.spectra.base import Spectrum, gauss, values
 from gpbounds.spectra.matern import factor, squared_singular_values
@@ -224,7 +225,7 @@ class Ritz(Spectrum):
     source = "L-49a, L-49c, R-mat-eig"
 
     def __init__(self, kernel: Matern, inputs: Gaussian | Uniform) -> None:
-        if not isinstance(kernel, Matern):
+        if not has_formula(kernel, Matern):
             raise ValueError(
                 f"kernel: expected one Matern kernel, got {type(kernel).__name__}: the eigenvalues of sums and "
                 "products are not those of their parts; spectrum(kernel, inputs=Empirical(X)) works for every kernel"

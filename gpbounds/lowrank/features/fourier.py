@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential, Stationary
+from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank.features.base import Features
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_density
 from gpbounds.validation import count, positive, scalar
@@ -159,7 +161,7 @@ class FourierFeatures(CosineSine):
     """
 
     def __init__(self, kernel: _Drawable, rank: int, rng: int | np.random.Generator) -> None:
-        if not isinstance(kernel, _Drawable):
+        if not has_formula(kernel, *get_args(_Drawable)):
             raise ValueError(
                 "kernel: expected SquaredExponential, Matern, RationalQuadratic or Periodic, whose frequencies have a "
                 f"law that can be drawn from, got {type(kernel).__name__}"
@@ -254,7 +256,7 @@ class LeverageFourierFeatures(CosineSine):
         width: ArrayLike,
         rng: int | np.random.Generator,
     ) -> None:
-        if not isinstance(kernel, SquaredExponential):
+        if not has_formula(kernel, SquaredExponential):
             raise ValueError(f"kernel: expected SquaredExponential, got {type(kernel).__name__}")
         super().__init__(kernel, rank, rng)
         self.noise, self.N = scalar(positive, "noise", noise), count("N", N)

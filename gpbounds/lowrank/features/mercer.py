@@ -17,6 +17,7 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
+from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank.features.base import BLOCK, Features
 from gpbounds.numerics.pairs import times, two_product, two_sum
 from gpbounds.spectra.base import Degrees, edges
@@ -324,7 +325,7 @@ class MercerFeatures(Features):
         order: str = "best",
         mean: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(kernel, SquaredExponential):
+        if not has_formula(kernel, SquaredExponential):
             raise ValueError(f"kernel: expected SquaredExponential, got {type(kernel).__name__}")
         if not isinstance(inputs, Gaussian):
             raise ValueError(f"inputs: expected Gaussian, got {type(inputs).__name__}")

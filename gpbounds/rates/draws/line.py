@@ -10,6 +10,7 @@ from gpbounds import validation
 from gpbounds.bound import FIXED, UP, Bound, drawn_from
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels.facts import has_formula
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import SumLaw
 from gpbounds.rates.draws.base import SeveralDraws
@@ -131,6 +132,6 @@ def draws_on_a_line(
     if law not in (None, "kdpp"):
         raise ValueError(f"law: expected 'kdpp' for future inputs, unless they are simulated (simulate=m); got {law!r}")
     about, count = "prior" if numbers.y_norm2 is None else y_norm2_known, validation.count("draws", draws)
-    known = isinstance(kernel, SquaredExponential | Matern)
+    known = has_formula(kernel, SquaredExponential, Matern)
     one_draw = APriori(kernel, inputs) if known else None
     return DrawsOnALine(numbers, SumLaw(kernel, N, inputs), about, count, direction, one_draw)
