@@ -272,3 +272,10 @@ def test_the_sharp_range_of_a_large_count_is_far_below_the_table():
     sharpest = Poisson("exp").derivative_range(100).second[1]
     table = Poisson("exp").derivative_range(100, "printed", repaired=True).second[1]
     assert table / sharpest > 2000.0
+
+
+def test_parameters_are_seen_whether_annotations_are_types_or_texts():
+    """A module without ``from __future__ import annotations`` has types; its likelihood trained nothing before."""
+    own = dataclasses.make_dataclass("Own", [("noise", float, 1.0)], bases=(Gaussian,), frozen=True)(0.5)
+    assert own.parameter_names == Gaussian(0.5).parameter_names == ("noise",)
+    assert own.with_log_parameters(np.log([2.0])).noise == pytest.approx(2.0)
