@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -16,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
-from fitting import ExactGP, RenyiGP, SparseGP
+from fitting import ExactGP, LowRankGP, RenyiGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.objectives.objective import Objective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 from gpbounds.validation import cuda_fault
@@ -592,3 +595,25 @@ def test_public_names():
         assert getattr(fitting, name) is not None
     with pytest.raises(AttributeError, match="module 'fitting' has no attribute 'exact_gp'"):
         fitting.exact_gp  # noqa: B018
+
+
+def reordered(kind, bases):
+    """The class ``kind`` with its bases in another order."""
+    own = {name: value for name, value in vars(kind).items() if name not in ("__dict__", "__weakref__", "__init__")}
+    for name in own.get("__annotations__", {}):
+        if name in kind.__dataclass_fields__ and "ClassVar" not in own["__annotations__"][name]:
+            known = kind.__dataclass_fields__[name]
+            own[name] = dataclasses.field(default=known.default, kw_only=known.kw_only)
+    own = {name: value for name, value in own.items() if not name.startswith("__dataclass")}
+    return dataclasses.dataclass(eq=False, repr=False)(type(kind.__name__, bases, own))
+
+
+@pytest.mark.parametrize("kind", [RenyiGP, ExactGP, LowRankGP, SparsePACGP, VariationalGP, SparseGP])
+def test_the_order_of_bases_decides_no_argument(kind):
+    """Each default that differs among the bases is stated by the class itself."""
+    expected, tried = kind().get_params(deep=False), 0
+    for bases in itertools.permutations(kind.__bases__):
+        with contextlib.suppress(TypeError):  # no order of resolution
+            assert reordered(kind, bases)().get_params(deep=False) == expected
+            tried += 1
+    assert tried >= 1

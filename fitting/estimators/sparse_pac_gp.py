@@ -107,6 +107,8 @@ checkpoint : as in `PACGP`
     kernel: Kernel | None = field(default=None, kw_only=True)
     noise: float | None = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
+    tol: float | None = field(default=0.001, kw_only=True)
+    normalize_y: ClassVar[bool] = False  # type: ignore[misc]
     _partitions: ClassVar[bool] = True
 
     def _member(self) -> Member:

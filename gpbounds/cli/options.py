@@ -222,7 +222,8 @@ def picture_file(text: str) -> Path:
 def add_kernel(parser: argparse.ArgumentParser) -> None:
     """``--kernel``, ``--variance``, ``--lengthscale``, ``--noise`` and ``--lengthscale-range``."""
     group = parser.add_argument_group(
-        "kernel (fixed in advance; with --data, the command fits every option that you omit)"
+        "kernel (fixed in advance; with --data, the command fits every option that you omit, "
+        "and units are standard deviations of the columns)"
     )
     group.add_argument(
         "--kernel",
