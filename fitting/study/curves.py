@@ -132,7 +132,7 @@ class Curves(Answer):
 
 def _curve(problem: Problem, case: Case, N: int, alpha: float, counts: Sequence[int] | None) -> Series:
     stated = problem.stated(case, [N], [alpha])
-    M = list(counts) if counts else default_counts(stated, case, N)
+    M = list(counts) if counts else _default_counts(stated, case, N)
     return case, N, alpha, M, bounds_at(stated, [N], M)
 
 
@@ -167,7 +167,7 @@ def _evidence(
     return bracket, ()
 
 
-def default_counts(stated: Statement, case: Case, N: int) -> list[int]:
+def _default_counts(stated: Statement, case: Case, N: int) -> list[int]:
     """At most 200 values of M up to where the bound falls below FLOOR, or to the last M; 30 of simulated bounds."""
     last = stated.least(FLOOR).M
     if last is None:
@@ -192,7 +192,7 @@ def picture(drawn: Curves) -> Any:
         elif any(other.draws is not None for other, *_ in series) and case.draws is None:
             parts.append("one draw, any $y$ of this norm")
         parts += [rf"$\alpha$ = {alpha:g}"] if len(orders) > 1 else []
-        parts += [f"$N$ = {power_of_ten(N)}"] if len(rows) > 1 else []
+        parts += [f"$N$ = {_power_of_ten(N)}"] if len(rows) > 1 else []
         style = "--" if case.kind == "data-aware" else "-"
         index = sorted(orders).index(alpha) if len(orders) > 1 else sorted(sizes).index((case.kind, N))
         color = plotting.CYCLE[index % len(plotting.CYCLE)]
@@ -204,13 +204,13 @@ def picture(drawn: Curves) -> Any:
             values = bracket.divergence(alpha, problem.settings.direction)
             name = f"after the fact, {bracket.method}"
             name += rf", $\alpha$ = {alpha:g}" if len(orders) > 1 else ""
-            name += f", $N$ = {power_of_ten(bracket.N)}" if len(rows) > 1 else ""
+            name += f", $N$ = {_power_of_ten(bracket.N)}" if len(rows) > 1 else ""
             color = plotting.GREEN if len(orders) == 1 else plotting.CYCLE[sorted(orders).index(alpha)]
             curves.append(plotting.Curve(name, bracket.M, values, color, "-."))
-    curves += lower_curves(problem, series)
+    curves += _lower_curves(problem, series)
     case = problem.cases[0]
     inputs = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
-    size = f", N = {power_of_ten(case.sizes[0])}" if len(rows) == 1 else ""
+    size = f", N = {_power_of_ten(case.sizes[0])}" if len(rows) == 1 else ""
     y = "y from the prior" if case.y_norm2 is None else "any y with the given norm"
     if case.draws is not None:
         y = f"the best of {case.draws} draws"
@@ -225,7 +225,7 @@ def picture(drawn: Curves) -> Any:
     return plotting.bounds_and_evidence(curves, bracket.drawn, title=title, ylabel=ylabel)
 
 
-def lower_curves(problem: Problem, series: Sequence[Series]) -> list[plotting.Curve]:
+def _lower_curves(problem: Problem, series: Sequence[Series]) -> list[plotting.Curve]:
     """Both lower bounds for the rows of the data-aware statement, down to the least upper bound; for one order only."""
     orders = {alpha for _, _, alpha, _, _ in series}
     aware = [(case, M) for case, _, _, M, _ in series if case.kind == "data-aware" and case.draws is not None]
@@ -247,7 +247,7 @@ def lower_curves(problem: Problem, series: Sequence[Series]) -> list[plotting.Cu
     ]
 
 
-def power_of_ten(N: int) -> str:
+def _power_of_ten(N: int) -> str:
     """N as text: 10^6 instead of 1000000 if N is a power of ten above 1000."""
     power = len(str(N)) - 1
     return f"$10^{{{power}}}$" if power > 3 and 10**power == N else str(N)

@@ -16,10 +16,10 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
 
-FIT_ROWS = 500
+_FIT_ROWS = 500
 """Number of rows in the marginal likelihood; the cost of each step is its cube."""
 
-RANGES = {"variance": (1e-3, 1e5), "lengthscale": (1e-3, 1e5), "noise": (1e-6, 1e2)}
+_RANGES = {"variance": (1e-3, 1e5), "lengthscale": (1e-3, 1e5), "noise": (1e-6, 1e2)}
 """Ranges of the search; inputs and targets are standardised."""
 
 
@@ -70,7 +70,7 @@ def fit(
     lengthscale: Any = None,
     noise: float | None = None,
     shared: bool = False,
-    rows: int = FIT_ROWS,
+    rows: int = _FIT_ROWS,
     seed: int = 0,
     progress: bool = False,
 ) -> Hyperparameters:
@@ -97,7 +97,7 @@ def fit(
         kernel,
         0.5 if noise is None else noise,
         fixed=tuple(name for name, kind in names.items() if not free[kind]),
-        limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
+        limits={name: _RANGES[kind] for name, kind in names.items() if free[kind]},
         tol=None,  # few parameters: the optimum itself, which does not depend on the path to it
         random_state=seed,
         progress=progress and sys.stderr.isatty(),

@@ -23,7 +23,7 @@ from gpbounds.kernels.plain import stationary
 from gpbounds.records import plain
 from gpbounds.texts import table, wrapped
 
-HINT = (
+_HINT = (
     'The best of {draws} draws: gpbounds.kdpp.select(..., method="best", draws={draws}), or SparseGP(inducing="best"). '
     "{option} adds the bounds on one draw."
 )
@@ -283,7 +283,7 @@ class Planned(Answer):
             return []
         spelled = problem.asked.spelled
         if any(case.draws is not None for case in problem.cases):
-            return ["", wrapped(HINT.format(draws=problem.asked.draws, option=spelled("old_forms", True)))]
+            return ["", wrapped(_HINT.format(draws=problem.asked.draws, option=spelled("old_forms", True)))]
         if problem.asked.y_norm2 is not None:
             return []
         option = spelled("y_norm2", "prior")

@@ -21,20 +21,20 @@ from gpbounds.kernels.plain import stationary
 from gpbounds.rates.base import Numbers, Statement, silent
 from gpbounds.texts import wrapped
 
-FITTED_LAW = (
+_FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: the Gaussian with the covariance "
     "of the standardised columns."
 )
 
-GIVEN_NOTE = (
+_GIVEN_NOTE = (
     "Given y, these hypotheses remain: the draws are independent of each other and of y, the greatest ELBO is kept, "
     "and kernel and noise are fixed before the draws (they may have been fitted to these data)."
 )
-GIVEN_ROWS = 20_000
+_GIVEN_ROWS = 20_000
 """Up to here the bound given y is for all rows."""
-SIMULATED_ROWS = 1000
+_SIMULATED_ROWS = 1000
 """Up to here inputs are simulated without being asked for."""
-OMITTED = (
+_OMITTED = (
     "The a-priori bound is omitted for {rows} rows; with {option} the command decomposes 39 kernel matrices of "
     "that size."
 )
@@ -147,7 +147,7 @@ class Problem:
         sizes = validation.whole("N", np.reshape(N, (-1, 1, 1)) if len(N) > 1 else N[0], 2)
         choices: dict[str, Any] = {"form": self.settings.form, "direction": self.settings.direction}
         each = [statement(kernel, sizes, numbers, **case.keywords(), **choices) for kernel in self.kernels]
-        return WorstOf(numbers, tuple(each), tuple(describe_kernel(kernel) for kernel in self.kernels))
+        return _WorstOf(numbers, tuple(each), tuple(describe_kernel(kernel) for kernel in self.kernels))
 
     def rate(self, case: Case, N: Sequence[int], M: Sequence[int], alpha: Sequence[float]) -> Bound:
         """The bound on the grid N x M x alpha; scalar for one cell."""
@@ -231,7 +231,7 @@ def data_cases(
     ``every`` is by default all of the data.
     """
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
-    inputs, fitted = (fitted_law(data), (FITTED_LAW,)) if law is None else (law, ())
+    inputs, fitted = (fitted_law(data), (_FITTED_LAW,)) if law is None else (law, ())
     every = data if every is None else every
 
     def norm(d: Standardised) -> float | None:
@@ -258,15 +258,15 @@ def best_cases(
     """The best of several draws: a priori by simulation, data-aware (y from the prior), and given y.
 
     The first two are for as many rows as ``part`` has, the last for ``every`` row, by default all of the data if they
-    are at most `GIVEN_ROWS`, else those of ``part``.
+    are at most `_GIVEN_ROWS`, else those of ``part``.
     Without ``simulate`` the first is left out.
     """
     from gpbounds.rates.draws.rows import DENSE
 
-    inputs, fitted = (fitted_law(data), (FITTED_LAW,)) if law is None else (law, ())
+    inputs, fitted = (fitted_law(data), (_FITTED_LAW,)) if law is None else (law, ())
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
     if every is None:
-        every = data if data.N <= GIVEN_ROWS else part
+        every = data if data.N <= _GIVEN_ROWS else part
 
     def law_for(N: int) -> str | None:
         return "tilted" if N <= DENSE else None
@@ -277,14 +277,14 @@ def best_cases(
     note = (f"The data-aware statement is {rows}.",)
     cases = (
         Case("data-aware", Empirical(part.X), (part.N,), None, note, draws, law=law_for(part.N)),
-        Case("given y", Empirical(every.X), (every.N,), None, (GIVEN_NOTE,), draws, every.y, law=law_for(every.N)),
+        Case("given y", Empirical(every.X), (every.N,), None, (_GIVEN_NOTE,), draws, every.y, law=law_for(every.N)),
     )
     return (simulated, *cases) if simulate else cases
 
 
 def default_sets(rows: int) -> int:
     """Default number of simulated sets of inputs; each costs an eigendecomposition."""
-    return 39 if rows <= SIMULATED_ROWS else 0
+    return 39 if rows <= _SIMULATED_ROWS else 0
 
 
 @dataclass(frozen=True)
@@ -371,9 +371,9 @@ def about_rows(data: Standardised, asked: Question, law: InputLaw | None = None)
         sets = default_sets(part.N) if asked.simulate is None else asked.simulate
         cases = (*best_cases(data, part, asked.best, simulate=sets, seed=asked.seed, law=law), *cases)
         if asked.simulate is None and not sets:
-            omitted = (OMITTED.format(rows=part.N, option=asked.spelled("simulate", 39)),)
+            omitted = (_OMITTED.format(rows=part.N, option=asked.spelled("simulate", 39)),)
     cases = tuple(case.with_rigor(asked.rigor) for case in cases)
-    return without_unknown_spectra(_stated(hyper, cases, asked, data, omitted))
+    return _without_unknown_spectra(_stated(hyper, cases, asked, data, omitted))
 
 
 def _stated(
@@ -395,7 +395,7 @@ def _stated(
     return Problem(kernels, settings, cases, data, hyper.origin, notes, hyper.warning, asked)
 
 
-def without_unknown_spectra(problem: Problem) -> Problem:
+def _without_unknown_spectra(problem: Problem) -> Problem:
     """``problem`` without the cases whose spectrum no method computes, with a note for each of them."""
     from gpbounds.spectra import spectrum
 
@@ -448,7 +448,7 @@ def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kern
 
 
 @dataclass(frozen=True, eq=False)
-class WorstOf(Statement):
+class _WorstOf(Statement):
     """The largest bound over kernels, and the largest of the least M's.
 
     Attributes

@@ -24,7 +24,7 @@ from gpbounds.numerics.search import least
 from gpbounds.texts import short
 
 METHODS = ("inducing", "fourier", "mercer")
-TWO_DIVERGENCES = (
+_TWO_DIVERGENCES = (
     "The target bounds two different divergences: for inducing points, the divergence between the approximate "
     "posterior q* of f and the exact posterior p; for fourier and mercer, KL(exact || approximate) between the laws of "
     "all N targets y, noise included (L-11)."
@@ -69,7 +69,7 @@ class Aims:
 
 
 ETA = 0.1
-NO_FUNCTIONS = (
+_NO_FUNCTIONS = (
     "gpbounds has no closed form for the eigenfunctions of this kernel and law (MercerFeatures has those of se with "
     "Gaussian inputs): the rank is valid, but you must compute the truncated expansion by other means."
 )
@@ -255,7 +255,7 @@ def mercer(problem: Problem, aims: Aims, rows: Rows) -> Answers:
             continue
         law, N = case.inputs, case.sizes[0]
         closed = isinstance(law, Gaussian) and isinstance(problem.kernels[0], SquaredExponential)
-        notes = (*problem.notes, *case.notes, *(() if closed else (NO_FUNCTIONS,)))
+        notes = (*problem.notes, *case.notes, *(() if closed else (_NO_FUNCTIONS,)))
 
         def plan_for(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
             return mercer_rank(
@@ -334,7 +334,7 @@ def _one_kernel(problem: Problem, reasons: list[str]) -> bool:
     return not asked.lengthscale_range
 
 
-def from_rows(problem: Problem, aims: Aims) -> tuple[float | None, int]:
+def _from_rows(problem: Problem, aims: Aims) -> tuple[float | None, int]:
     """(upper bound on tr K(K + σ²I)⁻¹, None beyond ``rows`` rows; rank below which no approximation meets the target).
 
     The eigenvalues of a subset of the rows are below those of all rows, so the second number holds for all rows (L-10).
@@ -385,7 +385,7 @@ def plans(problem: Problem, aims: Aims, steps: Steps) -> Answers:
     methods, spelled = list(dict.fromkeys(aims.methods)), problem.asked.spelled
     entries: list[Entry] = []
     reasons: list[str] = []
-    rows = cache(lambda: from_rows(problem, aims))
+    rows = cache(lambda: _from_rows(problem, aims))
     if aims.width is not None and "fourier" not in methods:
         raise WrongArguments(f"{spelled('width')} belongs to {spelled('method', 'fourier')}")
     for method in methods:
@@ -407,7 +407,7 @@ def plans(problem: Problem, aims: Aims, steps: Steps) -> Answers:
     if not entries and reasons and not steps.stopped:
         raise WrongArguments(" ".join([*steps.reasons, *reasons]))
     if len({e.plan.method == "inducing" for e in entries}) == 2:
-        reasons.insert(0, TWO_DIVERGENCES)
+        reasons.insert(0, _TWO_DIVERGENCES)
     if problem.asked.y_norm2 not in (None, "prior") and methods != ["inducing"]:
         reasons.append(f"fourier, mercer: these bounds concern the law of y, so they do not use {spelled('y_norm2')}.")
     return entries, reasons

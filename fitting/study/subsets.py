@@ -24,7 +24,7 @@ from gpbounds.numerics.search import bisected
 from gpbounds.records import plain
 from gpbounds.texts import table, wrapped
 
-GREY = "0.45"
+_GREY = "0.45"
 BEST_OF_SEVERAL = {
     "a priori, simulated": (plotting.BLUE, "-"),
     "data-aware": (plotting.VERMILLION, "-"),
@@ -39,7 +39,7 @@ Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
+class _Reached:
     """D_α given the y of the data, for subsets of size M: arrays (draws, len(M)), NaN if no such subset exists.
 
     ``best`` is that of the greatest ELBO among several draws of the tilted k-DPP, the rule of the bounds.  Where Ctrl-C
@@ -83,7 +83,7 @@ class Study(Answer):
     lines: tuple[Line, ...]
     lower: Float
     lower_prior: Float
-    reached: Reached
+    reached: _Reached
     best: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,8 +136,8 @@ def reach(
     seed: int,
     progress: Progress,
     best: int = 10,
-) -> Reached:
-    """`Reached` for ``draws`` random and k-DPP subsets of each size, for greedy subsets, and for the best of ``best``.
+) -> _Reached:
+    """`_Reached` for ``draws`` random and k-DPP subsets of each size, for greedy subsets, and for the best of ``best``.
 
     One eigendecomposition of K serves all draws.  No k-DPP or greedy subset is larger than the numerical rank of K.
     """
@@ -194,7 +194,7 @@ def reach(
         if np.isnan(nested).all():
             raise
         interrupted = True
-    return Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"], interrupted)
+    return _Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"], interrupted)
 
 
 def divergence_of(kernel: Kernel, part: Standardised, noise: float, alpha: float) -> Callable[[Float], float]:
@@ -347,7 +347,7 @@ def picture(result: Study) -> Any:
             1, plotting.Band(f"best of {result.best} draws ({spread})", reached.M, reached.best, plotting.GREEN)
         )
     if any(line.case.draws is None for line in result.lines):
-        bands.insert(1, plotting.Band(f"one k-DPP draw ({spread})", reached.M, reached.kdpp, GREY, "D"))
+        bands.insert(1, plotting.Band(f"one k-DPP draw ({spread})", reached.M, reached.kdpp, _GREY, "D"))
     lower = [
         plotting.Curve("$y$ from the prior, on average", result.grid, result.lower_prior, plotting.BLACK, "--"),
         plotting.Curve("any $y$", result.grid, result.lower, plotting.BLACK, ":"),
@@ -377,7 +377,7 @@ def report(result: Study) -> str:
     lines = [problem.heading(), ""]
     lines += [f"Inducing points that suffice for {divergence} <= {result.target:g} nats, with probability {sure}:"]
     lines += [table(("bound", "N", "points", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
-    lines += [_needed(result), *reaching(result)]
+    lines += [_needed(result), *_reaching(result)]
     lines += [
         "",
         f"{divergence} in nats of subsets of {part.N} rows (median; for several of a kind from least to greatest):",
@@ -409,7 +409,7 @@ def _needed(result: Study) -> str:
     return wrapped(sentence(floors.record(result.target)))
 
 
-def reaching(result: Study) -> list[str]:
+def _reaching(result: Study) -> list[str]:
     """For each kind of subset, the M tried from which on all of them reach the target."""
     reached = result.reached
     return [

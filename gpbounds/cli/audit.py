@@ -37,9 +37,9 @@ predictions; with --certificate P-09.  The page states the claims it uses.
 """
 
 
-DEFAULT_INDUCING = 100
+_DEFAULT_INDUCING = 100
 
-OTHER_LIBRARIES = (
+_OTHER_LIBRARIES = (
     "convert a model of GPflow, GPyTorch, GPJax or scikit-learn in Python by "
     'gpbounds.renyi.from_gpflow(model).save("model.json"), from_gpytorch, from_gpjax or from_sklearn'
 )
@@ -183,7 +183,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
     if args.model is None:
         numbers = auditing.split(rows.N, args.held_out, args.seed, spelled)
         train, held = (replace(table, X=table.X[each], y=table.y[each]) for each in numbers)
-        settings = {"n_inducing": DEFAULT_INDUCING if args.inducing is None else args.inducing}
+        settings = {"n_inducing": _DEFAULT_INDUCING if args.inducing is None else args.inducing}
         model = models.fitted(
             "sparse",
             settings | {"random_state": args.seed},
@@ -201,7 +201,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
     if args.model.suffix == ".json":
         return auditing.of_points(Model.load(args.model), rows, str(args.model), asked)
     if args.model.suffix != ".npz":
-        raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {OTHER_LIBRARIES}")
+        raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {_OTHER_LIBRARIES}")
     model = models.saved(args.model)
     auditing.supported(model, rows, f" in {args.model}", spelled)
     numbers = auditing.training_rows(model, rows, f" in {args.model}", spelled)

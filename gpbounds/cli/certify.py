@@ -11,7 +11,7 @@ from typing import Any
 from gpbounds.cli import options, output
 
 EPILOG = None
-TRAIN_EPILOG = """\
+_TRAIN_EPILOG = """\
 example:
   gpbounds certify train train.csv --epsilon 0.6 --delta 0.01 --scaling split --out model
 
@@ -32,15 +32,15 @@ theorem: Reeb et al., Eq. 5, with xi(N) in place of 2 sqrt(N), by the procedure 
 P-49 of `gpbounds claims`.
 """
 
-ACCURACIES = (0.2, 0.4, 0.6, 0.8, 1.0)
+_ACCURACIES = (0.2, 0.4, 0.6, 0.8, 1.0)
 """Values of ε in standard deviations of the target, which no data have influenced."""
 
-NO_EPSILON = (
+_NO_EPSILON = (
     "--epsilon: expected the deviation to tolerate, which you choose before you look at the data. With --scaling split "
     "it counts standard deviations of the target, and the command takes 0.2, 0.4, 0.6, 0.8 and 1 unless you choose"
 )
 
-CHECK_EPILOG = """\
+_CHECK_EPILOG = """\
 example:
   gpbounds certify check model.json --data train.csv
 
@@ -71,12 +71,12 @@ theorem: Reeb et al., Eq. 5: P-14, P-44, P-45, N-rounded-kl, N-rounded-exact of 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=options.Parser)
-    add_train(actions)
+    _add_train(actions)
     checking = actions.add_parser(
         "check",
         help="recompute a certificate from the data",
         description="Recompute a certificate from its data.",
-        epilog=CHECK_EPILOG,
+        epilog=_CHECK_EPILOG,
     )
     checking.add_argument("certificate", metavar="FILE", type=Path, help="the certificate, JSON")
     checking.add_argument(
@@ -96,13 +96,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     checking.set_defaults(run=check)
 
 
-def add_train(actions: Any) -> None:
+def _add_train(actions: Any) -> None:
     """Add ``certify train``."""
     parser = actions.add_parser(
         "train",
         help="train a model by its bound and write its certificate",
         description="Train a Gaussian process by the PAC-Bayes bound on its risk, and write the certificate.",
-        epilog=TRAIN_EPILOG,
+        epilog=_TRAIN_EPILOG,
     )
     parser.add_argument(
         "data",
@@ -311,11 +311,11 @@ def _check_statement(args: argparse.Namespace) -> None:
 
 
 def _accuracies(args: argparse.Namespace) -> list[float]:
-    """The values of ε: those of ``--epsilon``, else `ACCURACIES` where the targets are in standard deviations."""
+    """The values of ε: those of ``--epsilon``, else `_ACCURACIES` where the targets are in standard deviations."""
     if args.epsilon is None:
         if args.scaling != "split" or args.loss in ("relative", "interval"):
-            raise options.UsageError(NO_EPSILON)
-        return list(ACCURACIES)
+            raise options.UsageError(_NO_EPSILON)
+        return list(_ACCURACIES)
     if len(set(args.epsilon)) < len(args.epsilon):
         raise options.UsageError("--epsilon: expected different numbers, got one of them twice")
     return list(args.epsilon)

@@ -22,7 +22,7 @@ example:
 theorem: Wei et al., Lemma 6 and Corollary 5, with the exact bias: D-21, D-22, D-42, D-50, N-cher, D-14 of `gpbounds
 claims`.
 """
-LINKS = {"bernoulli": ("probit", "logit"), "poisson": ("exp", "softplus")}
+_LINKS = {"bernoulli": ("probit", "logit"), "poisson": ("exp", "softplus")}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -80,12 +80,12 @@ def schedule(text: str) -> tuple[float, float]:
     raise argparse.ArgumentTypeError(f"expected a number, C/t or C/t^A, got {text!r}")
 
 
-def likelihood_of(args: argparse.Namespace) -> Any:
+def _likelihood_of(args: argparse.Namespace) -> Any:
     """The likelihood that the options describe; options of another likelihood are an error."""
     from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 
     name = args.likelihood
-    if args.link is not None and name not in LINKS:
+    if args.link is not None and name not in _LINKS:
         raise options.UsageError(f"--link belongs to bernoulli and poisson, not to {name}")
     if args.noise is not None and name != "gaussian":
         raise options.UsageError(f"--noise belongs to gaussian, not to {name}")
@@ -95,14 +95,14 @@ def likelihood_of(args: argparse.Namespace) -> Any:
         return Gaussian(0.1 if args.noise is None else args.noise)
     if name == "student_t":
         return StudentT(4.0 if args.df is None else args.df, 1.0 if args.scale is None else args.scale)
-    return {"bernoulli": Bernoulli, "poisson": Poisson}[name](args.link or LINKS[name][0])
+    return {"bernoulli": Bernoulli, "poisson": Poisson}[name](args.link or _LINKS[name][0])
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the tables, or a JSON record of them."""
     from gpbounds.montecarlo import bias, cover, expected_gradients, expected_objective, sample_size
 
-    likelihood = likelihood_of(args)
+    likelihood = _likelihood_of(args)
     arguments = (likelihood, args.y, args.m, args.v)
     L = np.array(args.samples, dtype=np.float64)
     biases, objectives = bias(*arguments, L), expected_objective(*arguments, L)
@@ -146,13 +146,13 @@ def run(args: argparse.Namespace) -> None:
     if gradients is not None and np.any(gradients.wrong_sign):
         wrong = ", ".join(f"{k:,}" for k, w in zip(args.samples, gradients.wrong_sign, strict=True) if w)
         print(f"Warning: at L = {wrong} the φ''-form of the gradient has the wrong sign; use Σφ'ε/Σφ instead (D-24).")
-    print(f"\n{sizes_text(args, [sizes[rule] for rule in rules])}")
+    print(f"\n{_sizes_text(args, [sizes[rule] for rule in rules])}")
     if exact is not None:
         cost = 1.0 / float(exact.acceptance)
         print(f"\nA draw from q(f)p(y|f) takes {cost:.3g} proposals on average; its gradient is unbiased (D-10, D-14).")
 
 
-def sizes_text(args: argparse.Namespace, sizes: list[Any]) -> str:
+def _sizes_text(args: argparse.Namespace, sizes: list[Any]) -> str:
     """The numbers of samples by the printed, the improved and the Chernoff rule, as a table."""
     rows = []
     for i, k in enumerate(args.iterations):
@@ -160,7 +160,7 @@ def sizes_text(args: argparse.Namespace, sizes: list[Any]) -> str:
         counts = (*needed, needed[-1] * args.n)
         rows.append((f"{k:,}", *(f"{x:,.0f}" if x < 1e12 else f"{x:.3g}" for x in counts)))
     lines = [
-        f"Samples for each of n = {args.n:,} data at step t, step size {step_text(*args.step)}, all steps valid with "
+        f"Samples for each of n = {args.n:,} data at step t, step size {_step_text(*args.step)}, all steps valid with "
         f"probability {1 - args.delta:g}:",
         table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows),
         *(f"  {note}" for note in sizes[-1].notes),
@@ -168,6 +168,6 @@ def sizes_text(args: argparse.Namespace, sizes: list[Any]) -> str:
     return "\n".join(lines)
 
 
-def step_text(constant: float, power: float) -> str:
+def _step_text(constant: float, power: float) -> str:
     """The step size as the option spells it."""
     return f"{constant:g}" + ("" if power == 0 else "/t" if power == 1 else f"/t^{power:g}")

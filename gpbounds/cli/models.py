@@ -65,7 +65,7 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
 ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
 """Arguments of the estimators whose names differ from those of the options."""
 
-UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
+_UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
 """Arguments that all estimators have, and that begin messages of errors."""
 
 
@@ -115,7 +115,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
         kernel = family.at(1.0, _widths(model, chosen.get("dim"), train), shared=False)
         chosen |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
     if model in CERTIFIED:
-        chosen |= {"scaling": own_scaling(train), "nonrigorous": True}
+        chosen |= {"scaling": _own_scaling(train), "nonrigorous": True}
     elif model != "classifier" and not str(chosen.get("likelihood", "")).startswith("poisson"):
         chosen["normalize_y"] = True
     try:
@@ -124,7 +124,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
             warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
             return estimator.fit(train.X, train.y)
     except ValueError as error:
-        raise ValueError(in_words_of_the_shell(str(error), model)) from error
+        raise ValueError(_in_words_of_the_shell(str(error), model)) from error
 
 
 def _widths(model: str, dim: int | None, train: Examples) -> Float:
@@ -149,7 +149,7 @@ def saved(path: Path) -> Any:
     return load(path)
 
 
-def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
+def _own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
     """Scalings to mean 0 and variance 1 of the rows for training; a constant column keeps its unit."""
 
     def scaling(values: Float) -> Scaling:
@@ -159,7 +159,7 @@ def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
     return scaling(train.X), scaling(train.y)
 
 
-def in_words_of_the_shell(text: str, model: str) -> str:
+def _in_words_of_the_shell(text: str, model: str) -> str:
     """``text`` with options in place of arguments and of estimators, if it begins with an argument or with y."""
     names = {value: key for key, value in ARGUMENTS.items()}
     if model in CERTIFIED:
@@ -167,7 +167,7 @@ def in_words_of_the_shell(text: str, model: str) -> str:
 
     def option(name: str) -> str | None:
         flag = names.get(name, "--" + name.replace("_", "-"))
-        return flag if name in names or flag in MODELS_WITH or name in UNIVERSAL else None
+        return flag if name in names or flag in MODELS_WITH or name in _UNIVERSAL else None
 
     name, colon, rest = text.partition(":")
     head = option(name) or name
@@ -266,18 +266,18 @@ def report(result: Result) -> str:
         "",
         table(("score on the rows held out", "model", "without inputs"), scores),
         "",
-        wrapped(EXPLAINED.get(type(result.own.likelihood), OF_REAL_TARGETS)),
+        wrapped(EXPLAINED.get(type(result.own.likelihood), _OF_REAL_TARGETS)),
         *(wrapped(f"Note: {note}") for note in notes(result)),
     ]
     return "\n".join(lines)
 
 
-LOG_LOSS = "Log loss: the mean of -log p(target), in nats; lower is better."
-OF_REAL_TARGETS = f"RMSE: in units of the target.  {LOG_LOSS}"
+_LOG_LOSS = "Log loss: the mean of -log p(target), in nats; lower is better."
+_OF_REAL_TARGETS = f"RMSE: in units of the target.  {_LOG_LOSS}"
 EXPLAINED: dict[type, str] = {
-    Bernoulli: f"Error: the share of wrong labels.  {LOG_LOSS}  Calibration: the mean distance between predicted "
+    Bernoulli: f"Error: the share of wrong labels.  {_LOG_LOSS}  Calibration: the mean distance between predicted "
     "probability and share of labels, in ten bins.",
-    Poisson: f"Relative error: |y - prediction|/max(y, 1).  {LOG_LOSS}  Intervals of counts cover more than 95 % even "
+    Poisson: f"Relative error: |y - prediction|/max(y, 1).  {_LOG_LOSS}  Intervals of counts cover more than 95 % even "
     "if the model is right.",
 }
 

@@ -121,7 +121,7 @@ def interval(text: str) -> tuple[float, float]:
     return low, high
 
 
-def kernel_family(text: str) -> float:
+def _kernel_family(text: str) -> float:
     """The smoothness ν of a named kernel; infinity for the squared exponential."""
     from fitting.study.words import smoothness
 
@@ -201,7 +201,7 @@ def _part(name: str) -> Callable[[Scale], Kernel]:
     if name == "constant":
         return lambda s: Constant(s.square)
     try:
-        nu = kernel_family(name)
+        nu = _kernel_family(name)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"expected {KERNELS} with a DEGREE up to 20, or several joined by +, got {name!r}"
@@ -228,7 +228,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
-        type=kernel_family,
+        type=_kernel_family,
         default=math.inf,
         help="se (default), matern12, matern32, matern52 or matern:NU",
     )
@@ -377,7 +377,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def scalar_or_list(values: Sequence[float]) -> float | list[float]:
+def _scalar_or_list(values: Sequence[float]) -> float | list[float]:
     """A list, or its only entry."""
     return values[0] if len(values) == 1 else list(values)
 
@@ -389,7 +389,7 @@ def dimension(args: argparse.Namespace) -> int:
     return int(args.dim) if args.dim is not None else longest
 
 
-def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
+def _parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
     """The law of the inputs that the command line describes."""
     import numpy as np
 
@@ -398,11 +398,11 @@ def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
     if args.inputs == "uniform":
         if args.std:
             raise UsageError("--std belongs to --inputs gaussian; uniform takes --low and --high")
-        low, high = (np.asarray(scalar_or_list(ends)) for ends in (args.low or [0.0], args.high or [1.0]))
+        low, high = (np.asarray(_scalar_or_list(ends)) for ends in (args.low or [0.0], args.high or [1.0]))
         return Uniform(_per_dimension("--low", low, dim), _per_dimension("--high", high, dim))
     if args.low or args.high:
         raise UsageError("--low and --high belong to --inputs uniform; gaussian takes --std")
-    return Gaussian(scalar_or_list(args.std or [1.0]), dim)
+    return Gaussian(_scalar_or_list(args.std or [1.0]), dim)
 
 
 def _per_dimension(name: str, values: Any, dim: int) -> Any:
@@ -423,7 +423,7 @@ def flag(name: str, value: object = None) -> str:
     return option if value is None or value is True else f"{option} {value}"
 
 
-def parsed_norm(args: argparse.Namespace) -> float | str | None:
+def _parsed_norm(args: argparse.Namespace) -> float | str | None:
     """``--y-norm2``: a number, "prior", or None without the option."""
     if args.y_norm2 in (None, "prior"):
         return str(args.y_norm2) if args.y_norm2 else None
@@ -437,7 +437,7 @@ def question(args: argparse.Namespace) -> Question:
     """What the options ask, of a command that has those of the kernel, of the setting and of the data."""
     from fitting.study.problem import Question
 
-    scale = None if args.lengthscale is None else scalar_or_list(args.lengthscale)
+    scale = None if args.lengthscale is None else _scalar_or_list(args.lengthscale)
     if args.lengthscale_range and scale is not None:
         raise UsageError("--lengthscale-range replaces --lengthscale: use one of the two options")
     several = set(getattr(args, "method", ["inducing"])) == {"inducing"}
@@ -451,7 +451,7 @@ def question(args: argparse.Namespace) -> Question:
         tv=args.tv,
         form=args.form,
         direction=args.direction,
-        y_norm2=parsed_norm(args),
+        y_norm2=_parsed_norm(args),
         rigor=args.rigor,
         draws=getattr(args, "best", 0) if several else 0,
         simulate=getattr(args, "simulate", None),
@@ -473,14 +473,14 @@ def problem(args: argparse.Namespace) -> Problem:
         if args.data is None:
             if args.sizes is None:
                 raise UsageError("expected -N, the number of data, or --data FILE")
-            return about_law(parsed_inputs(args, dimension(args)), args.sizes, asked)
+            return about_law(_parsed_inputs(args, dimension(args)), args.sizes, asked)
         if args.sizes is not None:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
         from fitting.study.standardised import load
 
         data = load(args.data)
         law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
-        law = parsed_inputs(args, args.dim or data.D) if law_options else None
+        law = _parsed_inputs(args, args.dim or data.D) if law_options else None
         if law is not None and law.dim != data.D:
             raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {law.dim}")
         if args.rows < 2:

@@ -96,7 +96,7 @@ class Table(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class RowsInMemory(Table):
+class _RowsInMemory(Table):
     """Rows in memory.
 
     Attributes
@@ -136,7 +136,7 @@ class RowsInMemory(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class RowsInPasses(Table):
+class _RowsInPasses(Table):
     """Rows of Parquet files, of which this process holds a part at a time.
 
     Attributes
@@ -191,7 +191,7 @@ class _Kept:
         return rows._replace(X=rows.X[mask], Y=rows.Y[mask])
 
 
-def in_passes(path: Path, target: str) -> Source:
+def _in_passes(path: Path, target: str) -> Source:
     """The rows of Parquet files after one pass, as doubles; refuses whole numbers from 2⁵³ on.
 
     Raises
@@ -226,12 +226,12 @@ def certified(path: Path, *, in_memory: bool) -> tuple[Any, Any]:
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.rows.read_table` and `in_passes`; for a single column.
+        as `gpbounds.rows.read_table` and `_in_passes`; for a single column.
     """
     if is_parquet(path) and not in_memory:
         names = parquet_names(path)
         _two_columns(path, len(names))
-        return in_passes(path, names[-1]), None
+        return _in_passes(path, names[-1]), None
     values, _ = read_table(path)
     _two_columns(path, values.shape[1])
     return values[:, :-1], values[:, -1]
@@ -246,7 +246,7 @@ def read(
     seed: int = 0,
     centre: bool = True,
     linear: bool = False,
-) -> RowsInMemory:
+) -> _RowsInMemory:
     """The rows of ``path`` to certify.
 
     Parameters
@@ -280,13 +280,13 @@ def read(
     notes = _notes_on_target(target, last)
     if not split:
         X, y = values[:, :-1], values[:, -1]
-        return RowsInMemory(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
+        return _RowsInMemory(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
     reserved = _reserved(values.shape[0], share, seed)
     inputs, outputs, constant = _constants(values[reserved], centre)
     trend = _trend(values[reserved], inputs, outputs) if linear else None
     values = values[~reserved]
     notes += _notes_on_split(reserved, seed, constant)
-    return RowsInMemory(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1], mean=trend)
+    return _RowsInMemory(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1], mean=trend)
 
 
 def _read_in_passes(
@@ -298,20 +298,20 @@ def _read_in_passes(
     seed: int = 0,
     centre: bool = True,
     linear: bool = False,
-) -> RowsInPasses:
+) -> _RowsInPasses:
     names = parquet_names(path)
     _two_columns(path, len(names))
     j = len(names) - 1 if target is None else column_number(target, names, len(names))
     columns, last = [*names[:j], *names[j + 1 :], names[j]], j == len(names) - 1
-    rows, notes = in_passes(path, names[j]), _notes_on_target(target, last)
+    rows, notes = _in_passes(path, names[j]), _notes_on_target(target, last)
     if not split:
-        return RowsInPasses(_name(path), columns, Scaling(), Scaling(), last, notes, rows)
+        return _RowsInPasses(_name(path), columns, Scaling(), Scaling(), last, notes, rows)
     reserved = _reserved(rows.N, share, seed)
     apart = np.column_stack(rows.rows(np.flatnonzero(reserved)))
     inputs, outputs, constant = _constants(apart, centre)
     trend = _trend(apart, inputs, outputs) if linear else None
     notes += _notes_on_split(reserved, seed, constant)
-    return RowsInPasses(_name(path), columns, inputs, outputs, False, notes, without(rows, reserved), mean=trend)
+    return _RowsInPasses(_name(path), columns, inputs, outputs, False, notes, without(rows, reserved), mean=trend)
 
 
 def _two_columns(path: Path, width: int) -> None:

@@ -168,26 +168,26 @@ def report(table: Table, trained: Trained) -> str:
         wrapped(certificate.statement),
         "",
         aligned(("term", "value", "from"), terms(certificate)),
-        *(["", by_accuracy(trained)] if trained.others else []),
+        *(["", _by_accuracy(trained)] if trained.others else []),
         "",
         wrapped(DECLARED),
         *(wrapped(f"{name} were {text}.") for name, text in scalings(certificate)),
         *([] if certificate.mean is None else [wrapped(certificate.mean.describe())]),
         *(wrapped(f"Note: {note}") for note in trained.notes),
     ]
-    if certificate.bound > VACUOUS_FROM:
-        lines.append(wrapped(advice(table, certificate)))
+    if certificate.bound > _VACUOUS_FROM:
+        lines.append(wrapped(_advice(table, certificate)))
     return "\n".join(lines)
 
 
-VACUOUS_FROM = 0.9
-VACUOUS = (
+_VACUOUS_FROM = 0.9
+_VACUOUS = (
     "Note: The bound is almost vacuous. These changes lower it: more rows, a larger --epsilon, --kernel-lengthscale "
     "shared, a --grid with fewer steps or other edges, units closer to 1 (--scaling split)."
 )
 SMALL = 0.2
 """An ε below so many standard deviations of the target is called small."""
-SMALL_EPSILON = (
+_SMALL_EPSILON = (
     " Here E is {share:.2g} standard deviations of the target, and few predictions are so accurate. --scaling split "
     "counts E in standard deviations; without --epsilon it certifies several values, fixed in advance, and prints a "
     "table of bound against E. You have now seen one certificate of these rows: this one and the next hold together "
@@ -195,17 +195,17 @@ SMALL_EPSILON = (
 )
 
 
-def advice(table: Table, certificate: Certificate) -> str:
+def _advice(table: Table, certificate: Certificate) -> str:
     """What lowers a vacuous bound, and whether ε is small."""
     width, _ = tolerance(certificate, table.shown[1])
     spread = float(np.std(table.shown[1]))
     if np.ndim(width) or spread == 0.0 or not float(width) < SMALL * spread:
-        return VACUOUS
+        return _VACUOUS
     both = 100.0 * max(0.0, 1.0 - 2.0 * certificate.delta)
-    return VACUOUS + SMALL_EPSILON.format(share=float(width) / spread, both=both)
+    return _VACUOUS + _SMALL_EPSILON.format(share=float(width) / spread, both=both)
 
 
-def by_accuracy(trained: Trained) -> str:
+def _by_accuracy(trained: Trained) -> str:
     """The table of bound against ε, for all certificates of one training."""
     certificates = (trained.certificate, *trained.others)
     unit = float(trained.certificate.outputs.scale)
