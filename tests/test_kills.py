@@ -13,7 +13,7 @@ from thinning import one_in
 import fitting
 from fitting.training import Session, train_adam, train_lbfgs
 from fitting.training.watch import Watch
-from gpbounds.cli import main, models
+from gpbounds.cli import main
 from tests.scripts import record
 
 FREE = [(-9.0, 9.0)] * 3
@@ -102,7 +102,7 @@ def table(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGTERM of POSIX")
 def test_sigterm_ends_a_command_without_files(table, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(models, "law", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("fitting.study.predicted.predicted", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
     words = ["train", table, "--inducing", "5", "--max-iter", "3", "--out", str(tmp_path / "out")]
     assert main(words) == 143

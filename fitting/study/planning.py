@@ -92,8 +92,8 @@ def plan(
     alpha : float
         Rényi order of the divergence, in (0, 1]; 1 is KL.
     delta, inputs, y_norm2, tv, form, direction, rigor
-        As in `gpbounds.rate`.  ``inputs`` is by default the Gaussian with the covariance of the columns; ``y_norm2``
-        None is the norm of y, "prior" takes y from the prior.
+        The same as in :func:`gpbounds.rate`.  ``inputs`` is by default the Gaussian with the covariance of the
+        columns; ``y_norm2`` None is the norm of y, "prior" takes y from the prior.
     method : str or tuple of str
         Of "inducing", "fourier" (random Fourier features), "mercer" (terms of a Mercer expansion).
     width : float or list of D floats, optional

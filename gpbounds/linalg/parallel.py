@@ -267,7 +267,11 @@ def share(
                 queue.finish()
     _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
-        raise queue.fault
+        fault, queue.fault = queue.fault, None
+        try:
+            raise fault
+        finally:
+            del fault  # a frame and an exception that hold each other keep the task's arrays until garbage is collected
 
 
 Name = Hashable
@@ -391,6 +395,7 @@ class _Queue:
             except BaseException as raised:
                 fault = raised
             self._done(task, worker, time.perf_counter() - begun, time.thread_time() - processor, fault)
+            del fault  # as in `share`
 
     def finish(self) -> None:
         """Let no further task begin, and wait for the other workers' tasks; Ctrl-C comes through after them.
