@@ -18,9 +18,6 @@ from gpbounds.cli import main
 from gpbounds.kernels import Constant
 from gpbounds.pacbayes import Certificate, Scaling
 
-pandas = pytest.importorskip("pandas")
-polars = pytest.importorskip("polars")
-
 SETTINGS = {"target": 0.5, "kernel": SquaredExponential(1.5, [0.7, 0.9]), "noise": 0.2, "simulate": 0}
 WORDS = ("--target", "0.5", "--variance", "1.5", "--lengthscale", "0.7,0.9", "--noise", "0.2", "--simulate", "0")
 
@@ -135,11 +132,10 @@ def test_notes_name_arguments_in_the_words_of_their_reader(capsys, file):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_data_frames_name_their_columns(planned, kind):
+    library = pytest.importorskip(kind)
     X, y = sample()
-    frame = {"pandas": pandas.DataFrame, "polars": polars.DataFrame}[kind]({"east": X[:, 0], "north": X[:, 1]})
-    target = {"pandas": pandas.Series, "polars": polars.Series}[kind](
-        name="height", **{"data" if kind == "pandas" else "values": y}
-    )
+    frame = library.DataFrame({"east": X[:, 0], "north": X[:, 1]})
+    target = library.Series(name="height", **{"data" if kind == "pandas" else "values": y})
     named = fitting.plan(frame, target, **SETTINGS, name="sample")
     assert named.problem.data.columns == ("east", "north")
     assert named.to_dict() == planned.to_dict()
@@ -161,6 +157,7 @@ def test_the_interchange_protocol_is_enough():
 
 
 def test_a_constant_column_is_dropped_with_its_name():
+    pandas = pytest.importorskip("pandas")
     X, y = sample()
     frame = pandas.DataFrame({"east": X[:, 0], "same": 1.0, "north": X[:, 1]})
     planned = fitting.plan(frame, y, **SETTINGS | {"select": "none"})
@@ -228,6 +225,7 @@ def test_arguments_are_refused_in_the_words_of_python(change, message):
 
 def test_rows_are_refused_by_name():
     X, y = sample()
+    pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="X: expected columns of numbers, got 'east' in column 'where'"):
         fitting.plan(pandas.DataFrame({"a": X[:, 0], "where": "east"}), y)
     with pytest.raises(ValueError, match="X"):
@@ -293,6 +291,7 @@ def test_an_audit_is_shown_saved_and_drawn(capsys, audited, tmp_path):
 
 
 def test_an_audit_names_the_columns_of_a_data_frame(trained, audited):
+    pandas = pytest.importorskip("pandas")
     X, y = sample(90)
     named = fitting.audit(
         trained, pandas.DataFrame(X, columns=["east", "north"]), y, most=60, epsilon=1.0, name="sample"
@@ -304,6 +303,7 @@ def test_an_audit_names_the_columns_of_a_data_frame(trained, audited):
 
 def test_a_model_of_a_data_frame_is_audited_and_certified_by_it():
     """scikit-learn's warning that an array has no names is not shown: the columns have been compared by name."""
+    pandas = pytest.importorskip("pandas")
     X, y = sample(90)
     frame = pandas.DataFrame(X, columns=["east", "north"])
     model = fitting.SparseGP("vfe", n_inducing=12, random_state=0).fit(frame[:70], y[:70])
