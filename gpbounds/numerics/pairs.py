@@ -144,8 +144,8 @@ def exp(t: Pair) -> Pair:
     The proof is that of N-pairs: n < 2¹⁶ has 16 bits, so n·c₁ and n·c₂, c₁ + c₂ + c₃ = log(2)/64, are exact.
 
     >>> high, low = exp((np.array([-1.0]), np.array([0.0])))
-    >>> bool(high[0] == np.exp(-1.0)), float(low[0])
-    (True, -1.2428753672788363e-17)
+    >>> float(high[0]), float(low[0])
+    (0.36787944117144233, -1.2428753672788363e-17)
     """
     (c1, c2, c3), high, low = _constants()
     far = t[0] < LEAST
