@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
-from fitting import ExactGP, LowRankGP, RenyiGP, SparseGP, SparsePACGP, VariationalGP
+from fitting import ExactGP, RenyiGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.objectives.objective import Objective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 from gpbounds.validation import cuda_fault
@@ -608,7 +608,7 @@ def reordered(kind, bases):
     return dataclasses.dataclass(eq=False, repr=False)(type(kind.__name__, bases, own))
 
 
-@pytest.mark.parametrize("kind", [RenyiGP, ExactGP, LowRankGP, SparsePACGP, VariationalGP, SparseGP])
+@pytest.mark.parametrize("kind", [RenyiGP, ExactGP, SparsePACGP, VariationalGP])
 def test_the_order_of_bases_decides_no_argument(kind):
     """Each default that differs among the bases is stated by the class itself."""
     expected, tried = kind().get_params(deep=False), 0
@@ -616,4 +616,4 @@ def test_the_order_of_bases_decides_no_argument(kind):
         with contextlib.suppress(TypeError):  # no order of resolution
             assert reordered(kind, bases)().get_params(deep=False) == expected
             tried += 1
-    assert tried >= 1
+    assert tried == math.factorial(len(kind.__bases__)) > 1

@@ -245,7 +245,7 @@ def test_a_redefined_correlation_is_that_of_all_values_and_no_derivative_is_inhe
     for K in (kernel(ROWS), kernel.fill_products(ROWS, ROWS, np.empty((40, 40)))):
         np.testing.assert_allclose(K, expected, atol=1e-12)
     assert kernel.expression is None
-    with pytest.raises(NotImplementedError, match="slope: expected Changed to define its own"):
+    with pytest.raises(TypeError, match=r"kernel: expected Changed, whose formula is another .* to define slope"):
         kernel.pull(ROWS, ROWS, np.ones((40, 40)))
     parent = SquaredExponential(2.0, 0.5)
     ours, theirs = (k.pull(ROWS, ROWS, np.ones((40, 40))) for k in (Renamed(2.0, 0.5), parent))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fitting.study.answer import Answer
 from fitting.study.predicted import joint, noise_of, predicted
-from fitting.study.standardised import columns_of
+from fitting.study.standardised import TableRows, columns_of
 from fitting.study.steps import Steps, WrongArguments
 from fitting.study.words import Spelling, argument, describe_kernel
 from gpbounds import audit as audits
@@ -53,6 +53,10 @@ def audit(
     progress: bool = False,
 ) -> ModelAudit:
     """Was M enough for this model, what follows for predictions, where is it worst, and do its intervals cover?
+
+    Claims R-gap, R-gp, N-low (is M enough), L-30, L-31 (predictions), N-excess (a posterior other than the best one),
+    N-rank (calibration).  Hypotheses: Gaussian noise, and the kernel, noise and mean of the model; calibration tests
+    them.
 
     Pass all rows that you have: those that the model was trained on are recognised, and calibration is measured on the
     others.  `gpbounds audit` prints the same record.  The answer is about the model's kernel and noise: a model that is
@@ -119,7 +123,7 @@ def audit(
         validation.count("rng", rng, 0),
         progress,
     )
-    table = RawRows(name, points, targets[:, 0], columns)
+    table = TableRows(name, points, targets[:, 0], columns=columns)
     if isinstance(model, Model):
         examined = of_points(model, table, "", asked)
     else:
@@ -132,42 +136,6 @@ def audit(
         note = f"{numbers[1].size} rows of the table were not used in the training of the model."
         examined = of_model(model, table, numbers, (note,))
     return audit_of(examined, asked)
-
-
-@dataclass(frozen=True, eq=False)
-class RawRows:
-    """Rows in the units of their table.
-
-    Attributes
-    ----------
-    name : str
-    X : array (N, D)
-    y : array (N,)
-    columns : tuple of str
-        Names of the inputs; empty where they have none.
-    notes : tuple of str
-        How the table was read.
-    """
-
-    name: str
-    X: Float
-    y: Any
-    columns: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def N(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def D(self) -> int:
-        """Number of inputs."""
-        return int(self.X.shape[1])
-
-    def part(self, numbers: Any) -> RawRows:
-        """The rows with these numbers, from 0."""
-        return replace(self, X=self.X[numbers], y=self.y[numbers])
 
 
 @dataclass(frozen=True)
@@ -221,7 +189,7 @@ class Examined:
     subject : Subject
     targets : array (N,)
         Those of the training rows, in the units of the table.
-    held : RawRows
+    held : TableRows
         Rows that were held out.
     numbers : array of int
         Numbers of the rows in the table, from 1: those for training, then those held out.
@@ -241,7 +209,7 @@ class Examined:
     about: str
     subject: Subject
     targets: Float
-    held: RawRows
+    held: TableRows
     numbers: Any
     predicted: tuple[Float, Float]
     joint: Joint | None
@@ -251,7 +219,7 @@ class Examined:
     notes: tuple[str, ...]
 
 
-def of_model(model: Any, table: RawRows, numbers: tuple[Any, Any], notes: tuple[str, ...]) -> Examined:
+def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tuple[str, ...]) -> Examined:
     """A fitted estimator with a Gaussian likelihood; ``numbers`` are those of its training rows, and of the others."""
     train, held = (table.part(each) for each in numbers)
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
@@ -307,7 +275,7 @@ def of_model(model: Any, table: RawRows, numbers: tuple[Any, Any], notes: tuple[
     return Examined(table.name, described, about, train.y, held, places, latent, together, shift, scale, limited, notes)
 
 
-def of_points(model: Model, table: RawRows, source: str, asked: AuditQuestion) -> Examined:
+def of_points(model: Model, table: TableRows, source: str, asked: AuditQuestion) -> Examined:
     """A kernel, a noise variance and inducing points, whose posterior is q* given the training rows."""
     spelled = asked.spelled
     numbers = split(table.N, asked.held_out, asked.seed, spelled)
@@ -365,7 +333,7 @@ def _own_posterior(model: Any) -> SparsePosterior | None:
     return whitened_posterior(law.kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=law.jitter)
 
 
-def supported(model: Any, table: RawRows, where: str, spelled: Spelling) -> None:
+def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> None:
     """Refuse models without a Gaussian likelihood, without a kernel, or of other inputs."""
     name, option = type(model).__name__, spelled("model")
     likelihood = getattr(model, "likelihood_", None)
@@ -392,7 +360,7 @@ def supported(model: Any, table: RawRows, where: str, spelled: Spelling) -> None
         )
 
 
-def training_rows(model: Any, table: RawRows, where: str, spelled: Spelling) -> tuple[Any, Any]:
+def training_rows(model: Any, table: TableRows, where: str, spelled: Spelling) -> tuple[Any, Any]:
     """Numbers of the rows that the model was trained on, in its order, and of the others."""
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     X, y = np.asarray(model.X_train_), shift + scale * np.ravel(model.y_train_)

@@ -68,6 +68,10 @@ def plan(
     fact, for inducing points that are chosen among these rows.  The first three hold for the best of several draws of
     a k-DPP, with probability 1 − δ.  `gpbounds plan --data` prints the same record.
 
+    Claims N-sim (a priori), N-prior and N-tilt-prior, N-given and N-tilt-given, R-lem4 (after the fact); N-low and
+    N-lowprior for what is needed; with ``old_forms`` R-thm1, R-thm2, R-lem3.  Hypotheses: y has Gaussian noise of the
+    stated variance, the draws are made as stated, and kernel and noise are fixed before them.
+
     Columns are standardised to mean 0 and variance 1 and constant inputs dropped; kernel, noise and input law are those
     of the standardised columns.  The bounds are for *these* hyperparameters: a model that is trained with other numbers
     of inducing points may have others.
@@ -346,7 +350,9 @@ class Planned(Answer):
         return html.document(title, f"{head}<main>\n{''.join(sections)}</main>", style=STYLE)
 
 
-STYLE = "figure svg { max-width: 100%; height: auto; background: #fff; } pre { white-space: pre-wrap; }"
+STYLE = (
+    "figure svg { max-width: 100%; height: auto; background: #fff; } pre { white-space: pre-wrap; font-size: .8rem; }"
+)
 
 
 def planned(problem: Problem, aims: Aims) -> Planned:

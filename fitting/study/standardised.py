@@ -1,10 +1,10 @@
-"""Rows whose columns have mean 0 and variance 1, from arrays, data frames and files."""
+"""Rows from arrays, data frames and files, as they came or with columns of mean 0 and variance 1."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,8 @@ from gpbounds.rows import read_table
 
 
 @dataclass(frozen=True, eq=False)
-class Standardised:
-    """Standardised data: every column of X and y has mean 0 and variance 1.
+class TableRows:
+    """Inputs and targets from a table, in its units.
 
     Attributes
     ----------
@@ -24,14 +24,14 @@ class Standardised:
     X : array (N, D)
     y : array (N,)
     notes : tuple of str
-        How they were changed.
+        How they were read and changed.
     columns : tuple of str
         Names of the inputs, where they have names.
     """
 
     name: str
     X: Float
-    y: Float
+    y: Any
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
@@ -45,6 +45,14 @@ class Standardised:
         """Number of inputs."""
         return int(self.X.shape[1])
 
+    def part(self, numbers: Any) -> Self:
+        """The rows with these numbers, from 0."""
+        return replace(self, X=self.X[numbers], y=self.y[numbers])
+
+
+class Standardised(TableRows):
+    """Rows whose columns, and whose target, have mean 0 and variance 1."""
+
     def subset(self, rows: int, seed: int) -> Standardised:
         """``rows`` rows drawn without replacement, in their order; all rows if there are no more."""
         if rows < 2:
@@ -52,7 +60,7 @@ class Standardised:
         if rows >= self.N:
             return self
         chosen = np.sort(np.random.default_rng(seed).choice(self.N, rows, replace=False))
-        return replace(self, X=self.X[chosen], y=self.y[chosen])
+        return self.part(chosen)
 
 
 def standardised(column: Float) -> Float | None:

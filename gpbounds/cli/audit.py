@@ -176,7 +176,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
     from gpbounds.renyi import Model
 
     table = examples.read(args.file, args.target)
-    rows = auditing.RawRows(table.name, table.X, table.y, tuple(_columns(args, table)), table.notes)
+    rows = auditing.TableRows(table.name, table.X, table.y, table.notes, tuple(_columns(args, table)))
     spelled = asked.spelled
     if not args.held_out and (args.model is None or args.model.suffix == ".json"):
         raise options.UsageError("--held-out: expected a share between 0 and 1, got 0")

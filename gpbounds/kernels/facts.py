@@ -77,7 +77,7 @@ def _forget_shortcuts(cls: type[Any], stated: type[Any]) -> None:
 def _no_slope(self: Any, *place: Any) -> Any:
     """Refuse a derivative: the inherited slope is that of another formula."""
     name, base = type(self).__name__, type(self).__mro__[1].__name__
-    raise NotImplementedError(f"slope: expected {name} to define its own, as it has another formula than {base}")
+    raise TypeError(f"kernel: expected {name}, whose formula is another than that of {base}, to define slope")
 
 
 def has_formula(kernel: Any, *families: type[Any]) -> bool:

@@ -97,11 +97,12 @@ def largest_eigenvalue(A: Array, guess: float) -> float:
 
 
 def least_sound_jitter(A: Array) -> float:
-    """The least jitter j that proves Kfu(LLᵀ)⁻¹Kuf ⪯ K; 0 where the Cholesky factor of A is accurate (N-sound-jitter).
+    """The jitter j of ``jitter="auto"`` in bounds; 0 where the Cholesky factor of A is accurate (N-sound-jitter).
 
-    The computed factor has LLᵀ = A + jI + E, ‖E‖ ≤ γ_(n+1)Tr A, and entries of A have errors of about 30 units of
-    rounding, ‖·‖ ≤ 30u·Tr A.  With j = (n + 96)u·Tr A, three times that, LLᵀ ⪰ A for the exact A.  Without jitter E
-    may exceed the least eigenvalues, even if the factorisation succeeds; j = 0 if 32u·Tr A·‖L⁻¹‖_F² is below 1/100.
+    The computed factor has LLᵀ = A + jI + E, ‖E‖ ≤ γ_(n+1)Tr A; entries of A within 31 units of rounding of the largest
+    variance add 31u·Tr A.  For these j = (n + 96)u·Tr A exceeds the sum e of both, so that LLᵀ ⪰ A for the exact A, and
+    e/(j − e) < 1 in N-Q.  A bound computes its own e, and is wide where j is not above it.  Without jitter E may exceed
+    the least eigenvalues, even if the factorisation succeeds; j = 0 if 32u·Tr A·‖L⁻¹‖_F² is below 1/100.
 
     >>> least_sound_jitter(np.eye(2)), 0.0 < least_sound_jitter(np.ones((2, 2)) + 1e-15 * np.eye(2)) < 1e-13
     (0.0, True)
