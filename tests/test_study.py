@@ -168,6 +168,9 @@ def test_the_record_is_shown_saved_and_drawn(planned, tmp_path):
     planned.save(tmp_path / "plan.html")
     text = is_whole_page((tmp_path / "plan.html").read_text(encoding="utf-8"))
     assert "Inducing points for sample" in text
+    paragraphs = re.findall("<p>(.*?)</p>", planned.page(), re.S)
+    assert [line.split(":")[0] for line in paragraphs[:2]] == ["Data", "Kernel"]
+    assert paragraphs[1].endswith(planned.problem.origin)  # a paragraph is a text, not a line of the shell
     for entry in planned.entries:
         assert f"M = {entry.plan.M}" in text
     planned.save(tmp_path / "plan.json")

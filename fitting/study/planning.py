@@ -332,7 +332,7 @@ class Planned(Answer):
 
         data, problem = self.problem.data, self.problem
         title = "Inducing points" if data is None else f"Inducing points for {data.name}"
-        facts = "".join(f"<p>{html.escaped(line)}</p>\n" for line in problem.heading().splitlines())
+        facts = "".join(f"<p>{html.escaped(line)}</p>\n" for line in problem.facts())
         names = "" if data is None or not data.columns else f"<p>Inputs: {html.escaped(', '.join(data.columns))}.</p>\n"
         sections = [f"<p>{html.escaped(self.question)}</p>\n", html.table(*self.levels())]
         sections += [f"<figure>{inline(self.plot())}<figcaption>{html.escaped(EXPLAINED)}</figcaption></figure>\n"]

@@ -174,7 +174,11 @@ class Problem:
         return tuple(note for note in self.notes if case.y is None or note not in self.fitted)
 
     def heading(self) -> str:
-        """Data (if any), kernel and noise, and their origin."""
+        """`facts` as wrapped lines."""
+        return wrapped("\n".join(self.facts()))
+
+    def facts(self) -> list[str]:
+        """Data (if any), and kernel and noise with their origin: a text each."""
         lines = []
         if self.data is not None:
             data = self.data
@@ -182,8 +186,7 @@ class Problem:
         names = describe_kernel(self.kernels[0]) + (
             f" ... {describe_kernel(self.kernels[-1])}" if len(self.kernels) > 1 else ""
         )
-        lines.append(f"Kernel: {names}, noise variance {self.settings.noise:.3g}. {self.origin}")
-        return wrapped("\n".join(lines))
+        return [*lines, f"Kernel: {names}, noise variance {self.settings.noise:.3g}. {self.origin}"]
 
     def record(self) -> dict[str, Any]:
         """Data, kernels and settings, ready for JSON."""
