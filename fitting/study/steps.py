@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from gpbounds.progress import bar, on_terminal
 
 T = TypeVar("T")
 
@@ -80,17 +81,15 @@ def full_stop(error: BaseException) -> str:
 @contextmanager
 def shown(name: str, wanted: bool = True) -> Iterator[None]:
     """``name`` and the seconds since the start, on stderr for the time of the context, if ``wanted`` and a terminal."""
-    if not (wanted and sys.stderr.isatty()):
+    if not on_terminal(wanted):
         yield
         return
-    from tqdm import tqdm
-
-    bar: Any = tqdm(desc=name, bar_format="{desc} [{elapsed}]", leave=False, file=sys.stderr)
+    line = bar(name, None, "", True, bar_format="{desc} [{elapsed}]")
     over = threading.Event()
 
     def tick() -> None:
         while not over.wait(1.0):
-            bar.refresh()
+            line.refresh()
 
     clock = threading.Thread(target=tick, daemon=True)
     clock.start()
@@ -99,4 +98,4 @@ def shown(name: str, wanted: bool = True) -> Iterator[None]:
     finally:
         over.set()
         clock.join()
-        bar.close()
+        line.close()

@@ -8,7 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fitting.study.steps import shown
 from gpbounds.cli import options, output
+from gpbounds.progress import on_terminal
 
 EPILOG = None
 _TRAIN_EPILOG = """\
@@ -242,16 +244,17 @@ def train(args: argparse.Namespace) -> None:
 
     _check_statement(args)
     accuracies = _accuracies(args)
-    table = rows.read_large(
-        args.data,
-        args.target,
-        in_memory=args.method == "full",
-        split=args.scaling == "split",
-        share=0.1 if args.share is None else args.share,
-        seed=args.seed,
-        centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
-        linear=args.mean == "linear",
-    )
+    with shown("Reading the data"):
+        table = rows.read_large(
+            args.data,
+            args.target,
+            in_memory=args.method == "full",
+            split=args.scaling == "split",
+            share=0.1 if args.share is None else args.share,
+            seed=args.seed,
+            centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
+            linear=args.mean == "linear",
+        )
     files = {"picture": args.out / "certificate.png"}
     names = [f"-{each:g}" for each in accuracies] if len(accuracies) > 1 else [""]
     pairs = [(args.out / f"certificate{name}.json", args.out / f"model{name}.npz") for name in names]
@@ -275,12 +278,13 @@ def train(args: argparse.Namespace) -> None:
         iterations=args.iterations,
         tol=args.tol,
         seed=args.seed,
-        progress=sys.stderr.isatty(),
+        progress=on_terminal(),
     )
     # The certificates come last: whoever finds a new one finds the rows and the model of which it speaks.
     if not table.as_in_file:
         table.write(files["data"])
-    training.picture(table, trained).savefig(files["picture"])
+    with shown("Drawing the figure"):
+        training.picture(table, trained).savefig(files["picture"])
     for model, (_, path) in zip(trained.models, pairs, strict=True):
         model.save(path)
     for certificate, (path, _) in reversed(list(zip(trained.certificates, pairs, strict=True))):
@@ -325,8 +329,10 @@ def check(args: argparse.Namespace) -> None:
     from gpbounds.pacbayes.certificate import Certificate, Exact
 
     certificate = Certificate.load(args.certificate)
-    data = rows.certified(args.data, in_memory=isinstance(certificate.posterior, Exact))
-    report = certificate.check(*data, rigorous=args.rigorous)
+    with shown("Reading the data"):
+        data = rows.certified(args.data, in_memory=isinstance(certificate.posterior, Exact))
+    with shown("Computing R_S and KL again"):
+        report = certificate.check(*data, rigorous=args.rigorous)
     if args.json:
         output.print_json({"command": "certify check", **report.to_dict()})
     else:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fitting.study.steps import shown
 from gpbounds.cli import options, output
+from gpbounds.progress import bar, on_terminal
 
 EPILOG = """\
 example:
@@ -65,8 +66,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the predictions, and print what they are and their scores."""
-    from tqdm import tqdm
-
     from fitting.study.predicting import Predictions
     from gpbounds.rows.columns import csv_on, writing
 
@@ -77,9 +76,9 @@ def run(args: argparse.Namespace) -> None:
         X, y = _rows(args.file, made.model, args.target)
     with (
         nullcontext(csv_on(sys.stdout)) if streamed else writing(args.out) as write,
-        tqdm(total=len(X), desc="Predicting", unit="row", leave=False, disable=None, file=sys.stderr) as bar,
+        bar("Predicting", len(X), "row", on_terminal(), unit_scale=True) as done,
     ):
-        for columns in made.of(X, y, bar.update):
+        for columns in made.of(X, y, done.update):
             write(columns)
     answer = {
         "command": "predict",
