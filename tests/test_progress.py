@@ -129,7 +129,7 @@ def test_the_total_of_a_training_is_where_it_is_expected_to_end_and_not_max_iter
         watch.step(1.0 / t)
     (line,) = lines
     assert set(line.shown[: LEAST - 1]) == {None}
-    assert all(200 < total < 600 for total in line.shown[LEAST - 1 :])
+    assert all(150 < total < 600 for total in line.shown[LEAST - 1 :])
     assert line.texts[0] == "F = -0.5"
     assert re.fullmatch(r"F = -0\.02, to gain 0\.0\d+, tol 0\.01", line.texts[LEAST])
 

@@ -104,7 +104,7 @@ class Predictions:
             parts = [likelihood.predictive_mean(sign * at.mean, at.variance) for sign in (-1.0, 1.0)]
             values = [self.model.classes_[(at.mean > 0.0).astype(int)], *parts]
         elif isinstance(likelihood, Poisson):
-            values = [at.predicted(), *at.interval(self.level)]
+            values = [at.predicted(), *(end.astype(np.int64) for end in at.interval(self.level))]
         elif not self.noisy:
             values = [mean, std]
         elif isinstance(likelihood, Gaussian):

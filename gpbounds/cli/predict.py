@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         output.print_json(answer)
     else:
-        print(_report(answer, made.likelihood), file=sys.stderr if streamed else sys.stdout)
+        print(_report(answer, made.likelihood, made.noisy), file=sys.stderr if streamed else sys.stdout)
 
 
 def _check(args: argparse.Namespace, streamed: bool) -> None:
@@ -140,12 +140,12 @@ def _rows(path: Path, model: Any, target: str | None) -> tuple[Any, Any]:
         )
     if j is not None and hasattr(model, "classes_"):
         X, words, _ = read_with_words(path, j)
-        return X, words
+        return X, np.array(words).astype(model.classes_.dtype)
     values, _ = read_table(path)
     return (values, None) if j is None else (np.delete(values, j, axis=1), values[:, j])
 
 
-def _report(answer: dict[str, Any], likelihood: Any) -> str:
+def _report(answer: dict[str, Any], likelihood: Any, noisy: bool) -> str:
     """What was written, and the scores as a table."""
     from gpbounds.cli.models import EXPLAINED, OF_REAL_TARGETS
     from gpbounds.texts import table, wrapped
@@ -160,6 +160,12 @@ def _report(answer: dict[str, Any], likelihood: Any) -> str:
         first = next(iter(scores.values()))
         cells = [(name, *(f"{group[name]:.4g}" for group in scores.values())) for name in first]
         lines += ["", table(("score", *scores), cells), "", wrapped(EXPLAINED.get(type(likelihood), OF_REAL_TARGETS))]
+    if not noisy:
+        lines.append(
+            wrapped(
+                "Note: a free posterior describes f alone, and has no law of new targets: neither std_y nor intervals."
+            )
+        )
     if seen:
         of = "all" if seen == answer["rows"] else f"{seen:,}"
         lines.append(
