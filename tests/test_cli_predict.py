@@ -33,9 +33,9 @@ def ask(capsys, *words):
 
 def table(path):
     """The columns of a CSV file by name: numbers with all digits, or texts."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
-        names, *lines = csv.reader(file)
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    names, *lines = csv.reader(io.StringIO(text))
     return {name: numbers(cells) for name, cells in zip(names, zip(*lines, strict=True), strict=True)}
 
 

@@ -161,11 +161,7 @@ def _report(answer: dict[str, Any], likelihood: Any, noisy: bool) -> str:
         cells = [(name, *(f"{group[name]:.4g}" for group in scores.values())) for name in first]
         lines += ["", table(("score", *scores), cells), "", wrapped(EXPLAINED.get(type(likelihood), OF_REAL_TARGETS))]
     if not noisy:
-        lines.append(
-            wrapped(
-                "Note: a free posterior describes f alone, and has no law of new targets: neither std_y nor intervals."
-            )
-        )
+        lines.append("Note: a free posterior describes f alone, and has no law of new targets: no std_y, no intervals.")
     if seen:
         of = "all" if seen == answer["rows"] else f"{seen:,}"
         lines.append(
