@@ -18,6 +18,9 @@ import pytest
 import fitting
 from fitting.study import predicting
 from gpbounds.cli import main
+from gpbounds.means import LinearMean
+from gpbounds.renyi import Model
+from gpbounds.renyi.models import InducingLaw
 from gpbounds.rows import columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -278,6 +281,24 @@ def test_a_certificate_names_its_model(capsys, folder, tmp_path, data):
     assert lost[2].endswith("its model is in another file, .npz\n")
     with pytest.raises(ValueError, match=r"got a risk certificate .* its model is in '.*model-20.npz'"):
         fitting.load(tmp_path / "certificate-20.json")
+
+
+def test_an_svgp_of_another_library_predicts_and_a_model_without_q_does_not(capsys, folder, tmp_path, data):
+    X, y, *_ = data
+    trained = fitting.VariationalGP(8, **QUICK).fit(X, y)
+    C, mean = trained.posterior_.q.factor, trained.posterior_.q.mean[:, 0]
+    law = InducingLaw(mean, np.tril(C) * np.sign(np.diag(C)), True, trained.posterior_.inducing.chol.jitter)
+    own = {"kernel": trained.kernel_, "noise": trained.likelihood_.noise, "Z": trained.inducing_}
+    Model(**own, mean=LinearMean(2.0), q=law).save(tmp_path / "svgp.json")
+    Model(**own).save(tmp_path / "sgpr.json")
+    assert ask(capsys, tmp_path / "svgp.json", folder / "inputs.csv", "--out", tmp_path / "p.csv")[0] == 0
+    made = table(tmp_path / "p.csv")
+    mean, std = trained.latent(X, return_std=True)
+    np.testing.assert_allclose(made["mean"], mean + 2.0, rtol=1e-9)
+    np.testing.assert_allclose(made["std_f"], std, rtol=1e-7)
+    (tmp_path / "p.csv").unlink()
+    err = wrong(capsys, folder, tmp_path, tmp_path / "sgpr.json", folder / "inputs.csv", "--out", tmp_path / "p.csv")
+    assert "the rows for training, which the file does not hold" in err
 
 
 def wrong(capsys, folder, tmp_path, *words):

@@ -11,11 +11,43 @@ from scipy.special import ndtri
 from fitting.study.predicted import LEVEL, Predicted, latent
 from gpbounds.arrays import Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
+from gpbounds.renyi.models import Model
 from gpbounds.validation import open_unit, scalar
 from gpbounds.whitening import slices
 
 PASS = 2**14
 """Rows that are predicted at a time."""
+
+
+class Imported:
+    """A model of another library with its q(u), with the attributes of a fitted estimator that `Predictions` reads.
+
+    Raises
+    ------
+    ValueError
+        for a model without q(u), whose predictions depend on rows that it does not hold.
+    NotPositiveDefinite
+        as `gpbounds.renyi.models.InducingLaw.posterior`.
+    """
+
+    def __init__(self, model: Model) -> None:
+        if model.q is None or model.Z is None:
+            raise ValueError(
+                "expected a model with a law of its inducing variables, as an SVGP has one, got a model of another "
+                "library without one: its predictions depend on the rows for training, which the file does not hold; "
+                "predict with that library"
+            )
+        self._prior_mean, self._posterior = model.mean, model.q.posterior(model.kernel, model.Z)
+        D = model.Z.shape[1]
+        self.noise_, self.n_features_in_, self.X_train_ = model.noise, D, np.empty((0, D))
+        self.y_mean_, self.y_scale_ = np.zeros(1), np.ones(1)
+
+    def predict(self, X: Float, return_std: bool = True) -> tuple[Float, Float]:
+        """Mean and standard deviation of f at X (n, D)."""
+        made = self._posterior.predict(X)
+        mean = made.mean if self._prior_mean is None else made.mean + self._prior_mean(X)
+        return mean, np.sqrt(made.variance)
+
 
 Columns = dict[str, Any]
 """Arrays (n,) by the names of their columns: numbers, or texts."""

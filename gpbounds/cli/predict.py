@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +116,18 @@ def _check(args: argparse.Namespace, streamed: bool) -> None:
 
 def _model(path: Path) -> Any:
     """The saved model in the file ``path``."""
+    from fitting.study.predicting import Imported
     from gpbounds.cli import models
+    from gpbounds.renyi.models import Model
 
+    imported = None
+    if path.suffix == ".json":
+        with suppress(ValueError):  # of a file of another kind, of which `saved` says what it is
+            imported = Model.load(path)
     try:
-        return models.saved(path)
+        return models.saved(path) if imported is None else Imported(imported)
     except ValueError as error:
-        raise options.UsageError(str(error).replace("path:", "MODEL:", 1)) from error
+        raise options.UsageError(f"MODEL: {str(error).removeprefix('path: ')}") from error
 
 
 def _rows(path: Path, model: Any, target: str | None) -> tuple[Any, Any]:
