@@ -21,7 +21,7 @@ from gpbounds.cli import main
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model
 from gpbounds.renyi.models import InducingLaw
-from gpbounds.rows import columns
+from gpbounds.rows import writing
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 N = 90
@@ -224,7 +224,7 @@ def test_stdout_holds_the_table_alone(capsys, folder, tmp_path):
 
 def test_ctrl_c_leaves_the_earlier_file_and_no_other(capsys, folder, tmp_path, monkeypatch):
     (tmp_path / "p.csv").write_text("before", encoding="utf-8")
-    true = predicting.Predictions._columns
+    true = predicting.Predictor._columns
 
     def interrupted(self, X, y, first):
         if first:
@@ -232,7 +232,7 @@ def test_ctrl_c_leaves_the_earlier_file_and_no_other(capsys, folder, tmp_path, m
         return true(self, X, y, first)
 
     monkeypatch.setattr(predicting, "PASS", 40)
-    monkeypatch.setattr(predicting.Predictions, "_columns", interrupted)
+    monkeypatch.setattr(predicting.Predictor, "_columns", interrupted)
     status, out, err = ask(capsys, folder / "sparse.npz", folder / "real.csv", "--out", tmp_path / "p.csv")
     assert (status, out, err) == (130, "", "gpbounds: interrupted\n")
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("p.csv", "before")]
@@ -350,7 +350,7 @@ def test_no_input_is_overwritten(capsys, folder, tmp_path):
 
 def test_texts_and_numbers_that_are_not_known_are_left_empty():
     stream = io.StringIO()
-    write = columns.csv_on(stream)
+    write = writing.csv_on(stream)
     write({"a": np.array([1, 2]), "b": np.array(["x, y", ""]), "c": np.array([np.nan, 0.1])})
     write({"a": np.array([3]), "b": np.array(['"']), "c": np.array([1e300])})
     assert stream.getvalue() == 'a,b,c\n1,"x, y",\n2,,0.1\n3,"""",1e+300\n'

@@ -143,7 +143,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         for results in self._each:
             model = copy(self)
             del model._each
-            vars(model).update(results)
+            model.__dict__.update(results)
             model._certified(list(model.certificates_))
             found.append(model)
         return tuple(found)
@@ -209,7 +209,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
     def _take_over(self, kind: Kind, data: Dataset, models: list[Certified]) -> None:
         """Set the fitted attributes from the first of ``models``, and the certificates from all."""
         each = [_results(kind, data, model) for model in models]
-        vars(self).update(each[0])
+        self.__dict__.update(each[0])
         self._certified([model.certificate for model in models])
         self.runs_ = tuple(run for model in models for run in model.runs)
         self._each = each

@@ -285,9 +285,9 @@ def _refuse_json(path: str | os.PathLike[str]) -> None:
     except ValueError:  # `read_archive` refuses it
         return
     if record.get("format") == FORMAT:
-        file = Path(name)
-        model = file.with_name(file.stem.replace("certificate", "model", 1) + ".npz")
-        known = file.stem.startswith("certificate") and model.exists()
+        own = Path(name)
+        model = own.with_name(own.stem.replace("certificate", "model", 1) + ".npz")
+        known = own.stem.startswith("certificate") and model.exists()
         where = f"its model is in {os.fspath(model)!r}" if known else "its model is in another file, .npz"
         raise ValueError(f"path: expected a model that save wrote (.npz), got a risk certificate in {name!r}: {where}")
     if record.get("kind") == IMPORTED:

@@ -47,9 +47,9 @@ class Predicted:
     def at(cls, estimator: Any, law: Latent, y: Any = None) -> Predicted:
         """The predictions from the ``law`` of f at some rows, whose targets or labels are y (n,)."""
         likelihood, mean, std, shift, scale = law
-        about = (mean - shift) / scale, (std / scale) ** 2
+        m, v = (mean - shift) / scale, (std / scale) ** 2
         if y is None:
-            return cls(likelihood, np.full(len(mean), np.nan), *about, shift, scale)
+            return cls(likelihood, np.full(len(mean), np.nan), m, v, shift, scale)
         if isinstance(likelihood, Bernoulli):
             unknown = ~np.isin(y, estimator.classes_)
             if unknown.any():
@@ -58,13 +58,15 @@ class Predicted:
                     f"{y[unknown].tolist()[0]!r}"
                 )
             y = np.where(y == estimator.classes_[1], 1.0, 0.0)
-        return cls(likelihood, (y - shift) / scale, *about, shift, scale)
+        return cls(likelihood, (y - shift) / scale, m, v, shift, scale)
 
     @classmethod
     def together(cls, parts: Sequence[Predicted]) -> Predicted:
         """The predictions of one model at all rows of ``parts``."""
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("y", "mean", "variance"))
-        return cls(parts[0].likelihood, *columns, parts[0].shift, parts[0].scale)
+        y, mean, variance = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("y", "mean", "variance")
+        )
+        return replace(parts[0], y=y, mean=mean, variance=variance)
 
     def rows(self, kept: Any) -> Predicted:
         """The predictions at the rows of the mask ``kept``."""

@@ -20,7 +20,7 @@ PASS = 2**14
 
 
 class Imported:
-    """A model of another library with its q(u), with the attributes of a fitted estimator that `Predictions` reads.
+    """A model of another library with its q(u), with the attributes of a fitted estimator that `Predictor` reads.
 
     Raises
     ------
@@ -53,7 +53,7 @@ Columns = dict[str, Any]
 """Arrays (n,) by the names of their columns: numbers, or texts."""
 
 
-class Predictions:
+class Predictor:
     """The predictions of a fitted ``model``, whose columns say what they are, and their scores.
 
     Parameters
@@ -70,7 +70,7 @@ class Predictions:
     >>> from fitting import ExactGP
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(30)
-    >>> made = Predictions(ExactGP().fit(X, y), 0.9)
+    >>> made = Predictor(ExactGP().fit(X, y), 0.9)
     >>> [sorted(columns) for columns in made.of(X, y)]
     [['high_90', 'low_90', 'mean', 'row', 'std_f', 'std_y', 'target']]
     >>> sorted(made.scores()["all rows"])

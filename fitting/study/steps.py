@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
-
-from gpbounds.progress import bar, on_terminal
 
 T = TypeVar("T")
 
@@ -81,9 +80,11 @@ def full_stop(error: BaseException) -> str:
 @contextmanager
 def shown(name: str, wanted: bool = True) -> Iterator[None]:
     """``name`` and the seconds since the start, on stderr for the time of the context, if ``wanted`` and a terminal."""
-    if not on_terminal(wanted):
+    if not (wanted and sys.stderr.isatty()):
         yield
         return
+    from gpbounds.progress import bar
+
     line = bar(name, None, "", True, bar_format="{desc} [{elapsed}]")
     over = threading.Event()
 

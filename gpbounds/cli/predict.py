@@ -66,13 +66,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the predictions, and print what they are and their scores."""
-    from fitting.study.predicting import Predictions
-    from gpbounds.rows.columns import csv_on, writing
+    from fitting.study.predicting import Predictor
+    from gpbounds.rows.writing import csv_on, writing
 
     streamed = str(args.out) == "-"
     _check(args, streamed)
     with shown("Reading the model and the table"):
-        made = Predictions(_model(args.model), args.level)
+        made = Predictor(_model(args.model), args.level)
         X, y = _rows(args.file, made.model, args.target)
     with (
         nullcontext(csv_on(sys.stdout)) if streamed else writing(args.out) as write,
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace, streamed: bool) -> None:
     """Refuse options that cannot be met, before anything is read."""
-    from gpbounds.rows.columns import SUFFIXES
+    from gpbounds.rows.writing import SUFFIXES
 
     if streamed and args.json:
         raise options.UsageError("--json: expected a file for --out, got -: both would write to stdout")

@@ -83,7 +83,8 @@ class _Parquet:
     """A Parquet file with a row group for each part, and checksums."""
 
     def __init__(self, arrow: Any, file: IO[bytes], stack: contextlib.ExitStack) -> None:
-        self._arrow, self._file, self._stack, self._writer = arrow, file, stack, None
+        self._arrow, self._file, self._stack = arrow, file, stack
+        self._writer: Any = None
 
     def write(self, columns: Mapping[str, Any]) -> None:
         """Write a part; the first one decides the types."""
