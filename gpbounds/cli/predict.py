@@ -115,17 +115,17 @@ def _check(args: argparse.Namespace, streamed: bool) -> None:
 
 
 def _model(path: Path) -> Any:
-    """The saved model in the file ``path``."""
+    """The saved model in the file ``path``, on the processor wherever it was trained."""
+    from fitting import load
     from fitting.study.predicting import Imported
-    from gpbounds.cli import models
     from gpbounds.renyi.models import Model
 
     imported = None
     if path.suffix == ".json":
-        with suppress(ValueError):  # of a file of another kind, of which `saved` says what it is
+        with suppress(ValueError):  # of a file of another kind, of which `load` says what it is
             imported = Model.load(path)
     try:
-        return models.saved(path) if imported is None else Imported(imported)
+        return load(path, device="cpu") if imported is None else Imported(imported)
     except ValueError as error:
         raise options.UsageError(f"MODEL: {str(error).removeprefix('path: ')}") from error
 
