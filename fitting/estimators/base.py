@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import math
 import os
 import warnings
 from abc import abstractmethod
@@ -30,10 +31,10 @@ from fitting.objectives.point import Minimised, Parameters
 from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
 from fitting.rows.data import Dataset, Held, nearest
+from fitting.starts.kernels import passed_kernel
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,
-    default_kernel,
     default_noise,
     mean_square,
     strides,
@@ -58,8 +59,9 @@ from gpbounds.arrays import (
     place,
 )
 from gpbounds.bound import Bound
-from gpbounds.hidden import unpickled
+from gpbounds.errors import unpickled
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.named import Family
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
@@ -144,7 +146,7 @@ FITTED = (
 class _Arguments(BaseEstimator):
     """Arguments whose position each estimator decides, and attributes."""
 
-    kernel: Kernel | None
+    kernel: Kernel | str | None
     noise: float | None
     n_features_in_: int
     kernel_: Kernel
@@ -565,20 +567,19 @@ class GaussianProcess(_Arguments):
 
     def _given(self, X: Float, Y: Float) -> Parameters:
         """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
-        kernel, noise = self.kernel, self._passed_noise
-        if kernel is None:
-            kernel = default_kernel(X, Y)
+        kernel, noise = passed_kernel(self.kernel), self._passed_noise
+        if isinstance(kernel, Family):
+            kernel = kernel.at(mean_square(Y), units(X) * math.sqrt(X.shape[1]))
             kernel = within(self._limits(kernel), kernel)
-        if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
         kernel, noise = with_noise_apart(kernel, noise)
-        if self.kernel is not None and self.start == "evidence":
+        if self.start == "evidence":
             if not isinstance(kernel, Stationary):
                 raise ValueError(
                     f"start: expected 'auto' or 'scale' for this kernel, got {self.start!r}, which varies the "
                     f"lengthscales of a squared exponential, Matérn or rational quadratic kernel, not of {kernel!r}"
                 )
-            kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
+            if self.kernel is not None:
+                kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
         if noise is None:
             noise = float(np.clip(default_noise(Y, kernel, X), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
@@ -599,7 +600,10 @@ class GaussianProcess(_Arguments):
     @property
     def _pilots(self) -> bool:
         """Whether training starts from the best of several fits of some rows."""
-        return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
+        if self.start != "auto":
+            return self.start == "evidence"
+        kernel = passed_kernel(self.kernel)
+        return isinstance(kernel, Family) and kernel.is_stationary and self.optimizer is not None
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         """``given``, or the best of several fits of some rows; attempt 1 has more rows."""

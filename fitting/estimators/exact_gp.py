@@ -95,7 +95,7 @@ class ExactGP(Regression, Solving):
     True
     """
 
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     batch_size: int | None = field(default=None, kw_only=True)
 

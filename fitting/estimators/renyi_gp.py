@@ -68,7 +68,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     """
 
     alpha: float = 0.5
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     batch_size: int | None = field(default=None, kw_only=True)
 

@@ -14,12 +14,13 @@ from fitting.estimators.remarks import Remark
 from fitting.features import FeatureKernel
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
+from fitting.starts.kernels import own_kernel
 from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.training.run import read_run, write_run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
 from gpbounds.iterative import Probes
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, Sum, White, separated
 from gpbounds.kernels.plain import KERNEL, kernel_from_plain, kernel_to_plain
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import LIKELIHOODS, Likelihood
@@ -176,7 +177,15 @@ def _scaling(value: Any) -> Any:
 
 
 _OWN: dict[str, Any] = {"DeclaredMean": DeclaredMean, "MeanGrid": MeanGrid, "mean": LinearMean, "grid": HyperGrid}
+
+
+def _with_white(kernel: Kernel) -> dict[str, Any]:
+    smooth, white = separated(kernel)
+    return {"smooth": kernel_to_plain(smooth), "white": white}
+
+
 ARGUMENTS: dict[str, tuple[Any, Any, Any]] = {
+    "kernel and noise": (Sum, lambda record: kernel_from_plain(record["smooth"]) + White(record["white"]), _with_white),
     "kernel": (Kernel, kernel_from_plain, kernel_to_plain),
     **{word: (kind, kind.from_dict, plain) for word, kind in _OWN.items()},
     "scaling": (Scaling, Scaling.from_dict, plain),
@@ -215,19 +224,27 @@ RESULTS = Format(
 """The results of training that are objects; a file has those of its model and version."""
 
 
+def _word(value: Any) -> str | None:
+    """The word of `ARGUMENTS` for an argument that is an object; a sum without `White` is a kernel as others are."""
+    words = [word for word, (kind, *_) in ARGUMENTS.items() if isinstance(value, kind)]
+    if words[:1] == ["kernel and noise"] and not separated(value)[1]:
+        words = words[1:]
+    return words[0] if words else None
+
+
 def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
     arrays = _posterior_to_arrays(model.posterior_)
     arrays |= {name: host(getattr(model, name)) for name in _ARRAYS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
-    for name, value in model.get_params(deep=False).items():
+    for name, value in (model.get_params(deep=False) | {"kernel": own_kernel(model.kernel)}).items():
         if name == "random_state" and not isinstance(value, int | np.integer):
             arguments[name] = None
         elif isinstance(value, os.PathLike):
             arguments[name] = os.fspath(value)
         elif value is None or isinstance(value, str | bool | int | float | np.generic):
             arguments[name] = plain(value)
-        elif word := next((word for word, (kind, *_) in ARGUMENTS.items() if isinstance(value, kind)), None):
+        elif word := _word(value):
             arguments[name] = {word: ARGUMENTS[word][2](value)}
         elif name == "limits":
             arguments[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}

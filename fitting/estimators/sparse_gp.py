@@ -56,7 +56,7 @@ device, progress, checkpoint : as in `ExactGP`
     """
 
     method: str = "vfe"
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)

@@ -366,7 +366,7 @@ class Variational(WithInducing):
     samples: int = 10
     smoothing: float = 1e-4
     power: float = 1.0
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     batch_size: int | None = None
     natural_rate: float | None = None
     _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam", "natgrad")

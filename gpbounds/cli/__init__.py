@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
-from gpbounds.errors import ImpossibleInterval
-from gpbounds.hidden import check_not_hidden
+from gpbounds.errors import Hidden, ImpossibleInterval, check_not_hidden
 
 if TYPE_CHECKING:
     from gpbounds.cli.options import Parser
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: no α ends a command where no α can be shown
     try:
         check_not_hidden()  # the parsers import fitting
-    except ImportError as error:
+    except Hidden as error:
         print(f"gpbounds: {error}", file=sys.stderr)
         return 2
     try:

@@ -188,7 +188,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
             "sparse",
             settings | {"random_state": args.seed},
             train,
-            options.SQUARED_EXPONENTIAL,
+            options.family("se"),
             progress=sys.stderr.isatty(),
         )
         if any(run.status == "interrupted" for run in model.runs_):

@@ -18,8 +18,9 @@ from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
 from gpbounds.cli.examples import Examples
-from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
+from gpbounds.cli.options import UsageError
 from gpbounds.kernels import Stationary
+from gpbounds.kernels.named import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
 from gpbounds.texts import short, table, wrapped
@@ -111,7 +112,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
     from fitting import estimators
 
     chosen = dict(arguments)
-    if family.text != SQUARED_EXPONENTIAL.text:  # with which the estimators start if no kernel is passed
+    if not family.is_squared_exponential:  # with which the estimators start if no kernel is passed
         kernel = family.at(1.0, _widths(model, chosen.get("dim"), train), shared=False)
         chosen |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
     if model in CERTIFIED:
