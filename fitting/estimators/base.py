@@ -201,6 +201,7 @@ class GaussianProcess(_Arguments):
     learning_rate: float = 0.05
     n_restarts: int = 0
     start: str = "auto"
+    lengthscales: str = "auto"
     fixed: tuple[str, ...] = ()
     limits: dict[str, tuple[float, float]] | None = None
     normalize_y: bool = False
@@ -536,6 +537,7 @@ class GaussianProcess(_Arguments):
             choice("optimizer", self.optimizer, self._optimizers)
         count("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
+        choice("lengthscales", self.lengthscales, ("auto", "separate", "shared"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
     def _data(self) -> Dataset:
@@ -605,8 +607,18 @@ class GaussianProcess(_Arguments):
         kernel = passed_kernel(self.kernel)
         return isinstance(kernel, Family) and kernel.is_stationary and self.optimizer is not None
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        """``given``, or the best of several fits of some rows; attempt 1 has more rows."""
+    @property
+    def _tied(self) -> bool:
+        """Whether the lengthscales of all inputs keep their ratios."""
+        return self.lengthscales == "shared"
+
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
+        """``given``, or the best of several fits of some rows; attempt 1 has more rows.
+
+        With a ``prefix`` of the names of these fits their lengthscales keep their ratios.
+        """
         if not self._pilots:
             return given
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
@@ -616,7 +628,10 @@ class GaussianProcess(_Arguments):
         seed = 0 if self.random_state is None else session.seed
         on_host = array_module(self.device) is np  # type: ignore[arg-type]
         there = None if on_host else partial(self._some_placed, X, Y)
-        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there)
+        tied = self._tied or bool(prefix)
+        fits = PilotFits(
+            X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there, tied, prefix
+        )
         best = fits.second() if attempt else fits.start()
         return replace(best, prior_mean=given.prior_mean, power=given.power)
 
@@ -677,7 +692,7 @@ class GaussianProcess(_Arguments):
             and self._passed_noise is None
             and "noise" not in self.fixed
             and isinstance(given.likelihood, Gaussian),
-            **{"ending": Ending(self._tolerance(), float(X.shape[0]), "nats per datum"), **more},
+            **{"ending": Ending(self._tolerance(), float(X.shape[0]), "nats per datum"), "tied": self._tied, **more},
         )
 
     def _tolerance(self) -> float:

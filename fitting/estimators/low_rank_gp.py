@@ -226,8 +226,10 @@ device, progress, checkpoint : as in `ExactGP`
         mean = max(float(kernel.diag(X).mean()), 1e-300)
         return kernel.with_log_parameters(np.array([math.log(mean_square(Y) / mean)]))
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        return super()._start(given, self._projected(X, Y), Y, session, attempt)
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
+        return super()._start(given, self._projected(X, Y), Y, session, attempt, prefix)
 
     def _rank(self, N: int) -> int:
         return self._columns

@@ -42,7 +42,10 @@ _PRESENT = {name: {former: present for present, former in FORMER.items()} for na
 FREED = {"tol": 1e-9}
 """Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
 
-ADDED_TO_ALL: dict[str, Any] = {"mean": "zero"}
+UNWRITTEN: dict[str, Any] = {"lengthscales": "auto"}
+"""Arguments that were added to every class later still: a file holds them where they have another value."""
+
+ADDED_TO_ALL: dict[str, Any] = {"mean": "zero", **UNWRITTEN}
 """Arguments that were added to every class, with the values that leave training as it was before."""
 
 _DRAWS = {"draws": 10, "delta": 0.05}
@@ -158,7 +161,12 @@ def _features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: 
 # A fitted estimator in one file: arguments, results of training, the data, the posterior.
 
 KIND, VERSION = "model", 1
-NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")
+FOUND = (
+    *("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_"),
+    "lengthscales_",
+)
+TEXTS = ("stop_reason_", "lengthscales_")
+"""Those of `FOUND` that are words; the others are numbers."""
 _ARRAYS = (
     "history_",
     "inducing_",
@@ -238,6 +246,8 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
     arrays |= {name: host(getattr(model, name)) for name in _ARRAYS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
     for name, value in (model.get_params(deep=False) | {"kernel": own_kernel(model.kernel)}).items():
+        if name in UNWRITTEN and value == UNWRITTEN[name]:
+            continue
         if name == "random_state" and not isinstance(value, int | np.integer):
             arguments[name] = None
         elif isinstance(value, os.PathLike):
@@ -259,7 +269,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "class": type(model).__name__,
         "arguments": arguments,
         "kernel": None if isinstance(model.kernel_, FeatureKernel) else kernel_to_plain(model.kernel_),
-        "found": {name: plain(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
+        "found": {name: plain(getattr(model, name)) for name in FOUND if hasattr(model, name)},
         "runs": [write_run(run, f"run/{i}/", arrays) for i, run in enumerate(model.runs_)],
         "certificates": plain(getattr(model, "certificates_", ())),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
@@ -310,12 +320,12 @@ def check(model: Any) -> None:
     ValueError
         with the name of the part.
     """
-    for name in NUMBERS:
-        value = getattr(model, name, 0)
-        if name == "stop_reason_":
-            if not isinstance(getattr(model, name, ""), str):
-                raise ValueError(f"{name}: expected a sentence, got {value!r}")
-        elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+    for name in TEXTS:
+        if not isinstance(getattr(model, name, ""), str):
+            raise ValueError(f"{name}: expected a text, got {getattr(model, name)!r}")
+    for name in set(FOUND) - set(TEXTS):
+        value = getattr(model, name, None)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError(f"{name}: expected a number, got {value!r}")
     for name in _ARRAYS:
         array = getattr(model, name, None)
@@ -361,8 +371,8 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Set the results of training, except the posterior."""
     for name, value in about["found"].items():
-        if name not in NUMBERS:  # a file sets no other attribute
-            raise ValueError(f"expected numbers named {', '.join(NUMBERS)}, got {name!r}")
+        if name not in FOUND:  # a file sets no other attribute
+            raise ValueError(f"expected results named {', '.join(FOUND)}, got {name!r}")
         setattr(model, name, value)
     for name in _ARRAYS:
         if name in arrays:

@@ -20,16 +20,18 @@ from fitting.objectives.goals import LOSSES, Evidence, loss_of
 from fitting.objectives.laws import law_of
 from fitting.objectives.losses import PowerEP, Sampling
 from fitting.objectives.objective import Member, Objective, member, variational_objective
-from fitting.objectives.packing import Packing
+from fitting.objectives.packing import Packing, each_input
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.data import Data
+from fitting.starts.kernels import passed_kernel
 from fitting.starts.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.named import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
@@ -340,6 +342,9 @@ _GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
 MANY = 20_000
 """Inducing points are chosen among so many random rows, if there are more."""
 
+SHARED = "shared "
+"""Prefix of the names of runs with one lengthscale for all inputs, where both kinds are compared."""
+
 STEEPEST = 100.0
 """Largest variance of f in units of the link at the start of a classifier; training may exceed it."""
 
@@ -370,6 +375,7 @@ class Variational(WithInducing):
     batch_size: int | None = None
     natural_rate: float | None = None
     _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam", "natgrad")
+    _by_evidence: ClassVar[bool] = False  # whether "auto" compares shared with separate lengthscales
 
     likelihood: Any
     objective: str
@@ -418,19 +424,69 @@ class Variational(WithInducing):
         problem = self._objective(JITTER * typical_variance(start.kernel, X))
         trainer = self._trainer(problem, start, given, session, **self._steps)
         runs: list[Run] = []
-        betas: _Betas | None = None
-        if isinstance(self.beta, str):
+        kept: Parameters | None = None
+        reason = "Interrupted while lengthscales were chosen: the better model so far is kept, not trained further."
+        if self._compares(start.kernel):
+            other = self._start(given, X, Y, session, prefix=SHARED)
+            options = {**self._steps, "tied": True, "prefix": SHARED}
+            pairs = [(trainer, start), (self._trainer(problem, other, given, session, **options), other)]
+            trainer, start, kept, runs = self._compared(problem, pairs, X, Y)
+        if isinstance(self.beta, str) and kept is None:
             betas = self._validated(trainer, problem, start)
-            self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
+            self.beta_, self.beta_path_, runs = betas.best, betas.path, [*runs, *betas.runs]
             problem = problem.with_goal(beta=self.beta_)
-            trainer = replace(trainer, objective=problem)
-        if betas is not None and betas.interrupted:
-            outcome = _untrained(trainer, betas)
+            trainer, kept = replace(trainer, objective=problem), betas.point if betas.interrupted else None
+            reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+        if kept is not None:
+            outcome = _untrained(trainer, kept, reason)
             more = [outcome.run]
         else:
             outcome, more = self._search(trainer, start, X, Y)
         self._adopt(problem, outcome, [*runs, *more])
         return self._remarks(outcome)
+
+    def _compares(self, kernel: Kernel) -> bool:
+        """Whether `_compared` chooses between separate and shared lengthscales."""
+        named = isinstance(passed_kernel(self.kernel), Family)
+        groups = each_input(kernel).values()
+        free = all(kernel.parameter_names[i] not in self.fixed for places in groups for i in places)
+        fewer = any(len(places) > 1 for places in groups)
+        asked = self._by_evidence and self.lengthscales == "auto" and self.optimizer is not None
+        return asked and named and free and fewer
+
+    def _compared(
+        self, problem: Objective, pairs: list[tuple[Trainer, Parameters]], X: Float, Y: Float
+    ) -> tuple[Trainer, Parameters, Parameters | None, list[Run]]:
+        """The trainer and its start with the larger evidence, of those with separate and with shared lengthscales.
+
+        Each is trained by the ELBO; ½ ln N for each hyperparameter is subtracted.  The session keeps these runs.
+
+        Returns
+        -------
+        trainer, start
+        point : Parameters or None
+            The better point so far, after Ctrl-C.
+        runs : list of Run
+            Those of the other one; after Ctrl-C all.
+        """
+        elbo, ends = problem.with_goal(loss="elbo", beta=1.0), list[tuple[float, Trainer, Parameters, Outcome, Any]]()
+        for each, start in pairs:
+
+            def draw(kernel: Kernel, i: int, start: Parameters = start, seed: int = each.session.seed) -> Any:
+                return self._drawn(replace(start, kernel=kernel), X, Y, seed, i)
+
+            first = replace(start, Z=draw(start.kernel, 0))
+            outcome, runs = self._stages().by_elbo(each, elbo, first, draw)
+            free = sum(1.0 if each.tied else len(places) for places in each_input(start.kernel).values())
+            evidence = -elbo.minimised(outcome.parameters, gradient=False).value - 0.5 * free * np.log(problem.N)
+            ends.append((evidence, each, start, outcome, runs))
+            if outcome.run.status == "interrupted":
+                break
+        _, chosen, start, outcome, _ = max(ends, key=lambda end: end[0])
+        self.lengthscales_ = "shared" if chosen.tied else "separate"
+        interrupted = ends[-1][3].run.status == "interrupted"
+        rest = [run for end in ends if interrupted or end[1] is not chosen for run in end[4]]
+        return chosen, start, outcome.parameters if interrupted else None, rest
 
     @property
     def _steps(self) -> dict[str, Any]:
@@ -600,16 +656,18 @@ class Variational(WithInducing):
     def _real(self, Y: Float) -> Float:
         return _surrogate(self._checked_likelihood(Y), Y)
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
         """As in the base class; for other likelihoods by exact fits to real numbers that stand for the targets."""
         likelihood = given.likelihood
         if isinstance(likelihood, Gaussian) or not self._pilots:
-            return super()._start(given, X, Y, session, attempt)
+            return super()._start(given, X, Y, session, attempt, prefix)
         real = self._real(Y)
         if real is not Y:
             real = residuals(given.prior_mean, X, real)
         mean = real.mean()
-        fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt)
+        fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt, prefix)
         kernel = fit.kernel
         if isinstance(kernel, Stationary) and "variance" not in self.fixed:  # the prior mean of f is 0
             logs = kernel.log_parameters
@@ -710,10 +768,9 @@ class Variational(WithInducing):
         return np.asarray(host(exactly("y", y)), dtype=np.float64)
 
 
-def _untrained(trainer: Trainer, betas: _Betas) -> Outcome:
-    """The model that the search for β has kept, without training on all rows."""
-    outcome = replace(trainer, optimizer=None).run("kept", betas.point)
-    reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+def _untrained(trainer: Trainer, point: Parameters, reason: str) -> Outcome:
+    """The model that a choice before training has kept, without training."""
+    outcome = replace(trainer, optimizer=None).run("kept", point)
     return replace(outcome, run=replace(outcome.run, status="interrupted", reason=reason))
 
 

@@ -52,6 +52,7 @@ as in `VariationalGP`
     objective: str = "elbo"
     noise: ClassVar[None] = None  # type: ignore[misc]
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+    _by_evidence: ClassVar[bool] = True
 
     def partial_fit(
         self, X: ArrayLike | Array, y: ArrayLike | Array, classes: ArrayLike | None = None, *, N: int | None = None
