@@ -50,6 +50,7 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
     "--method": ("sparse", "sparse-pac"),
     "--alpha": ("renyi",),
     "--solver": ("exact", "renyi"),
+    "--kernel-lengthscale": ("exact", *SPARSE, "lowrank", *FREE),
     "--mean": ("exact", *SPARSE, "lowrank", *FREE),
     "--inducing": (*SPARSE, *FREE, "sparse-pac"),
     "--features": ("lowrank",),
@@ -63,7 +64,7 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
 }
 """The options that some models do not have, and the models that have them."""
 
-ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
+ARGUMENTS = {"--kernel-lengthscale": "lengthscales", "--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
 """Arguments of the estimators whose names differ from those of the options."""
 
 _UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
@@ -89,6 +90,8 @@ def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
         arguments["posterior"] = arguments.pop("method")
         if arguments["posterior"] == "free":
             raise UsageError("--method: expected fitc or vfe for --model sparse-pac, got free, which has no noise")
+    if arguments.get("lengthscales") == "ard":
+        arguments["lengthscales"] = "separate"
     if "batch_size" in arguments:
         arguments.setdefault("optimizer", "adam")
     return arguments
@@ -112,7 +115,9 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
     from fitting import estimators
 
     chosen = dict(arguments)
-    if not family.is_squared_exponential:  # with which the estimators start if no kernel is passed
+    if model == "classifier":  # which compares shared and separate lengthscales of a kernel that it knows by name
+        chosen["kernel"] = family.text
+    elif not family.is_squared_exponential:  # with which the estimators start if no kernel is passed
         kernel = family.at(1.0, _widths(model, chosen.get("dim"), train), shared=False)
         chosen |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
     if model in CERTIFIED:
@@ -246,6 +251,8 @@ class Result:
             about.append(f"of the inputs projected to {self.estimator.dim} dimensions")
         if hasattr(self.estimator, "beta_") and self.estimator.beta_ != 1.0:
             about.append(f"beta {self.estimator.beta_:g}")
+        if hasattr(self.estimator, "lengthscales_"):
+            about.append(f"{self.estimator.lengthscales_} lengthscales, which have the larger evidence")
         if hasattr(self.estimator, "inducing_"):
             about.append(f"{self.estimator.inducing_.shape[0]} inducing points")
         return ", ".join(about)
