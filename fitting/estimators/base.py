@@ -276,6 +276,9 @@ class GaussianProcess(_Arguments):
     ) -> Any:
         """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance.
 
+        ``return_std=True`` gives the standard deviation of f, without noise; ``noisy=True`` with it that of a new
+        observation y = f + noise, as scikit-learn's regressor gives with a WhiteKernel.
+
         Parameters
         ----------
         X : array (N*, D), NumPy or CuPy
@@ -703,7 +706,11 @@ class GaussianProcess(_Arguments):
         if size is None:
             return None
         if self.optimizer in (None, "lbfgs"):
-            raise ValueError(f"batch_size: expected None unless optimizer='adam', got {size!r} for {self.optimizer!r}")
+            taking = " or ".join(f"optimizer={name!r}" for name in self._optimizers if name != "lbfgs")
+            raise ValueError(
+                f"batch_size: expected None for optimizer={self.optimizer!r}, whose steps need all rows, got {size!r}: "
+                f"pass {taking} as well"
+            )
         return count("batch_size", size) if count("batch_size", size) < N else None
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from fitting.estimators.regression import Regression
 from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.objectives.objective import Member, member
+from fitting.objectives.objective import Member, Objective, member
 from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
+from gpbounds.validation import finite
 
 
 @dataclass(eq=False, repr=False)
@@ -105,6 +109,52 @@ class ExactGP(Regression, Solving):
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return self._again(trainer, outcomes[0], [outcome.run for outcome in outcomes])
+
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
+        """log p(y) of the rows of training, for the targets as they were fitted and at the mean ``mean_``.
+
+        As scikit-learn's method; but the noise is the last entry of ``theta``, not a part of the kernel.  Sparse models
+        have no such value: ``objective_`` of VFE is a lower bound on it, and `log_evidence_bounds` gives both bounds.
+
+        Parameters
+        ----------
+        theta : array, optional
+            Logarithms of the hyperparameters, in the order of ``kernel_.parameter_names``, and of the noise variance;
+            None: those of the fit, at which the value is ``objective_``.
+        eval_gradient : bool
+            True returns the derivatives in theta, too.
+
+        Raises
+        ------
+        ValueError
+            for a model that iterates, of which only ``evidence_bounds_`` are known.
+
+        >>> import numpy as np
+        >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+        >>> model = ExactGP().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))
+        >>> theta = np.append(model.kernel_.log_parameters, np.log(model.noise_))
+        >>> bool(abs(model.log_marginal_likelihood(theta) - model.log_marginal_likelihood()) < 1e-8)
+        True
+        """
+        self._fitted()
+        if self._iterates(len(self.X_train_)):
+            raise ValueError(
+                f"log_marginal_likelihood: expected a model with solver='cholesky', got one of {len(self.X_train_)} "
+                "rows that iterates: evidence_bounds_ holds a lower and an upper bound"
+            )
+        kernel, noise = self.kernel_, self.noise_
+        if theta is not None:
+            names = (*kernel.parameter_names, "noise")
+            logs = finite("theta", theta)
+            if logs.shape != (len(names),):
+                raise ValueError(f"theta: expected {len(names)} logarithms, of {', '.join(names)}, got {logs.shape}")
+            *own, last = logs
+            kernel, noise = kernel.with_log_parameters(np.array(own)), float(np.exp(last))
+        problem = Objective(self._data(), *self._law_and_goal()).about(self._mean_of_targets())
+        found = problem.evaluate(kernel, noise, gradient=bool(eval_gradient))
+        if not eval_gradient:
+            return found.value
+        return found.value, np.append(found.gradient.kernel, found.gradient.likelihood)
 
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel and noise.

@@ -176,6 +176,9 @@ progress, checkpoint : as in `ExactGP`
     ) -> Any:
         """Mean of y at X (N*, D); for real targets, on request with the standard deviation or covariance of f.
 
+        ``return_std=True`` gives the standard deviation of f, without noise; ``noisy=True`` with it that of a new y,
+        for a Gaussian likelihood.  `predict_interval` is about a new y with any likelihood.
+
         Parameters
         ----------
         X : array (N*, D), NumPy or CuPy
