@@ -60,7 +60,7 @@ def check_not_hidden() -> None:
     loaded = sys.modules.get(SECOND)
     found = PathFinder.find_spec(SECOND) if loaded is None else loaded.__spec__
     folders = list(found.submodule_search_locations or ()) if found is not None else []
-    place = folders[0] if folders else getattr(found, "origin", None)
+    place = folders[0] if folders else getattr(found, "origin", None) or getattr(loaded, "__file__", None)
     if place is None or Path(place).resolve() == own.resolve():
         return
     raise Hidden(
