@@ -127,7 +127,9 @@ def calibration_error(y: Numbers, probability: Numbers, bins: int = 10) -> float
     return float(sizes[sizes > 0] @ np.abs(share - mean) / p.size)
 
 
-def coverage(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None = None, level: ArrayLike = (0.5, 0.9)) -> Any:
+def coverage(
+    likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None = None, level: ArrayLike = (0.5, 0.9)
+) -> Any:
     """Share of targets within the central intervals of their predictive laws.
 
     The interval of ``level`` c goes from the (1 − c)/2 to the (1 + c)/2 quantile, both included; the p quantile is the
@@ -180,10 +182,12 @@ def _require_law(name: str, likelihood: Any, v: Any) -> None:
     if isinstance(likelihood, Likelihood) and v is not None:
         return
     got = "no v" if isinstance(likelihood, Likelihood) else type(likelihood).__name__
-    instead = "-model.log_predictive_density(X, y).mean()" if name == "log_loss" else "low, high = model.predict_interval(X)"
+    instead = (
+        "-model.log_predictive_density(X, y).mean()" if name == "log_loss" else "low, high = model.predict_interval(X)"
+    )
     raise TypeError(
-        f"{name}: expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and variances "
-        f"of the latent f, got {got}; for a fitted model: {instead}"
+        f"{name}: expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and "
+        f"variances of the latent f, got {got}; for a fitted model: {instead}"
     )
 
 

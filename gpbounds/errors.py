@@ -1,6 +1,6 @@
 """Exceptions for numerical failures; messages state what was expected, what happened, the usual cause and a remedy.
 
-Wrong arguments raise a plain :class:`ValueError`.  A file of the user that hides `fitting` is found by `check_not_hidden`.
+Wrong arguments raise a plain :class:`ValueError`.  `check_not_hidden` finds a file of the user that hides `fitting`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 SECOND = "fitting"
-"""The second package of this distribution, which a file ``fitting.py`` beside a script hides: Python looks there first."""
+"""The second package of this distribution; a file ``fitting.py`` beside a script hides it: Python looks there first."""
 
 
 class NotPositiveDefinite(ValueError):

@@ -495,7 +495,10 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (SparsePACGP(5, "interpolated", power="best"), "power: expected a number >= 0 or 'trained', got 'best'"),
         (SparsePACGP(5, "interpolated", power=-0.5), "power: expected a finite number >= 0"),
         (SparsePACGP(inducing="best"), "inducing: expected one of"),
-        (SparsePACGP(5, "free", batch_size=10), "batch_size: expected None for optimizer='lbfgs', whose steps need all rows"),
+        (
+            SparsePACGP(5, "free", batch_size=10),
+            "batch_size: expected None for optimizer='lbfgs', whose steps need all rows",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(model, sentence):

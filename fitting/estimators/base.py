@@ -632,9 +632,7 @@ class GaussianProcess(_Arguments):
         on_host = array_module(self.device) is np  # type: ignore[arg-type]
         there = None if on_host else partial(self._some_placed, X, Y)
         tied = self._tied or bool(prefix)
-        fits = PilotFits(
-            X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there, tied, prefix
-        )
+        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there, tied, prefix)
         best = fits.second() if attempt else fits.start()
         return replace(best, prior_mean=given.prior_mean, power=given.power)
 

@@ -29,8 +29,11 @@ class ExactGP(Regression, Solving):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        The start of training.  None: a squared exponential with a lengthscale for each column, as ``start`` says.
+    kernel : Kernel, str or scikit-learn kernel, optional
+        The start of training.  A name stands for a kernel at the scale of the data, as ``start`` says: "se" or "rbf",
+        "matern12", "matern32", "matern52", "matern:NU", "rq", "periodic", "linear", "polynomial:DEGREE", "constant", or
+        several joined by +, such as "linear+rbf".  None is "se".  A kernel of `sklearn.gaussian_process.kernels` is
+        read with its values, a WhiteKernel as noise; its bounds are not read (``limits``, ``fixed``).
     noise : float, optional
         σ² at the start of training.  None: as ``start`` says.
     start : "auto", "evidence" or "scale"
@@ -40,9 +43,16 @@ class ExactGP(Regression, Solving):
         noise, more rows are fitted; models with inducing points or a PAC-Bayes bound, which have many optima, fit more
         in any case, up to 700.  This finds the inputs that matter among many.  Of a kernel that you pass, only the
         family and the ``fixed`` values count; a noise that you pass is the start.
-        "scale": a kernel that you pass is the start; None is a variance of the mean square of y and lengthscales of √D
-        standard deviations.  The noise is a tenth of the mean square of y (and at least 1e-6 of the kernel's variance).
-        "auto": "evidence" if ``kernel`` is None and an optimiser trains, otherwise "scale".
+        "scale": a kernel that you pass is the start; a name has the mean square of y as its variance and lengthscales
+        of √D standard deviations.  The noise is a tenth of the mean square of y (and at least 1e-6 of the kernel's
+        variance).
+        "auto": "evidence" if ``kernel`` is None or names a function of the distance in lengthscales and an optimiser
+        trains, otherwise "scale".
+    lengthscales : "auto", "separate" or "shared"
+        "shared": the lengthscales of all inputs (and periods, and variances of a linear kernel) keep the ratios of the
+        start, those of standard deviations unless you pass a kernel.  With few rows and many inputs that all matter
+        such a model often predicts better.  "separate": each is trained.  "auto": "separate"; of a
+        `VariationalGPClassifier` whose kernel is None or a name, the one with the larger evidence.
     optimizer : "lbfgs", "adam" or None
         None does not train: the start is kept.
     max_iter : int
@@ -152,7 +162,7 @@ class ExactGP(Regression, Solving):
             kernel, noise = kernel.with_log_parameters(np.array(own)), float(np.exp(last))
         problem = Objective(self._data(), *self._law_and_goal()).about(self._mean_of_targets())
         found = problem.evaluate(kernel, noise, gradient=bool(eval_gradient))
-        if not eval_gradient:
+        if found.gradient is None:
             return found.value
         return found.value, np.append(found.gradient.kernel, found.gradient.likelihood)
 

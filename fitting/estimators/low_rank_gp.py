@@ -88,8 +88,8 @@ class LowRankGP(Regression, GaussianProcess):
         (`ExpectedLosses`), which each step estimates from random rows: a natural-gradient step for q, and Adam's for
         all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
-device, progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
+random_state, device, progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
 
     Attributes

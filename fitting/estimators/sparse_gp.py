@@ -43,8 +43,8 @@ class SparseGP(InducingGP):
     kernel, noise : as in `ExactGP`
     n_inducing, inducing, learn_inducing, target_gap, max_inducing, draws, delta : as in `RenyiGP`
         For every method, "auto" bounds the gap of order 1 of the variational posterior.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
-device, progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
+random_state, device, progress, checkpoint : as in `ExactGP`
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]

@@ -421,22 +421,23 @@ class Variational(WithInducing):
             loss(Y[:1], Y[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
         session = self._session()
         given, start = self._begun(X, Y, session)
-        problem = self._objective(JITTER * typical_variance(start.kernel, X))
-        trainer = self._trainer(problem, start, given, session, **self._steps)
+        trainer = self._trainer_from(start, given, session, X)
         runs: list[Run] = []
         kept: Parameters | None = None
         reason = "Interrupted while lengthscales were chosen: the better model so far is kept, not trained further."
         if self._compares(start.kernel):
             other = self._start(given, X, Y, session, prefix=SHARED)
-            options = {**self._steps, "tied": True, "prefix": SHARED}
-            pairs = [(trainer, start), (self._trainer(problem, other, given, session, **options), other)]
-            trainer, start, kept, runs = self._compared(problem, pairs, X, Y)
+            tied = self._trainer_from(other, given, session, X, tied=True, prefix=SHARED)
+            trainer, start, kept, runs = self._compared([(trainer, start), (tied, other)], X, Y)
+        problem: Any = trainer.objective
         if isinstance(self.beta, str) and kept is None:
             betas = self._validated(trainer, problem, start)
             self.beta_, self.beta_path_, runs = betas.best, betas.path, [*runs, *betas.runs]
             problem = problem.with_goal(beta=self.beta_)
             trainer, kept = replace(trainer, objective=problem), betas.point if betas.interrupted else None
-            reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+            reason = (
+                "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+            )
         if kept is not None:
             outcome = _untrained(trainer, kept, reason)
             more = [outcome.run]
@@ -444,6 +445,13 @@ class Variational(WithInducing):
             outcome, more = self._search(trainer, start, X, Y)
         self._adopt(problem, outcome, [*runs, *more])
         return self._remarks(outcome)
+
+    def _trainer_from(
+        self, start: Parameters, given: Parameters, session: Session, X: Float, **options: Any
+    ) -> Trainer:
+        """The trainer of the objective whose jitter is in units of the kernel's variance at ``start``."""
+        problem = self._objective(JITTER * typical_variance(start.kernel, X))
+        return self._trainer(problem, start, given, session, **self._steps, **options)
 
     def _compares(self, kernel: Kernel) -> bool:
         """Whether `_compared` chooses between separate and shared lengthscales."""
@@ -455,7 +463,7 @@ class Variational(WithInducing):
         return asked and named and free and fewer
 
     def _compared(
-        self, problem: Objective, pairs: list[tuple[Trainer, Parameters]], X: Float, Y: Float
+        self, pairs: list[tuple[Trainer, Parameters]], X: Float, Y: Float
     ) -> tuple[Trainer, Parameters, Parameters | None, list[Run]]:
         """The trainer and its start with the larger evidence, of those with separate and with shared lengthscales.
 
@@ -469,13 +477,14 @@ class Variational(WithInducing):
         runs : list of Run
             Those of the other one; after Ctrl-C all.
         """
-        elbo, ends = problem.with_goal(loss="elbo", beta=1.0), list[tuple[float, Trainer, Parameters, Outcome, Any]]()
+        ends: list[tuple[float, Trainer, Parameters, Outcome, list[Run]]] = []
         for each, start in pairs:
 
             def draw(kernel: Kernel, i: int, start: Parameters = start, seed: int = each.session.seed) -> Any:
                 return self._drawn(replace(start, kernel=kernel), X, Y, seed, i)
 
-            first = replace(start, Z=draw(start.kernel, 0))
+            problem: Any = each.objective
+            elbo, first = problem.with_goal(loss="elbo", beta=1.0), replace(start, Z=draw(start.kernel, 0))
             outcome, runs = self._stages().by_elbo(each, elbo, first, draw)
             free = sum(1.0 if each.tied else len(places) for places in each_input(start.kernel).values())
             evidence = -elbo.minimised(outcome.parameters, gradient=False).value - 0.5 * free * np.log(problem.N)

@@ -69,8 +69,8 @@ class VariationalGP(Scored, Variational):
     natural_rate : float in (0, 1], optional
         Rate ρ of natural-gradient steps.  None: 1 where one step reaches the optimum (a Gaussian likelihood, all rows),
         otherwise 0.1.
-    max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, device, \
-progress, checkpoint : as in `ExactGP`
+    max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, random_state, \
+device, progress, checkpoint : as in `ExactGP`
         ``mean`` is that of f: for counts of the logarithm of the rate, or before softplus.
 
     >>> import numpy as np

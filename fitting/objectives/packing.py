@@ -418,8 +418,7 @@ def packing_of(
     scale: ArrayLike = 1.0,
     tied: bool = False,
 ) -> Packing:
-    """As `packing`, from a point; ``tied`` keeps the ratios of what a kernel has one of for each input (`each_input`).
-    """
+    """As `packing`, from a point; ``tied`` keeps the ratios of parameters that each input has (`each_input`)."""
     by_name = dict(limits or {})
     owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
         ("kernel", start.kernel),
@@ -477,9 +476,7 @@ def _tied(name: str, places: Any, kernel: Kernel, limits: Mapping[str, Limits]) 
     """The block of the parameters at ``places``, within the limits of each."""
     logs = kernel.log_parameters[places]
     apart = logs - logs.mean()
-    ends = [
-        _logs_of_limits(kernel.parameter_names[i], limits, value) for i, value in zip(places, logs, strict=True)
-    ]
+    ends = [_logs_of_limits(kernel.parameter_names[i], limits, value) for i, value in zip(places, logs, strict=True)]
     low, high = (np.array(end) - apart for end in zip(*ends, strict=True))
     return _TiedBlock(places, apart, (name,), [(float(low.max()), float(high.min()))])
 

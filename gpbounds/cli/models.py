@@ -64,7 +64,12 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
 }
 """The options that some models do not have, and the models that have them."""
 
-ARGUMENTS = {"--kernel-lengthscale": "lengthscales", "--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
+ARGUMENTS = {
+    "--kernel-lengthscale": "lengthscales",
+    "--inducing": "n_inducing",
+    "--seed": "random_state",
+    "--restarts": "n_restarts",
+}
 """Arguments of the estimators whose names differ from those of the options."""
 
 _UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")

@@ -14,7 +14,6 @@ from fitting.study.steps import WrongArguments
 if TYPE_CHECKING:
     from fitting.study.problem import Problem, Question
     from fitting.study.ranks import Aims
-    from gpbounds.arrays import Float
     from gpbounds.inputs import InputLaw
     from gpbounds.kernels.named import Family
 

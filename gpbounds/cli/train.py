@@ -74,8 +74,8 @@ def _add_model(group: Any) -> None:
         metavar="NAME",
         type=options.family,
         default="se",
-        help="se (default; also rbf), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
-        "such as linear+periodic+se, in which each name adds a kernel of all inputs",
+        help="se (default; also rbf), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, "
+        "or a sum such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )
     group.add_argument(
         "--kernel-lengthscale",

@@ -83,6 +83,9 @@ class Family(NamedTuple):
         return self.text in ("se", "rbf")
 
 
+SQUARED_EXPONENTIAL = Family("se")
+
+
 def family(text: str) -> Family:
     """The kernel that ``text`` names.
 
