@@ -58,9 +58,9 @@ def check_not_hidden() -> None:
     """
     own = Path(__file__).parent.with_name(SECOND)
     loaded = sys.modules.get(SECOND)
-    found = PathFinder.find_spec(SECOND) if loaded is None else loaded.__spec__
-    folders = list(found.submodule_search_locations or ()) if found is not None else []
-    place = folders[0] if folders else getattr(found, "origin", None) or getattr(loaded, "__file__", None)
+    spec = PathFinder.find_spec(SECOND) if loaded is None else loaded.__spec__
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    place = folders[0] if folders else getattr(spec, "origin", None) or getattr(loaded, "__file__", None)
     if place is None or Path(place).resolve() == own.resolve():
         return
     raise Hidden(
@@ -80,7 +80,7 @@ def unpickled(module: str, name: str) -> Any:
         as `check_not_hidden`.
     """
     check_not_hidden()
-    found: Any = importlib.import_module(module)
+    kind: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    return found.__new__(found)
+        kind = getattr(kind, part)
+    return kind.__new__(kind)

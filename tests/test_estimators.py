@@ -449,7 +449,7 @@ def test_lengthscales_that_start_at_extremes(lengthscale, data):
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
     [
-        (ExactGP(kernel="rbf"), {}, "kernel: expected a gpbounds kernel or None, got 'rbf'"),
+        (ExactGP(kernel=[1.0]), {}, r"kernel: expected a kernel of gpbounds.kernels .*, got \[1.0\]"),
         (ExactGP(SquaredExponential(1.0, [1.0] * 3)), {}, "3 dimension"),
         (ExactGP(noise=-1.0), {}, "noise: expected a positive"),
         (ExactGP(optimizer="sgd"), {}, "optimizer: expected one of 'lbfgs', 'adam', got 'sgd'"),

@@ -104,8 +104,8 @@ def test_a_fit_from_a_kernel_of_sklearn_agrees_with_sklearn() -> None:
 
 def test_a_grid_search_over_names_and_objects() -> None:
     grid = {"kernel": ["linear", "rbf", RBF(1.0) + WhiteKernel(0.1), Matern(2.5)]}
-    found = GridSearchCV(fitting.ExactGP(), grid, cv=2).fit(X, Y)
-    assert found.best_params_["kernel"] != "linear"
+    search = GridSearchCV(fitting.ExactGP(), grid, cv=2).fit(X, Y)
+    assert search.best_params_["kernel"] != "linear"
     assert clone(fitting.ExactGP(kernel="linear+rbf")).kernel == "linear+rbf"
 
 

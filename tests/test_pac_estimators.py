@@ -483,7 +483,7 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (PACGP(grid=HyperGrid.shared()), "grid: expected the names variance, lengthscale_1, lengthscale_2"),
         (PACGP(kernel=SquaredExponential(1.0, 1e4)), "kernel: expected lengthscale in the grid"),
         (PACGP(kernel=Matern(1.7)), "kernel: expected a half-integer"),
-        (PACGP(kernel="rbf"), "kernel: expected a gpbounds kernel or None"),
+        (PACGP(kernel="sexp"), r"kernel: expected se \(or rbf\)"),
         (PACGP(scaling="standardised"), "scaling: expected 'as given'"),
         (PACGP(scaling=(1.0, 2.0)), "scaling: expected 'as given' or a gpbounds.pacbayes.Scaling"),
         (PACGP(scaling=(Scaling("fixed in advance", [1.0] * 3), Scaling())), "shift: expected one number or 2"),

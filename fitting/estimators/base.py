@@ -156,6 +156,8 @@ class _Arguments(BaseEstimator):
     X_train_: Any
     y_train_: Any
     inputs_: Scaling
+    sample_weight_: Float
+    _weights: Any = None  # of rows, as they were passed, for the time of training
     _held: Held | None = None  # the rows that an engine holds, for the time of training
 
 

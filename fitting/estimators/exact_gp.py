@@ -161,10 +161,10 @@ class ExactGP(Regression, Solving):
             *own, last = logs
             kernel, noise = kernel.with_log_parameters(np.array(own)), float(np.exp(last))
         problem = Objective(self._data(), *self._law_and_goal()).about(self._mean_of_targets())
-        found = problem.evaluate(kernel, noise, gradient=bool(eval_gradient))
-        if found.gradient is None:
-            return found.value
-        return found.value, np.append(found.gradient.kernel, found.gradient.likelihood)
+        evaluation = problem.evaluate(kernel, noise, gradient=bool(eval_gradient))
+        if evaluation.gradient is None:
+            return evaluation.value
+        return evaluation.value, np.append(evaluation.gradient.kernel, evaluation.gradient.likelihood)
 
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel and noise.

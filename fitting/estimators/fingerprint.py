@@ -41,7 +41,8 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
             continue
         if (name not in FREE or name in FREED) and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
-    for array in (X, Y):
+    weights = [estimator.sample_weight_] if hasattr(estimator, "sample_weight_") else []
+    for array in (X, Y, *weights):
         if isinstance(array, Columns):
             digest.update(array.identity)
             continue

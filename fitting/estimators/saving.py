@@ -177,6 +177,7 @@ _ARRAYS = (
     "block_centres_",
     "block_units_",
     "beta_path_",
+    "sample_weight_",
 )
 
 

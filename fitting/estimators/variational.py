@@ -37,7 +37,7 @@ from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
-from gpbounds.rows import source
+from gpbounds.rows import is_elsewhere, source
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 from gpbounds.whitening import slices
 
@@ -186,7 +186,8 @@ def _with_fixed_mean(point: Parameters) -> Parameters:
 
 def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
     """``point`` with the optimal q, if the likelihood is Gaussian and this q has a closed form."""
-    closed = problem.expected_losses.loss == "square-loss" or _has_closed_form(problem)
+    goal = problem.expected_losses
+    closed = (goal.loss == "square-loss" and goal.weights is None) or _has_closed_form(problem)
     closed = closed and isinstance(point.likelihood, Gaussian)
     return problem.complete(replace(point, q=None) if closed else point)
 
@@ -194,6 +195,8 @@ def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
 def _has_closed_form(problem: Objective) -> bool:
     """Whether `collapsed` is the minimum over q if the likelihood is Gaussian."""
     goal = problem.expected_losses
+    if goal.weights is not None:
+        return False
     return goal.loss == "elbo" or (goal.loss == "pep" and goal.beta == 1.0)
 
 
@@ -363,6 +366,8 @@ class Variational(WithInducing):
         β.
     beta_path_ : array (k, 2)
         Only for ``beta="auto"``: each β that was tried, and its mean loss on the rows held out.
+    sample_weight_ : array (N,)
+        Only for a model whose rows were weighted: their weights above 0.
     """
 
     beta: Any = 1.0
@@ -384,7 +389,7 @@ class Variational(WithInducing):
     def _checked_likelihood(self, Y: Float) -> Likelihood:
         """The likelihood at its start, for the targets Y; refuses one that this estimator does not serve."""
 
-    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,); `VariationalGP` also reads rows by partitions.
 
         A `numpy.memmap` X of doubles in C order stays on its disk: mini-batches read their rows, and passes over all
@@ -396,6 +401,13 @@ class Variational(WithInducing):
 
         The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
         the model of the best β so far, which was trained on four fifths of the rows.
+
+        Parameters
+        ----------
+        sample_weight : array (N,), optional
+            Factors w_i ≥ 0 of the losses ℓ_i of rows in memory: J = Σ w_i ℓ_i + β·KL(q‖p).  A whole number counts its
+            row that often; rows of weight 0 are left out.  J is no bound on log p(y) of the rows then, and
+            `log_evidence_bounds` refuses.  Not for the objective "pep", sampled gradients and ``beta="auto"``.
 
         Raises
         ------
@@ -411,7 +423,46 @@ class Variational(WithInducing):
             when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
             its limit.
         """
-        return super().fit(X, y, client=client)
+        if sample_weight is None:
+            return super().fit(X, y, client=client)
+        self._check_weighted(X)
+        self._weights = sample_weight
+        try:
+            return super().fit(X, y, client=client)
+        finally:
+            del self._weights
+
+    def _check_weighted(self, X: Any) -> None:
+        """Refuse arguments with which weights of rows have no meaning here."""
+        refused = {
+            "beta": self.beta == "auto",
+            "gradient": self.gradient != "exact",
+            "normalize_y": bool(self.normalize_y),
+            "objective": self.objective == "pep",
+        }
+        for name, wrong in refused.items():
+            if wrong:
+                raise ValueError(f"sample_weight: expected None for {name}={getattr(self, name)!r}, got weights")
+        if is_elsewhere(X):
+            raise ValueError("sample_weight: expected None for rows that are read by partitions, got weights")
+
+    def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Float, Float]:
+        """As in the base class, without rows of weight 0; sets ``sample_weight_``."""
+        points, columns = super()._take(X, y, **checking)
+        if self._weights is None:
+            return points, columns
+        from sklearn.utils.validation import _check_sample_weight
+
+        given = np.asarray(host(exactly("sample_weight", self._weights)), dtype=np.float64)
+        if not (given > 0.0).any():
+            raise ValueError("sample_weight: expected a weight above 0, got none")
+        weights = _check_sample_weight(given, points, dtype=np.float64, ensure_non_negative=True)
+        kept = weights > 0.0
+        self.X_train_, self.y_train_ = points, columns = points[kept], columns[kept]
+        self.y_train_ = columns[:, 0]
+        if (weights[kept] != 1.0).any():
+            self.sample_weight_ = weights[kept]
+        return points, columns
 
     def _train(self, X: Float, Y: Float) -> list[Remark]:
         likelihood = self._checked_likelihood(Y)
@@ -487,7 +538,8 @@ class Variational(WithInducing):
             elbo, first = problem.with_goal(loss="elbo", beta=1.0), replace(start, Z=draw(start.kernel, 0))
             outcome, runs = self._stages().by_elbo(each, elbo, first, draw)
             free = sum(1.0 if each.tied else len(places) for places in each_input(start.kernel).values())
-            evidence = -elbo.minimised(outcome.parameters, gradient=False).value - 0.5 * free * np.log(problem.N)
+            rows = problem.N if elbo.expected_losses.weights is None else float(elbo.expected_losses.weights.sum())
+            evidence = -elbo.minimised(outcome.parameters, gradient=False).value - 0.5 * free * np.log(rows)
             ends.append((evidence, each, start, outcome, runs))
             if outcome.run.status == "interrupted":
                 break
@@ -584,6 +636,7 @@ class Variational(WithInducing):
         points, targets = self._checked(X, y, reset=False)
         columns = (targets[:, None] - self.y_mean_) / self.y_scale_
         self.X_train_, self.y_train_ = points, columns[:, 0]
+        vars(self).pop("sample_weight_", None)  # of other rows
         return points, columns
 
     def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
@@ -613,6 +666,11 @@ class Variational(WithInducing):
         self._fitted()
         rows = () if X is None else (source(X, y),)
         self._gaussian_only("log_evidence_bounds")
+        if hasattr(self, "sample_weight_"):
+            raise ValueError(
+                "log_evidence_bounds: expected a model without sample_weight, got one whose rows count more or less "
+                "than once: bounds on log p(y) of the rows would not be about what was trained"
+            )
         return super().log_evidence_bounds(*rows, **options)
 
     # ------------------------------------------------------------------ arguments
@@ -715,6 +773,8 @@ class Variational(WithInducing):
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
+        if hasattr(self, "sample_weight_"):
+            return problem.with_goal(weights=namespace(X).asarray(self.sample_weight_))
         return problem
 
     def _sampling(self) -> Sampling | None:

@@ -88,7 +88,7 @@ device, progress, checkpoint : as in `ExactGP`
     noise: float | None = field(default=None, kw_only=True)
     _partitions: ClassVar[bool] = True
 
-    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,): arrays, or rows that are read by partitions.
 
         A `numpy.memmap` X of doubles in C order, or the path of a .npy file, stays on its disk: mini-batches read their
@@ -107,6 +107,11 @@ device, progress, checkpoint : as in `ExactGP`
         ----------
         X, y : arrays
             Or what `gpbounds.rows.source` takes.
+        sample_weight : array (N,), optional
+            Factors w_i ≥ 0 of the losses ℓ_i of rows in memory: J = Σ w_i ℓ_i + β·KL(q‖p).  A whole number counts its
+            row that often; for Gaussian noise a row of weight w has the noise σ²/w.  Rows of weight 0 are left out.
+            `log_evidence_bounds` refuses such a model.  Not for "pep", sampled gradients, ``beta="auto"`` and
+            ``normalize_y``.
         client : distributed.Client, optional
             Where Dask reads the rows.
 
@@ -126,7 +131,7 @@ device, progress, checkpoint : as in `ExactGP`
         """
         if isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy") and client is None:
             X, y = mapped(X), np.array(mapped(y)) if isinstance(y, str | os.PathLike) else y
-        return super().fit(X, y, client=client)
+        return super().fit(X, y, sample_weight=sample_weight, client=client)
 
     def _takes_single_rows(self) -> bool:
         return True
