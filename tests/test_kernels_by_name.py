@@ -26,7 +26,7 @@ from gpbounds.kernels import (
     Sum,
     White,
 )
-from gpbounds.kernels.named import family
+from gpbounds.kernels.families import family
 from gpbounds.renyi.readers.sklearn import kernel_of_sklearn
 
 RNG = np.random.default_rng(0)

@@ -31,12 +31,13 @@ from fitting.objectives.point import Minimised, Parameters
 from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
 from fitting.rows.data import Dataset, Held, nearest
-from fitting.starts.kernels import passed_kernel
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,
+    default_kernel,
     default_noise,
     mean_square,
+    passed_kernel,
     strides,
     units,
     with_noise_apart,
@@ -61,7 +62,7 @@ from gpbounds.arrays import (
 from gpbounds.bound import Bound
 from gpbounds.errors import unpickled
 from gpbounds.kernels import Kernel, Stationary
-from gpbounds.kernels.named import Family
+from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
@@ -575,7 +576,10 @@ class GaussianProcess(_Arguments):
     def _given(self, X: Float, Y: Float) -> Parameters:
         """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
         kernel, noise = passed_kernel(self.kernel), self._passed_noise
-        if isinstance(kernel, Family):
+        if kernel is None:
+            kernel = default_kernel(X, Y)
+            kernel = within(self._limits(kernel), kernel)
+        elif isinstance(kernel, Family):
             kernel = kernel.at(mean_square(Y), units(X) * math.sqrt(X.shape[1]))
             kernel = within(self._limits(kernel), kernel)
         kernel, noise = with_noise_apart(kernel, noise)
@@ -610,7 +614,8 @@ class GaussianProcess(_Arguments):
         if self.start != "auto":
             return self.start == "evidence"
         kernel = passed_kernel(self.kernel)
-        return isinstance(kernel, Family) and kernel.is_stationary and self.optimizer is not None
+        smooth = kernel is None or (isinstance(kernel, Family) and kernel.is_stationary)
+        return smooth and self.optimizer is not None
 
     @property
     def _tied(self) -> bool:
@@ -755,7 +760,7 @@ class GaussianProcess(_Arguments):
     def _keep_placed(self, X: Any) -> None:
         """Keep the checked array X of the training data if training runs where it is."""
         xp = array_module(self.device)  # type: ignore[arg-type]
-        if is_cupy(X) and xp is not np:
+        if is_cupy(X) and xp is not np and len(X) == len(self.X_train_):  # no row was left out
             there = self._inputs(as_points(X, finite=False).astype(np.float64))  # a copy: the user's may change
             self._placed_rows = _Placed(self.X_train_, self.y_train_, xp, there)
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from fitting.estimators.saving import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
 from fitting.rows.columns import Columns
-from fitting.starts.kernels import own_kernel
-from fitting.starts.starts import PIECE
+from fitting.starts.starts import PIECE, own_kernel
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood

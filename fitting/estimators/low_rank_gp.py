@@ -27,12 +27,11 @@ from fitting.objectives.objective import Member, at_point, member
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.columns import Columns
-from fitting.starts.kernels import passed_kernel
-from fitting.starts.starts import choose_inducing, mean_square, units, with_noise_apart
+from fitting.starts.starts import choose_inducing, mean_square, passed_kernel, units, with_noise_apart
 from fitting.training import Run, Session
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, SquaredExponential
-from gpbounds.kernels.named import Family
+from gpbounds.kernels.families import Family
 from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.source import changed
@@ -158,7 +157,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             self._without_order(f"features={self.features!r}", "")
         if self.features != "fourier":
             of_families("kernel", kernel, repr(self.features), (SquaredExponential,))
-        else:
+        elif kernel is not None:
             require_lines(with_noise_apart(kernel, self.noise)[0])
         if self.features != "mercer":
             even("rank", self._columns)

@@ -15,7 +15,7 @@ from fitting.features import FeatureKernel
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
 from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
-from fitting.starts.kernels import own_kernel
+from fitting.starts.starts import own_kernel
 from fitting.training.run import read_run, write_run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound

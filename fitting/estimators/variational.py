@@ -24,14 +24,13 @@ from fitting.objectives.packing import Packing, each_input
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.data import Data
-from fitting.starts.kernels import passed_kernel
-from fitting.starts.starts import typical_variance, within
+from fitting.starts.starts import passed_kernel, typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel, Stationary
-from gpbounds.kernels.named import Family
+from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
@@ -446,9 +445,9 @@ class Variational(WithInducing):
         if is_elsewhere(X):
             raise ValueError("sample_weight: expected None for rows that are read by partitions, got weights")
 
-    def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Float, Float]:
+    def _in_units(self, X: Float, Y: Float) -> tuple[Float, Float]:
         """As in the base class, without rows of weight 0; sets ``sample_weight_``."""
-        points, columns = super()._take(X, y, **checking)
+        points, columns = super()._in_units(X, Y)
         if self._weights is None:
             return points, columns
         from sklearn.utils.validation import _check_sample_weight
@@ -458,11 +457,9 @@ class Variational(WithInducing):
             raise ValueError("sample_weight: expected a weight above 0, got none")
         weights = _check_sample_weight(given, points, dtype=np.float64, ensure_non_negative=True)
         kept = weights > 0.0
-        self.X_train_, self.y_train_ = points, columns = points[kept], columns[kept]
-        self.y_train_ = columns[:, 0]
         if (weights[kept] != 1.0).any():
             self.sample_weight_ = weights[kept]
-        return points, columns
+        return (points, columns) if kept.all() else (points[kept], columns[kept])
 
     def _train(self, X: Float, Y: Float) -> list[Remark]:
         likelihood = self._checked_likelihood(Y)
@@ -506,7 +503,7 @@ class Variational(WithInducing):
 
     def _compares(self, kernel: Kernel) -> bool:
         """Whether `_compared` chooses between separate and shared lengthscales."""
-        named = isinstance(passed_kernel(self.kernel), Family)
+        named = isinstance(passed_kernel(self.kernel), Family | None)
         groups = each_input(kernel).values()
         free = all(kernel.parameter_names[i] not in self.fixed for places in groups for i in places)
         fewer = any(len(places) > 1 for places in groups)
@@ -636,7 +633,7 @@ class Variational(WithInducing):
         points, targets = self._checked(X, y, reset=False)
         columns = (targets[:, None] - self.y_mean_) / self.y_scale_
         self.X_train_, self.y_train_ = points, columns[:, 0]
-        vars(self).pop("sample_weight_", None)  # of other rows
+        self.__dict__.pop("sample_weight_", None)  # of other rows
         return points, columns
 
     def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:

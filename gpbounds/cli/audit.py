@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpbounds.cli import options, output
-from gpbounds.kernels.named import SQUARED_EXPONENTIAL
+from gpbounds.kernels.families import SQUARED_EXPONENTIAL
 from gpbounds.rows.tables import column_names
 
 if TYPE_CHECKING:

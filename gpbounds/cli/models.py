@@ -20,7 +20,7 @@ from gpbounds.bound import outward
 from gpbounds.cli.examples import Examples
 from gpbounds.cli.options import UsageError
 from gpbounds.kernels import Stationary
-from gpbounds.kernels.named import Family
+from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
 from gpbounds.texts import short, table, wrapped

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fitting.study.problem import Problem, Question
     from fitting.study.ranks import Aims
     from gpbounds.inputs import InputLaw
-    from gpbounds.kernels.named import Family
+    from gpbounds.kernels.families import Family
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
@@ -120,7 +120,7 @@ def interval(text: str) -> tuple[float, float]:
 
 def _kernel_family(text: str) -> float:
     """The smoothness ν of a named kernel; infinity for the squared exponential."""
-    from gpbounds.kernels.named import smoothness
+    from gpbounds.kernels.plain import smoothness
 
     try:
         return smoothness(text)
@@ -130,7 +130,7 @@ def _kernel_family(text: str) -> float:
 
 def family(text: str) -> Family:
     """The kernel that ``text`` names, for argparse."""
-    from gpbounds.kernels.named import family as named
+    from gpbounds.kernels.families import family as named
 
     try:
         return named(text)

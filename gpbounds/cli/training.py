@@ -16,7 +16,7 @@ from gpbounds.arrays import Float
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.rows import Table
 from gpbounds.kernels import Kernel, Stationary
-from gpbounds.kernels.named import SQUARED_EXPONENTIAL, Family
+from gpbounds.kernels.families import SQUARED_EXPONENTIAL, Family
 from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.rigor import decimal

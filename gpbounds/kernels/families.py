@@ -15,33 +15,11 @@ from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.inner_products import Linear, Polynomial
 from gpbounds.kernels.periodic import Periodic
-from gpbounds.kernels.plain import stationary
+from gpbounds.kernels.plain import NAMED, smoothness, stationary
 from gpbounds.kernels.rational_quadratic import RationalQuadratic
 
 WORDS = "se (or rbf), matern12, matern32, matern52, matern:NU, rq, periodic, linear, polynomial:DEGREE, constant"
 """The names of kernels, as messages list them."""
-
-_NU = {"se": math.inf, "rbf": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-
-
-def smoothness(name: str) -> float:
-    """The smoothness ν of a named kernel; infinity for the squared exponential.
-
-    >>> smoothness("se"), smoothness("matern32"), smoothness("matern:0.7")
-    (inf, 1.5, 0.7)
-    """
-    if name in _NU:
-        return _NU[name]
-    family, _, nu = name.partition(":")
-    try:
-        value = float(nu) if family == "matern" else math.nan
-    except ValueError:
-        value = math.nan
-    if not (0.0 < value < math.inf):
-        raise ValueError(
-            f"kernel: expected se (or rbf), matern12, matern32, matern52 or matern:NU with NU > 0, got {name!r}"
-        )
-    return value
 
 
 class Scale(NamedTuple):
@@ -75,7 +53,7 @@ class Family(NamedTuple):
     @property
     def is_stationary(self) -> bool:
         """Whether it is one kernel of a distance in lengthscales: squared exponential, Matérn, rational quadratic."""
-        return self.text == "rq" or self.text in _NU or self.text.startswith("matern:")
+        return self.text == "rq" or self.text in NAMED or self.text.startswith("matern:")
 
     @property
     def is_squared_exponential(self) -> bool:
