@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from fitting.rows.columns import Columns
 from gpbounds.arrays import Array, Float, host, is_constant
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
+from gpbounds.kernels.families import WORDS, Family, family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.whitening import slices
 
@@ -57,6 +58,41 @@ def strides(kernel: Kernel, X: Float) -> Float:
 def default_kernel(X: Float, Y: Float) -> SquaredExponential:
     """Squared exponential: its variance is the mean square of y, its lengthscales are √D standard deviations."""
     return SquaredExponential(mean_square(Y), units(X) * math.sqrt(X.shape[1]))
+
+
+def passed_kernel(kernel: Any) -> Kernel | Family | None:
+    """A kernel of gpbounds, the family that a name stands for, or None, the squared exponential of `default_kernel`.
+
+    A kernel object of scikit-learn becomes one of gpbounds with the same values, and `gpbounds.kernels.White` for its
+    WhiteKernels.
+
+    Raises
+    ------
+    ValueError
+        for anything else; the message names the classes and the words.
+
+    >>> passed_kernel("linear+rbf")
+    Family(text='linear+rbf')
+    """
+    if kernel is None or isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        return family(kernel)
+    from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
+
+    if isinstance(kernel, SklearnKernel):
+        from gpbounds.renyi.readers.sklearn import kernel_of_sklearn
+
+        return kernel_of_sklearn(kernel)
+    raise ValueError(
+        f"kernel: expected a kernel of gpbounds.kernels such as SquaredExponential() or Matern(1.5), a name ({WORDS}, "
+        f"or several joined by +), a kernel of sklearn.gaussian_process.kernels, or None, got {kernel!r}"
+    )
+
+
+def own_kernel(kernel: Any) -> Any:
+    """``kernel``, where it is an object of scikit-learn the kernel of gpbounds in its place; names and None stay."""
+    return kernel if isinstance(kernel, str) else passed_kernel(kernel)
 
 
 def default_noise(Y: Float, kernel: Kernel, X: Float) -> float:

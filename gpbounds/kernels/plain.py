@@ -38,6 +38,30 @@ def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -
     return SquaredExponential(variance, lengthscale) if nu == math.inf else Matern(_readable(nu), variance, lengthscale)
 
 
+NAMED = {"se": math.inf, "rbf": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+"""The smoothness ν of kernels that have a name of their own."""
+
+
+def smoothness(name: str) -> float:
+    """The smoothness ν of a named kernel; infinity for the squared exponential.
+
+    >>> smoothness("se"), smoothness("matern32"), smoothness("matern:0.7")
+    (inf, 1.5, 0.7)
+    """
+    if name in NAMED:
+        return NAMED[name]
+    family, _, nu = name.partition(":")
+    try:
+        value = float(nu) if family == "matern" else math.nan
+    except ValueError:
+        value = math.nan
+    if not (0.0 < value < math.inf):
+        raise ValueError(
+            f"kernel: expected se (or rbf), matern12, matern32, matern52 or matern:NU with NU > 0, got {name!r}"
+        )
+    return value
+
+
 def _readable(nu: Any) -> Any:
     if isinstance(nu, int | float) and nu > _LARGEST_NU:
         raise ValueError(f"nu: expected at most {_LARGEST_NU:g} in a file, got {nu:.6g}")
