@@ -10,13 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fitting.estimators.base import GaussianProcess
+from fitting.estimators.growing import Growth, most_points
 from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer, with_inducing
-from fitting.objectives.objective import Objective
+from fitting.objectives.goals import Evidence
+from fitting.objectives.laws import law_of
+from fitting.objectives.objective import Objective, data_of, member
 from fitting.objectives.point import Parameters
 from fitting.starts.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
-from fitting.starts.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
+from fitting.starts.starts import choose_inducing, distinct_rows
+from fitting.starts.sufficient import EXACT
 from fitting.training import Run
 from gpbounds.arrays import Float, as_points, host
 from gpbounds.kernels import Kernel
@@ -25,7 +29,7 @@ from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.validation import array_module, choice, count, open_unit, positive, scalar
 
 ROUNDS = 3
-"""Largest number of rounds of choosing and training for ``n_inducing="auto"``."""
+"""Largest number of rounds of drawing and training for ``n_inducing="auto", inducing="best"``."""
 
 WAYS = ("auto", "greedy", "kdpp", "kmeans", "uniform")
 
@@ -102,13 +106,18 @@ class InducingGP(Regression, WithInducing):
     Attributes
     ----------
     gap_ : float
-        Only for ``n_inducing="auto"``: upper bound on D_α from the trained sparse posterior to the exact one.
+        Only for ``n_inducing="auto"``: proved upper bound on D_α from the final sparse posterior to the exact one with
+        the same kernel, noise and mean.
+    trained_with_ : int
+        Only for ``n_inducing="auto"``: the M with which kernel, noise and mean were trained; N if log p(y) itself was,
+        0 if nothing was.  Training again with M = ``len(inducing_)`` moves them, and with them the gap; keep them by
+        ``SparseGP(kernel=model.kernel_, noise=model.noise_, fixed="all", n_inducing=M)``.
     bound_ : Bound
         Only for ``inducing="best"``: upper bound on that D_α, with its probability and its assumptions.
     """
 
     target_gap: float = 1.0
-    max_inducing: int = 1000
+    max_inducing: int | None = None
     draws: Any = 10
     delta: float = 0.05
     _many_optima: ClassVar[bool] = True
@@ -137,7 +146,8 @@ class InducingGP(Regression, WithInducing):
                     "smallest number that suffices is sought among the first points of the greedy order"
                 )
         positive("target_gap", self.target_gap)
-        count("max_inducing", self.max_inducing)
+        if self.max_inducing is not None:
+            count("max_inducing", self.max_inducing)
         draws_argument(self.draws)
         scalar(open_unit, "delta", self.delta)
         if self._best and self._bounds() is None:
@@ -147,29 +157,53 @@ class InducingGP(Regression, WithInducing):
             )
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        if self.n_inducing == "auto":
-            outcome, runs = self._rounds(trainer, start, X, Y)
-        else:
+        self._limited = False
+        if self.n_inducing != "auto":
             outcome, runs = super()._search(trainer, start, X, Y)
+        else:
+            rounds = self._drawn_in_rounds if self._best else self._grown
+            outcome, runs = rounds(trainer, start, X, Y)
         return (self._redrawn(trainer, outcome, X, Y) if self._best else outcome), runs
 
-    def _rounds(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        """Choose M points for the current hyperparameters and train; at most three rounds."""
-        target, alpha, runs = float(self.target_gap), self._order, []
+    def _grown(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        """`Growth` to the target; sets ``gap_`` and ``trained_with_``."""
+        seed, xp = trainer.session.seed, array_module(self.device)  # type: ignore[arg-type]
+        way = "kmeans" if self.inducing == "auto" and self.learn_inducing else "greedy"
+
+        def draw(kernel: Kernel, M: int, i: int) -> Any:
+            choice_seed = 0 if self.random_state is None else seed  # as for pilot rows
+            rng = np.random.default_rng([choice_seed & (2**63 - 1), 3, i])
+            return xp.asarray(choose_inducing(kernel, X, M, way, rng))
+
+        by_evidence = self._bounds() is not None and len(X) <= EXACT and self._batch(len(X)) is None
+        growth = Growth(
+            trainer,
+            X,
+            lambda mean: self._about(mean, X, Y),
+            self._order,
+            float(self.target_gap),
+            most_points(self.max_inducing, len(X), distinct_rows(X)),
+            self._log_evidence() if by_evidence else None,
+            xp,
+        )
+        grown = growth.grown(start, draw, self.n_restarts)
+        self.gap_, self.trained_with_, self._limited = grown.gap, grown.trained_with, grown.limited
+        return grown.outcome, grown.runs
+
+    def _log_evidence(self) -> Objective:
+        """log p(y) of the rows of training, on their device."""
+        X, y = self._placed()
+        exact = member("exact")
+        return Objective(data_of(X, y, exact), law_of(exact), Evidence())
+
+    def _drawn_in_rounds(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        """For "best": plan M and draw for the current hyperparameters, and train; at most three rounds."""
+        runs: list[Run] = []
         xp: Any = array_module(self.device)  # type: ignore[arg-type]
         point, M = start, 0
         for i in range(ROUNDS):
-            if self._best:
-                M = max(M, self._planned(point, X, Y))
-                Z = self._chosen(point, X, Y, M, np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i]))
-            else:
-                residuals = self._about(point.prior_mean, X, Y)
-                Z, _ = enough_inducing(
-                    point.kernel, X, residuals, alpha, noise=point.noise, target=target, most=self.max_inducing
-                )
-                if Z.shape[0] < M:  # M never decreases from round to round
-                    Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
-                M = Z.shape[0]
+            M = max(M, self._planned(point, X, Y))
+            Z = self._chosen(point, X, Y, M, np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i]))
 
             def draw(kernel: Kernel, k: int, M: int = M) -> Any:
                 return xp.asarray(choose_inducing(kernel, X, M, "greedy", np.random.default_rng(k)))
@@ -180,20 +214,9 @@ class InducingGP(Regression, WithInducing):
             outcome = outcomes[0]
             runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")
             point = outcome.parameters
-            if runs[-1].status == "interrupted" or trainer.optimizer is None:
+            if runs[-1].status == "interrupted" or trainer.optimizer is None or self._planned(point, X, Y) <= M:
                 break
-            if self._best and self._planned(point, X, Y) <= M:
-                break
-            if not self._best and self._gap(point, X, Y) <= target:
-                break
-        if not self._best:
-            self.gap_ = self._gap(point, X, Y)
         return outcome, runs
-
-    def _gap(self, point: Parameters, X: Float, Y: Float) -> float:
-        """`bounded_gap` at ``point``."""
-        residuals = self._about(point.prior_mean, X, Y)
-        return bounded_gap(point.kernel, X, residuals, host(point.Z), self._order, noise=point.noise)
 
     def _planned(self, point: Parameters, X: Float, Y: Float) -> int:
         """The number of points for which the best of the draws provably reaches the target, before any draw."""
@@ -206,7 +229,7 @@ class InducingGP(Regression, WithInducing):
             target=float(self.target_gap),
             delta=float(self.delta),
             draws=self.draws,
-            most=self.max_inducing,
+            most=most_points(self.max_inducing, len(X), distinct_rows(X)),
         )
 
     def _chosen(self, start: Parameters, X: Float, Y: Float, M: int, rng: np.random.Generator) -> Float:
@@ -255,17 +278,36 @@ class InducingGP(Regression, WithInducing):
 
     def _adopt(self, problem: Objective, outcome: Outcome, runs: list[Run]) -> None:
         super()._adopt(problem, outcome, runs)
-        if self._best:  # the points may differ from the trained ones
+        if self._best or self.n_inducing == "auto":  # the points may differ from the trained ones
             point, problem = outcome.parameters, problem.about(self._fitted_mean())
             self.objective_ = problem.evaluate(point.kernel, point.noise, point.Z, gradient=False).value
 
     def _remarks(self, outcome: Outcome) -> list[Remark]:
         remarks = super()._remarks(outcome)
         if self.n_inducing == "auto" and not self.gap_ <= self.target_gap:
-            reached = "not bounded" if math.isinf(self.gap_) else f"bounded by {self.gap_:.3g} nats"
+            remarks.append(Remark("gap", self._too_few(outcome)))
+        elif self._limited:
+            most = most_points(self.max_inducing, len(self.X_train_), len(self.X_train_))
             text = (
-                f"n_inducing='auto': with {self.inducing_.shape[0]} inducing points the gap is {reached}, more than "
-                f"target_gap = {self.target_gap:g}: raise it, or max_inducing = {self.max_inducing}."
+                f"n_inducing='auto': kernel and noise are those that {self.trained_with_} inducing points trained; "
+                f"after more training a gap of {self.target_gap:g} nats would need over max_inducing = {most} points. "
+                "Raise it for a better fit."
             )
             remarks.append(Remark("gap", text))
         return remarks
+
+    def _too_few(self, outcome: Outcome) -> str:
+        """Why no M reached the target."""
+        M, distinct = self.inducing_.shape[0], distinct_rows(self.X_train_)
+        most = most_points(self.max_inducing, len(self.X_train_), distinct)
+        reached = "not bounded" if math.isinf(self.gap_) else f"bounded by {self.gap_:.3g} nats"
+        text = f"n_inducing='auto': with {M} inducing points the gap is {reached}, more than target_gap = "
+        text += f"{self.target_gap:g}"
+        if outcome.run.status == "interrupted":
+            return f"{text}: training was interrupted before M had grown."
+        if M < most or most == distinct:
+            return (
+                f"{text}, and more points do not help: the noise variance {self.noise_:.3g} is so small beside the "
+                "variance of f that rounding errors of the kernel matrix decide. Fix a larger noise, or its limits."
+            )
+        return f"{text}: raise it, or max_inducing = {most}."

@@ -53,7 +53,11 @@ ADDED: dict[str, dict[str, Any]] = {
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""
 
-FILLED: dict[str, dict[str, Any]] = {"LowRankGP": {"rank": 100}}
+FILLED: dict[str, dict[str, Any]] = {
+    "LowRankGP": {"rank": 100},
+    "RenyiGP": {"max_inducing": 1000},
+    "SparseGP": {"max_inducing": 1000},
+}
 """Arguments whose default is None now, by class, with the former default, which fingerprints hold."""
 
 
@@ -157,7 +161,10 @@ def _features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: 
 # A fitted estimator in one file: arguments, results of training, the data, the posterior.
 
 KIND, VERSION = "model", 1
-NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")
+NUMBERS = (
+    *("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "trained_with_", "beta_", "power_"),
+    "n_features_in_",
+)
 _ARRAYS = (
     "history_",
     "inducing_",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fitting.rows.columns import Columns
 from gpbounds.arrays import Array, Float, host, is_constant
@@ -20,9 +18,6 @@ _SPAN = 1e6
 
 PIECE = 2**14
 """Rows that are read at a time."""
-
-SMALL = 500
-"""Up to this many rows, the gap that decides on M is bounded by dense algebra; beyond, by a bound in O(NM²)."""
 
 
 def units(X: Float | Columns) -> Float:
@@ -163,52 +158,6 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
 
 def _lengths(kernel: Kernel, X: Float) -> Float:
     return kernel.lengthscales(X.shape[1]) if isinstance(kernel, Stationary) else units(X)
-
-
-def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float) -> float:
-    """Upper bound on D_α from the sparse posterior to the exact one, in nats; inf if rounding allows no bound."""
-    from gpbounds.renyi import gap
-
-    method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
-    try:
-        return float(gap(kernel, X, Y, Z, alpha, noise=noise, jitter="auto", method=method)[1])
-    except ValueError:
-        return math.inf
-
-
-def enough_inducing(
-    kernel: Kernel, X: Float, Y: Float, alpha: float, *, noise: float, target: float, most: int
-) -> tuple[Float, float]:
-    """The smallest number of greedy points, within a twentieth, whose proved gap is at most ``target``, and that gap.
-
-    This runs on the host, with NumPy arrays.
-
-    Returns
-    -------
-    Z : array (M, D)
-        ``most`` points, or as many as the numerical rank, if no smaller number suffices.
-    gap : float
-    """
-    from gpbounds.kdpp import select
-
-    Z = select(kernel, X, min(most, distinct_rows(X)), "greedy", trace=0.0).Z
-
-    def reached(M: int) -> float:
-        return bounded_gap(kernel, X, Y, Z[:M], alpha, noise=noise)
-
-    low, high = 0, min(4, Z.shape[0])
-    gap = reached(high)
-    while gap > target and high < Z.shape[0]:
-        low, high = high, min(2 * high, Z.shape[0])
-        gap = reached(high)
-    while gap <= target and high - low > max(1, high // 20):
-        middle = (low + high) // 2
-        value = reached(middle)
-        if value <= target:
-            high, gap = middle, value
-        else:
-            low = middle
-    return Z[:high], gap
 
 
 def default_likelihood(likelihood: str | Likelihood, Y: Array) -> Likelihood:
