@@ -116,6 +116,7 @@ class Growth:
     evidence: Objective | None
     xp: Any
     runs: list[Run] = field(default_factory=list)
+    _last: _Trained = field(init=False)
 
     def grown(self, start: Parameters, draw: Callable[[Any, int, int], Any], restarts: int) -> Grown:
         """Train from ``start``; ``draw(kernel, M, i)`` are the inducing points with which start i begins."""
@@ -130,7 +131,11 @@ class Growth:
         outcomes = self.trainer.best_of(
             "growing 0", replace(start, Z=first(start.kernel, 0)), restarts, with_inducing(first)
         )
-        now, last, limited = self._rounds(_Trained(self._best(outcomes), M))
+        self._last = _Trained(self._best(outcomes), M)
+        try:
+            now, last, limited = self._rounds(self._last)
+        except KeyboardInterrupt:
+            now, last, limited = self._stopped(), None, False
         outcome, gap = self._with_points(now, last)
         return Grown(outcome, self.runs, gap, now.M, limited)
 
@@ -178,7 +183,16 @@ class Growth:
         trainer = replace(self.trainer, otherwise=(), raises_noise=False, ending=ending, **changed)
         outcome = self._best(trainer.best_of(f"growing {number}", point, 0, lambda point, i: point))
         gain, negligible = outcome.run.value - outcome.run.values[0], ending.tol * ending.unit
-        return _Trained(outcome, M, M == len(self.X) or gain <= max(negligible, self.target))
+        self._last = _Trained(outcome, M, M == len(self.X) or gain <= max(negligible, self.target))
+        return self._last
+
+    def _stopped(self) -> _Trained:
+        """The last trained point, after Ctrl-C between two rounds."""
+        run = self._last.outcome.run
+        reason = f"Interrupted after {run.iterations} iterations, before more inducing points were chosen."
+        run = replace(run, status="interrupted", reason=reason)
+        self.runs.append(run)
+        return replace(self._last, outcome=replace(self._last.outcome, run=run))
 
     def _best(self, outcomes: list[Outcome]) -> Outcome:
         """The first of ``outcomes``; the runs of all are kept, an interrupted one last."""

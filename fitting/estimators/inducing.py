@@ -307,7 +307,7 @@ class InducingGP(Regression, WithInducing):
             return f"{text}: training was interrupted before M had grown."
         if M < most or most == distinct:
             return (
-                f"{text}, and more points do not help: the noise variance {self.noise_:.3g} is so small beside the "
-                "variance of f that rounding errors of the kernel matrix decide. Fix a larger noise, or its limits."
+                f"{text}, and more points do not help: at a noise variance of {self.noise_:.3g} the rounding of double "
+                "precision decides. Fix a larger noise, or its limits, or raise target_gap."
             )
         return f"{text}: raise it, or max_inducing = {most}."
