@@ -156,6 +156,23 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
     return np.concatenate([chosen.Z, remaining[more]])
 
 
+def with_further(kernel: Kernel, X: Float, Z: Float, M: int) -> Float:
+    """Z and rows of X, each of the largest variance given Z and those before it: M points, or up to the rank of K.
+
+    >>> with_further(SquaredExponential(), np.array([[0.0], [1.0], [9.0]]), np.array([[0.5]]), 2).ravel()
+    array([0.5, 9. ])
+    """
+    from gpbounds.linalg.pivoted import pivoted
+    from gpbounds.whitening import whiten
+
+    white = whiten(kernel, X, Z)
+    V = white.inducing.whiten(X)
+    picked = pivoted(
+        lambda i, columns: kernel(X[i], X[columns]) - V[:, i].T @ V[:, columns], white.residual, M - Z.shape[0]
+    )
+    return np.concatenate([Z, X[picked.indices]])
+
+
 def _lengths(kernel: Kernel, X: Float) -> Float:
     return kernel.lengthscales(X.shape[1]) if isinstance(kernel, Stationary) else units(X)
 
