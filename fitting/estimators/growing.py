@@ -143,10 +143,10 @@ class Growth:
 
     def grown(self, start: Parameters, draw: Callable[[Any, int, int], Any], restarts: int) -> Grown:
         """Train from ``start``; ``draw(kernel, M, i)`` are the inducing points with which start i begins."""
-        order = self._greedy(start)
         if self.trainer.optimizer is None or not self.trainer.packing(replace(start, Z=None)).bounds:
-            return self._untrained(start, order)
-        M = min(order.expected or FIRST, FIRST, self.most)
+            return self._untrained(start, self._greedy(start, self.most))
+        first_most = min(FIRST, self.most)
+        M = self._greedy(start, first_most).expected or first_most
 
         def first(kernel: Any, i: int) -> Any:
             return draw(kernel, M, i)
@@ -172,7 +172,7 @@ class Growth:
         for number in range(1, ROUNDS):
             if now.interrupted:
                 return now, None, False
-            order = self._greedy(now.point)
+            order = self._greedy(now.point, self.most)
             if order.expected is not None:
                 kept = now, order
                 if now.calm or order.expected <= now.M:
@@ -222,11 +222,11 @@ class Growth:
         self.runs += sorted((each.run for each in outcomes), key=lambda run: run.status == "interrupted")
         return outcomes[0]
 
-    def _greedy(self, point: Parameters) -> Nested:
-        """The greedy order at the kernel, noise and prior mean of ``point``."""
+    def _greedy(self, point: Parameters, most: int) -> Nested:
+        """The greedy order of at most ``most`` points at the kernel, noise and prior mean of ``point``."""
         residuals = self.residuals(point.prior_mean)
         sought = {"alpha": self.alpha, "target": self.target}
-        return nested(point.kernel, self.X, residuals, noise=point.noise, most=self.most, **sought)
+        return nested(point.kernel, self.X, residuals, noise=point.noise, most=most, **sought)
 
     def _with_points(self, now: _Trained, order: Nested | None) -> tuple[Outcome, float]:
         """The outcome with its final inducing points, and their gap.
@@ -234,7 +234,7 @@ class Growth:
         The trained points stay if they reach the target and no fewer greedy ones do, if nothing does and their gap is
         smaller, or after Ctrl-C.
         """
-        order, own = order or self._greedy(now.point), now.point.Z
+        order, own = order or self._greedy(now.point, self.most), now.point.Z
         if now.interrupted and own is not None:
             return now.outcome, order.gap(host(own))
         Z, gap = order.least()
@@ -260,6 +260,8 @@ class InducingGP(Regression, WithInducing):
 
     Attributes
     ----------
+    history_ : array
+        For ``n_inducing="auto"`` that of the last training, in which F was log p(y) if ``trained_with_`` is N.
     gap_ : float
         Only for ``n_inducing="auto"``: proved upper bound on D_α from the final sparse posterior to the exact one with
         the same kernel, noise and mean.
