@@ -273,11 +273,12 @@ def sharpness(
     Z = None if isinstance(model, ExactGP) or on == "evidence" else place(model.inducing_, xp)
     start = Parameters(model.kernel_, Gaussian(model.noise_), Z)
     names = [*model.kernel_.parameter_names, "noise"]
+    held = model._fixed_names(model.kernel_, names)
     layout = packing_of(
         start,
         learn_Z=inducing,
-        fixed=tuple(name for name in model.fixed if name in names),
-        limits={name: UNLIMITED for name in names if name not in model.fixed},
+        fixed=tuple(name for name in names if name in held),
+        limits={name: UNLIMITED for name in names if name not in held},
         scale=strides(model.kernel_, model.X_train_),
     )
     if not layout.bounds:

@@ -7,7 +7,7 @@ import math
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -138,6 +138,9 @@ class _Placed:
 GIVEN = "y stands for the targets minus the mean function of the prior."
 
 
+_GROUPS = ("kernel", "mean", "all")
+"""Names in ``fixed`` that stand for several parameters."""
+
 FITTED = (
     "y stands for the targets minus the mean function of the prior, whose coefficients were trained on them; the bound "
     "holds for given targets, at these coefficients."
@@ -205,7 +208,7 @@ class GaussianProcess(_Arguments):
     n_restarts: int = 0
     start: str = "auto"
     lengthscales: str = "auto"
-    fixed: tuple[str, ...] = ()
+    fixed: str | tuple[str, ...] = ()
     limits: dict[str, tuple[float, float]] | None = None
     normalize_y: bool = False
     mean: Any = "zero"
@@ -590,17 +593,26 @@ class GaussianProcess(_Arguments):
                     f"lengthscales of a squared exponential, Matérn or rational quadratic kernel, not of {kernel!r}"
                 )
             if self.kernel is not None:
-                kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
+                kernel = at_scale(kernel, X, Y, self._limits(kernel), self._fixed_names(kernel))
         if noise is None:
             noise = float(np.clip(default_noise(Y, kernel, X), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
 
     def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
         """`_given` and `_start` for the targets minus the prior mean, which both points hold."""
-        self._mean_of_start = mean = self._first_mean(X, Y)
+        mean = self._first_mean(X, Y)
+        if mean is not None and "mean" in self._fixed_names():
+            mean = mean.held
+        self._mean_of_start = mean
         about = self._about(mean, X, Y)
         given = replace(self._given(X, about), prior_mean=mean)
         return given, self._start(given, X, about, session)
+
+    def _fixed_names(self, kernel: Kernel | None = None, names: Sequence[str] = ()) -> tuple[str, ...]:
+        """The names in ``fixed``: "kernel" stands for those of ``kernel``, "all" for ``names`` and the mean."""
+        groups = {"kernel": () if kernel is None else kernel.parameter_names, "all": (*names, "mean")}
+        given = (self.fixed,) if isinstance(self.fixed, str) else self.fixed
+        return tuple(dict.fromkeys(each for name in given for each in groups.get(name, (name,))))
 
     @property
     def _passed_noise(self) -> float | None:
@@ -632,7 +644,7 @@ class GaussianProcess(_Arguments):
         if not self._pilots:
             return given
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
-        held = (*self.fixed, *(() if self._passed_noise is None else ("noise",)))
+        held = (*self._fixed_names(given.kernel, names), *(() if self._passed_noise is None else ("noise",)))
         fixed = tuple(name for name in names if name in held)  # the likelihood that is trained may have others
         limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
         seed = 0 if self.random_state is None else session.seed
@@ -680,6 +692,11 @@ class GaussianProcess(_Arguments):
         for name in self.limits or {}:
             if name not in known:
                 raise ValueError(f"limits: expected names among {', '.join(known)}, got {name!r}")
+        fixed = self._fixed_names(given.kernel, known)
+        for name in fixed:
+            if name not in (*known, *_GROUPS):
+                groups = ", ".join(map(repr, _GROUPS))
+                raise ValueError(f"fixed: expected names among {', '.join(known)}, or {groups}, got {name!r}")
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -689,7 +706,7 @@ class GaussianProcess(_Arguments):
             batch_size=self._batch(X.shape[0]),
             by_blocks=drawn_by_blocks(X, y, self._batch(X.shape[0])),
             limits=self._training_limits(given),
-            fixed=tuple(self.fixed),
+            fixed=tuple(name for name in fixed if name in known),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
             scale=strides(start.kernel, X) if hasattr(self, "learn_inducing") else np.ones(X.shape[1]),
             session=session,
@@ -698,7 +715,7 @@ class GaussianProcess(_Arguments):
             otherwise=self._others(given, session),
             raises_noise=self._pilots
             and self._passed_noise is None
-            and "noise" not in self.fixed
+            and "noise" not in fixed
             and isinstance(given.likelihood, Gaussian),
             **{"ending": Ending(self._tolerance(), float(X.shape[0]), "nats per datum"), "tied": self._tied, **more},
         )

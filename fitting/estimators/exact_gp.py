@@ -77,8 +77,11 @@ class ExactGP(Regression, Solving):
         differs, and training uses all ``max_iter`` steps.
     n_restarts : int
         Number of further starts, log-normally distributed about the first (standard deviation 1 of the logarithm).
-    fixed : tuple of str
-        Hyperparameters that are not trained: names in ``kernel.parameter_names``, and "noise".
+    fixed : str or tuple of str
+        What is not trained: names in ``kernel.parameter_names``, "noise" (or another parameter of a likelihood),
+        "kernel" for all of its parameters, "mean" for coefficients, which stay at least squares, and "all" for
+        everything but inducing points, weights and q.  ``fixed="all"`` with the kernel, noise and mean of another model
+        (of the same ``normalize_y``) trains only the rest.
     limits : dict of name to (low, high), optional
         Names that are not listed may change by a factor of 1e6 from the start that "scale" would choose.
     normalize_y : bool

@@ -67,8 +67,8 @@ class PACGP(PacGaussianProcess):
         As in `ExactGP`, in units of B.
     optimizer, max_iter, learning_rate, n_restarts, start, random_state, device, progress, checkpoint : as in `ExactGP`
         ``max_iter`` applies to training before rounding, and again to training at the rounded θ.
-    fixed : tuple of str
-        Names of parameters that are not trained; hyperparameters of the kernel are still rounded to the grid.
+    fixed : str or tuple of str
+        As in `ExactGP`: what is not trained; hyperparameters of the kernel are still rounded to the grid.
     limits : dict with the key "noise", optional
         None: the noise may change by a factor of 1e6 from its start.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fitting.estimators.inducing import InducingGP
+from fitting.estimators.growing import InducingGP
 from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, member
@@ -31,22 +31,26 @@ class RenyiGP(Solving, InducingGP):
         Rényi order in [0, 1].
     kernel, noise : as in `ExactGP`
     n_inducing : int or "auto"
-        M; at most the distinct rows of X are used.  "auto": up to three rounds, each of which chooses greedy points
-        until `gpbounds.renyi.gap` is at most ``target_gap``, and trains.  This is a heuristic: the bound on the gap
-        holds for the current hyperparameters, which training then changes.
+        M; at most the distinct rows of X are used.  "auto": M grows, and kernel, noise and mean are trained along,
+        until the gap of the final model is proved to be at most ``target_gap``; ``gap_`` is the bound.  The first round
+        trains up to 100 points, each later one as many greedy points as suffice at the hyperparameters before; where
+        more than N/3 would be needed, up to 6000 rows, log p(y) itself is trained.  At the end the hyperparameters are
+        held, and the least number of greedy points that suffices is taken.  A remark says if none does.
+        ``trained_with_`` is the M with which they were trained: training again with the final M moves them, and so the
+        gap; ``fixed="all"`` keeps them.
         With ``inducing="best"``, M is the number for which the best of ``draws`` draws provably reaches
-        ``target_gap``, planned before the draws.
+        ``target_gap``, planned before the draws, in up to three rounds.
     inducing : "auto", "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
         The start of the inducing points: chosen by `gpbounds.kdpp.select` with the starting kernel, or passed.
-        "auto": centres of clusters ("kmeans"), or greedy points for ``n_inducing="auto"``.
+        "auto": centres of clusters ("kmeans"); for ``n_inducing="auto"`` they begin the first round only.
         "best": after training, ``draws`` k-DPP draws are made with the trained kernel and noise; of these and the
         trained points, those with the largest objective are kept, and ``bound_`` holds for them.
     learn_inducing : bool
         False keeps the inducing points at their start.
     target_gap : float
         The largest acceptable gap in nats, for "auto".
-    max_inducing : int
-        The largest number of inducing points, for "auto".
+    max_inducing : int, optional
+        The largest number of inducing points, for "auto".  None: the number of rows up to 6000, and 1000 above.
     solver : "auto", "cholesky" or "iterative"
         As in `ExactGP`, for both determinants of the bound.  A posterior by iterations takes M + 1 solves, and is exact
         to eight digits; α = 1 needs no solver.
@@ -65,6 +69,11 @@ mean, random_state, device, progress, checkpoint : as in `ExactGP`
     >>> lower, upper = model.log_evidence_bounds()
     >>> bool(model.objective_ <= upper)
     True
+    >>> grown = RenyiGP(alpha=0.5, n_inducing="auto", target_gap=0.1).fit(X, y)
+    >>> M = len(grown.inducing_)
+    >>> again = RenyiGP(alpha=0.5, kernel=grown.kernel_, noise=grown.noise_, fixed="all", n_inducing=M).fit(X, y)
+    >>> grown.gap_ <= 0.1, again.kernel_ == grown.kernel_, again.noise_ == grown.noise_
+    (True, True, True)
     """
 
     alpha: float = 0.5

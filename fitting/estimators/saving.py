@@ -60,7 +60,11 @@ ADDED: dict[str, dict[str, Any]] = {
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""
 
-FILLED: dict[str, dict[str, Any]] = {"LowRankGP": {"rank": 100}}
+FILLED: dict[str, dict[str, Any]] = {
+    "LowRankGP": {"rank": 100},
+    "RenyiGP": {"max_inducing": 1000},
+    "SparseGP": {"max_inducing": 1000},
+}
 """Arguments whose default is None now, by class, with the former default, which fingerprints hold."""
 
 
@@ -165,8 +169,8 @@ def _features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: 
 
 KIND, VERSION = "model", 1
 FOUND = (
-    *("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_"),
-    "lengthscales_",
+    *("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "trained_with_", "beta_", "power_"),
+    *("n_features_in_", "lengthscales_"),
 )
 TEXTS = ("stop_reason_", "lengthscales_")
 """Those of `FOUND` that are words; the others are numbers."""

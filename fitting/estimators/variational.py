@@ -733,13 +733,14 @@ class Variational(WithInducing):
         mean = real.mean()
         fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt, prefix)
         kernel = fit.kernel
-        if isinstance(kernel, Stationary) and "variance" not in self.fixed:  # the prior mean of f is 0
+        fixed = self._fixed_names(kernel, kernel.parameter_names)
+        if isinstance(kernel, Stationary) and "variance" not in fixed:  # the prior mean of f is 0
             logs = kernel.log_parameters
             logs[0] = np.log(kernel.max_variance + mean**2)
             kernel = within(self._training_limits(given), kernel.with_log_parameters(logs))
         if isinstance(likelihood, StudentT) and isinstance(self.likelihood, str):
             likelihood = replace(likelihood, scale=float(np.sqrt(fit.noise * (1.0 - 2.0 / likelihood.df))))
-        if isinstance(likelihood, Bernoulli) and isinstance(kernel, Stationary) and "variance" not in self.fixed:
+        if isinstance(likelihood, Bernoulli) and isinstance(kernel, Stationary) and "variance" not in fixed:
             # f in units in which the noise of the link is 1
             logs = kernel.log_parameters
             logs[0] = np.clip(logs[0] - np.log(fit.noise), 0.0, np.log(STEEPEST))

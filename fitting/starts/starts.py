@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fitting.rows.columns import Columns
 from gpbounds.arrays import Array, Float, host, is_constant
@@ -21,9 +19,6 @@ _SPAN = 1e6
 
 PIECE = 2**14
 """Rows that are read at a time."""
-
-SMALL = 500
-"""Up to this many rows, the gap that decides on M is bounded by dense algebra; beyond, by a bound in O(NM²)."""
 
 
 def units(X: Float | Columns) -> Float:
@@ -197,54 +192,25 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
     return np.concatenate([chosen.Z, remaining[more]])
 
 
+def with_further(kernel: Kernel, X: Float, Z: Float, M: int) -> Float:
+    """Z and rows of X, each of the largest variance given Z and those before it: M points, or up to the rank of K.
+
+    >>> with_further(SquaredExponential(), np.array([[0.0], [1.0], [9.0]]), np.array([[0.5]]), 2).ravel()
+    array([0.5, 9. ])
+    """
+    from gpbounds.linalg.pivoted import pivoted
+    from gpbounds.whitening import whiten
+
+    white = whiten(kernel, X, Z)
+    V = white.inducing.whiten(X)
+    picked = pivoted(
+        lambda i, columns: kernel(X[i], X[columns]) - V[:, i].T @ V[:, columns], white.residual, M - Z.shape[0]
+    )
+    return np.concatenate([Z, X[picked.indices]])
+
+
 def _lengths(kernel: Kernel, X: Float) -> Float:
     return kernel.lengthscales(X.shape[1]) if isinstance(kernel, Stationary) else units(X)
-
-
-def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float) -> float:
-    """Upper bound on D_α from the sparse posterior to the exact one, in nats; inf if rounding allows no bound."""
-    from gpbounds.renyi import gap
-
-    method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
-    try:
-        return float(gap(kernel, X, Y, Z, alpha, noise=noise, jitter="auto", method=method)[1])
-    except ValueError:
-        return math.inf
-
-
-def enough_inducing(
-    kernel: Kernel, X: Float, Y: Float, alpha: float, *, noise: float, target: float, most: int
-) -> tuple[Float, float]:
-    """The smallest number of greedy points, within a twentieth, whose proved gap is at most ``target``, and that gap.
-
-    This runs on the host, with NumPy arrays.
-
-    Returns
-    -------
-    Z : array (M, D)
-        ``most`` points, or as many as the numerical rank, if no smaller number suffices.
-    gap : float
-    """
-    from gpbounds.kdpp import select
-
-    Z = select(kernel, X, min(most, distinct_rows(X)), "greedy", trace=0.0).Z
-
-    def reached(M: int) -> float:
-        return bounded_gap(kernel, X, Y, Z[:M], alpha, noise=noise)
-
-    low, high = 0, min(4, Z.shape[0])
-    gap = reached(high)
-    while gap > target and high < Z.shape[0]:
-        low, high = high, min(2 * high, Z.shape[0])
-        gap = reached(high)
-    while gap <= target and high - low > max(1, high // 20):
-        middle = (low + high) // 2
-        value = reached(middle)
-        if value <= target:
-            high, gap = middle, value
-        else:
-            low = middle
-    return Z[:high], gap
 
 
 def default_likelihood(likelihood: str | Likelihood, Y: Array) -> Likelihood:
