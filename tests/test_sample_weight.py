@@ -158,3 +158,12 @@ def test_a_checkpoint_belongs_to_its_weights(tmp_path: Path) -> None:
 def test_weights_without_a_meaning_are_refused(settings: dict, weights: np.ndarray, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         fitting.VariationalGP(8, **settings).fit(X, REAL, sample_weight=weights)
+
+
+@pytest.mark.gpu
+def test_weights_and_the_choice_of_lengthscales_on_a_device(cupy) -> None:
+    host = fitting.VariationalGPClassifier(8).fit(X, LABELS, sample_weight=TIMES)
+    there = fitting.VariationalGPClassifier(8, device="cuda")
+    there.fit(cupy.asarray(X), cupy.asarray(LABELS), sample_weight=cupy.asarray(WEIGHTS))
+    assert there.objective_ == pytest.approx(host.objective_, abs=1e-3)
+    assert there.lengthscales_ == host.lengthscales_
