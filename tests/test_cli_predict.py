@@ -321,6 +321,7 @@ def test_rows_with_missing_inputs_are_left_out_on_request_and_lines_are_told(cap
     assert status == 0
     made = table(tmp_path / "p.csv")
     assert made["row"] == [2, 4]
+    assert "row      line of the row in the file" in out
     assert made["mean"] == model.predict([[50.0, 0.0, 1.0, 0.0, 1.0], [60.0, 1.0, 0.0, 86400.0, 0.0]]).tolist()
     assert "target" not in made  # as one of them is missing
     assert "The targets (rent) are not used" in " ".join(out.split())

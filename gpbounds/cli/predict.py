@@ -60,6 +60,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write the predictions, and print what they are and their scores."""
     from fitting.study.predicting import Predictor, encoding_for, loaded
+    from gpbounds.rows.parquet import is_parquet
     from gpbounds.rows.table_rows import read_rows
     from gpbounds.rows.writing import csv_on, writing
 
@@ -76,6 +77,11 @@ def run(args: argparse.Namespace) -> None:
     ):
         for columns in made.of(table.X, table.y, done.update, table.lines if args.drop_missing else None):
             write(columns)
+    about = made.explained
+    if args.drop_missing and not is_parquet(args.file):
+        about["row"] = "line of the row in the file"
+    if table.y is not None:
+        about["target"] = f"the target in the table, {table.target}"
     answer = {
         "command": "predict",
         "model": str(args.model),
@@ -83,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
         "data": str(args.file),
         "rows": table.N,
         "notes": table.notes,
-        "columns": made.explained | ({} if table.y is None else {"target": f"the target in the table, {table.target}"}),
+        "columns": about,
         "scores": made.scores(),
         "rows of the training": made.seen,
         "out": None if streamed else str(args.out),
@@ -117,8 +123,9 @@ def _report(answer: dict[str, Any], likelihood: Any, noisy: bool) -> str:
     from gpbounds.texts import table, wrapped
 
     scores, seen, width = answer["scores"], answer["rows of the training"], max(map(len, answer["columns"]))
+    s = "" if answer["rows"] == 1 else "s"
     lines = [
-        wrapped(f"{answer['estimator']} of {answer['model']} predicted {answer['rows']:,} rows of {answer['data']}."),
+        wrapped(f"{answer['estimator']} of {answer['model']} predicted {answer['rows']:,} row{s} of {answer['data']}."),
         f"Saved {answer['out']}, with the columns" if answer["out"] else "Columns on stdout:",
         *(f"  {name:{width}}  {what}" for name, what in answer["columns"].items()),
     ]
@@ -128,10 +135,10 @@ def _report(answer: dict[str, Any], likelihood: Any, noisy: bool) -> str:
         lines += ["", table(("score", *scores), cells), "", wrapped(EXPLAINED.get(type(likelihood), OF_REAL_TARGETS))]
     lines += [wrapped(f"Note: {note}") for note in answer["notes"]]
     if not noisy:
-        lines.append("Note: a free posterior describes f alone, and has no law of new targets: no std_y, no intervals.")
+        lines.append("Note: A free posterior describes f alone, and has no law of new targets: no std_y, no intervals.")
     if seen:
         of = "all" if seen == answer["rows"] else f"{seen:,}"
         lines.append(
-            wrapped(f"Note: the model was trained on {of} of these rows, and predicts them better than new ones.")
+            wrapped(f"Note: The model was trained on {of} of these rows, and predicts them better than new ones.")
         )
     return "\n".join(lines)
