@@ -22,6 +22,7 @@ from gpbounds.means import LinearMean
 from gpbounds.renyi import Model
 from gpbounds.renyi.models import InducingLaw
 from gpbounds.rows import writing
+from gpbounds.rows.table_rows import read_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 N = 90
@@ -226,10 +227,10 @@ def test_ctrl_c_leaves_the_earlier_file_and_no_other(capsys, folder, tmp_path, m
     (tmp_path / "p.csv").write_text("before", encoding="utf-8")
     true = predicting.Predictor._columns
 
-    def interrupted(self, X, y, first):
-        if first:
+    def interrupted(self, X, y, numbers):
+        if numbers[0] > 1:
             raise KeyboardInterrupt
-        return true(self, X, y, first)
+        return true(self, X, y, numbers)
 
     monkeypatch.setattr(predicting, "PASS", 40)
     monkeypatch.setattr(predicting.Predictor, "_columns", interrupted)
@@ -248,6 +249,109 @@ def test_a_reader_that_closes_the_pipe_ends_the_command_quietly(folder, tmp_path
     assert ran.stderr is not None
     assert (ran.wait(), ran.stderr.read()) == (0, b"")
     ran.stderr.close()
+
+
+# Columns
+
+
+@pytest.fixture(scope="module")
+def flats(tmp_path_factory):
+    """A model of a table with words, dates and truth values, which holds its encoding; and the folder."""
+    place = tmp_path_factory.mktemp("flats")
+    rng = np.random.default_rng(2)
+    n = 40
+    area, side, lift = rng.uniform(30.0, 90.0, n), rng.choice(["east", "west"], n), rng.choice(["yes", "no"], n)
+    when = [f"2024-01-{1 + i % 28:02d}" for i in range(n)]
+    rent = 9.0 + 0.1 * area + (side == "east") + 0.1 * rng.standard_normal(n)
+    write(
+        place / "flats.csv",
+        "area,side,when,lift,rent",
+        area,
+        side,
+        when,
+        np.where(lift == "yes", "True", "False"),
+        rent,
+    )
+    rows = read_rows(place / "flats.csv")
+    model = fitting.ExactGP(normalize_y=True, **QUICK).fit(rows.X, rows.y)
+    model.encoding_ = rows.encoding
+    model.save(place / "model.npz")
+    assert fitting.load(place / "model.npz").encoding_ == rows.encoding
+    return place, rows, model
+
+
+def test_words_dates_and_truth_values_become_the_inputs_of_the_training(capsys, flats, tmp_path):
+    place, rows, model = flats
+    assert rows.D == 5
+    new = ["True", "False"], ["2024-02-01", "2023-12-31"], [50.0, 60.0], ["west", "east"]
+    write(tmp_path / "new.csv", "lift,when,area,side", *new)
+    assert ask(capsys, place / "model.npz", tmp_path / "new.csv", "--out", tmp_path / "p.csv")[0] == 0
+    day = 86400.0
+    expected = model.predict([[50.0, 0.0, 1.0, 31 * day, 1.0], [60.0, 1.0, 0.0, -day, 0.0]])
+    assert table(tmp_path / "p.csv")["mean"] == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "message"),
+    [
+        ("area,side,when", ("50", "west", "2024-01-01"), "expected column 'lift' as in the rows for training"),
+        ("area,side,when,lift", ("50", "north", "2024-01-01", "True"), "'north'"),
+        ("area,side,when,lift", ("50", "west", "yesterday", "True"), "'yesterday'"),
+        ("area,side,when,lift", ("large", "west", "2024-01-01", "True"), "'large'"),
+        ("area,side,when,lift", ("", "west", "2024-01-01", "True"), "--drop-missing"),
+    ],
+)
+def test_cells_and_columns_that_the_training_did_not_see_are_refused(capsys, flats, tmp_path, header, cells, message):
+    write(tmp_path / "new.csv", header, *([cell] for cell in cells))
+    err = wrong(capsys, tmp_path, flats[0] / "model.npz", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert message in err
+
+
+def test_rows_with_missing_inputs_are_left_out_on_request_and_lines_are_told(capsys, flats, tmp_path):
+    place, _, model = flats
+    lines = [
+        "area,side,when,lift,rent",
+        "50,west,2024-01-01,True,",
+        ",west,2024-01-01,True,9",
+        "60,east,2024-01-02,False,8",
+    ]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = (place / "model.npz", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    status, out, _ = ask(capsys, *words, "--drop-missing")
+    assert status == 0
+    made = table(tmp_path / "p.csv")
+    assert made["row"] == [2, 4]
+    assert "row      line of the row in the file" in out
+    assert made["mean"] == model.predict([[50.0, 0.0, 1.0, 0.0, 1.0], [60.0, 1.0, 0.0, 86400.0, 0.0]]).tolist()
+    assert "target" not in made  # as one of them is missing
+    assert "The targets (rent) are not used" in " ".join(out.split())
+    assert "--drop-missing left out 1 of 3 rows" in " ".join(out.split())
+
+
+def test_columns_of_a_model_that_knows_names_are_found_by_name(capsys, tmp_path, data):
+    pandas = pytest.importorskip("pandas")
+    X, y, counts, _ = data
+    model = fitting.ExactGP(normalize_y=True, **QUICK).fit(pandas.DataFrame(X, columns=["a", "b"]), y)
+    model.save(tmp_path / "model.npz")
+    write(tmp_path / "one.csv", "b,y,a", X[:, 1], y, X[:, 0])
+    write(tmp_path / "more.csv", "b,number,y,a", X[:, 1], counts, y, X[:, 0])
+    for words, targets in ((("one.csv",), y), (("more.csv",), None), (("more.csv", "--target", "y"), y)):
+        out = tmp_path / "p.csv"
+        assert ask(capsys, tmp_path / "model.npz", tmp_path / words[0], *words[1:], "--out", out)[0] == 0
+        made = table(out)
+        assert made["mean"] == model.predict(pandas.DataFrame(X, columns=["a", "b"])).tolist()
+        assert made.get("target") == (None if targets is None else targets.tolist())
+
+
+@pytest.mark.parametrize("target", ["1", "y"])
+def test_the_target_may_stand_anywhere(capsys, folder, tmp_path, data, target):
+    X, y, *_ = data
+    write(tmp_path / "first.csv", "y,a,b", y, *X.T)
+    words = (folder / "sparse.npz", tmp_path / "first.csv", "--target", target, "--out", tmp_path / "p.csv")
+    assert ask(capsys, *words)[0] == 0
+    made = table(tmp_path / "p.csv")
+    assert made["target"] == y.tolist()
+    assert made["mean"] == fitting.load(folder / "sparse.npz").predict(X).tolist()
 
 
 # Sentences
@@ -297,11 +401,11 @@ def test_an_svgp_of_another_library_predicts_and_a_model_without_q_does_not(caps
     np.testing.assert_allclose(made["mean"], mean + 2.0, rtol=1e-9)
     np.testing.assert_allclose(made["std_f"], std, rtol=1e-7)
     (tmp_path / "p.csv").unlink()
-    err = wrong(capsys, folder, tmp_path, tmp_path / "sgpr.json", folder / "inputs.csv", "--out", tmp_path / "p.csv")
+    err = wrong(capsys, tmp_path, tmp_path / "sgpr.json", folder / "inputs.csv", "--out", tmp_path / "p.csv")
     assert "the rows for training, which the file does not hold" in err
 
 
-def wrong(capsys, folder, tmp_path, *words):
+def wrong(capsys, tmp_path, *words):
     status, out, err = ask(capsys, *words)
     assert (status, out) == (2, "")
     assert len(err.splitlines()) == 1
@@ -315,12 +419,13 @@ def test_files_of_another_width_or_kind_are_refused_in_one_sentence(capsys, fold
     wide = tmp_path / "wide.csv"
     X, y, counts, _ = data
     write(wide, "a,b,more,most,y", *X.T, counts, counts, y)
-    assert "2 inputs" in wrong(capsys, folder, tmp_path, model, wide, *out)
-    assert "expected a model written by fitting" in wrong(capsys, folder, tmp_path, wide, wide, *out)
-    assert "No such file" in wrong(capsys, folder, tmp_path, model, tmp_path / "none.csv", *out)
+    err = wrong(capsys, tmp_path, model, wide, *out)
+    assert "expected 3 columns as in the rows for training of the model, got 5" in err
+    assert "expected a model written by fitting" in wrong(capsys, tmp_path, wide, wide, *out)
+    assert "No such file" in wrong(capsys, tmp_path, model, tmp_path / "none.csv", *out)
     two = fitting.SparseGP(n_inducing=5, **QUICK)
     two.set_params(optimizer=None).fit(X, X).save(tmp_path / "two.npz")
-    assert "one target, got one of 2" in wrong(capsys, folder, tmp_path, tmp_path / "two.npz", wide, *out)
+    assert "one target, got one of 2" in wrong(capsys, tmp_path, tmp_path / "two.npz", wide, *out)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +439,7 @@ def test_files_of_another_width_or_kind_are_refused_in_one_sentence(capsys, fold
 )
 def test_options_without_sense_are_refused(capsys, folder, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    assert message in wrong(capsys, folder, tmp_path, folder / "sparse.npz", folder / "real.csv", *words)
+    assert message in wrong(capsys, tmp_path, folder / "sparse.npz", folder / "real.csv", *words)
 
 
 def test_no_input_is_overwritten(capsys, folder, tmp_path):

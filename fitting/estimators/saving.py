@@ -32,6 +32,7 @@ from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Sc
 from gpbounds.pacbayes.certificate.statement import FORMAT
 from gpbounds.records import Fields, Format, Slot, many, plain, read_json
 from gpbounds.renyi.models import KIND as IMPORTED
+from gpbounds.rows.encoding import Encoding
 from gpbounds.whitening import Inducing
 
 # Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable.
@@ -234,6 +235,7 @@ RESULTS = Format(
             "evidence_bounds": many(Bound.from_dict),
             "probes": Slot(Probes.from_dict),
             "remarks": many(Remark.from_dict),
+            "encoding": Slot(Encoding.from_dict),
         }.items()
     },
 )

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from fitting.estimators import load
 from fitting.study.predicted import LEVEL, Predicted, latent
+from fitting.study.steps import WrongArguments
 from gpbounds.arrays import Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.renyi.models import Model
+from gpbounds.rows.cells import read_cells
+from gpbounds.rows.encoding import Encoding, LabelColumn, NumberColumn
+from gpbounds.rows.table_rows import column_number
 from gpbounds.validation import open_unit, scalar
 from gpbounds.whitening import slices
 
@@ -47,6 +54,50 @@ class Imported:
         made = self._posterior.predict(X)
         mean = made.mean if self._prior_mean is None else made.mean + self._prior_mean(X)
         return mean, np.sqrt(made.variance)
+
+
+def loaded(path: Path) -> Any:
+    """The saved model in the file ``path``, on the processor wherever it was trained; or a model of another library.
+
+    Raises
+    ------
+    WrongArguments
+        for a file of another kind, and as `Imported`.
+    OSError
+        if it cannot be read.
+    """
+    imported = None
+    if path.suffix == ".json":
+        with suppress(ValueError):  # of a file of another kind, of which `load` says what it is
+            imported = Model.load(path)
+    try:
+        return load(path, device="cpu") if imported is None else Imported(imported)
+    except ValueError as error:
+        raise WrongArguments(f"MODEL: {str(error).removeprefix('path: ')}") from error
+
+
+def encoding_for(model: Any, path: Path, *, target: str | None, header: str) -> Encoding:
+    """How the columns of a table become inputs of ``model``: as in the table for training, if it holds that encoding.
+
+    Without one, as of a model that was trained in Python, columns are numbers: those of the names that the model knows,
+    or all in order; another column, the last one if there are no names, is the target.  ``target`` and ``header`` are
+    those of `read_rows`.
+    """
+    known: Encoding | None = getattr(model, "encoding_", None)
+    if known is not None:
+        return known
+    cells, D = read_cells(path, header), model.n_features_in_
+    inputs = list(map(str, getattr(model, "feature_names_in_", ())))
+    own = [column.name for column in cells.columns if cells.named]
+    others = [name for name in own if name not in inputs]
+    at, answer = D, others[0] if len(others) == 1 else "target"
+    if target is not None:
+        at = column_number(target, own or [""] * (D + 1), "--target")
+        answer = own[at] if own else ""
+    numbers = [j + 1 for j in range(D + 1) if j != at]
+    columns = tuple(NumberColumn(name, j) for name, j in zip(inputs or [""] * D, numbers, strict=False))
+    kind = LabelColumn if hasattr(model, "classes_") else NumberColumn
+    return Encoding(columns, kind(answer if inputs else "", at + 1), bool(inputs), D + 1)
 
 
 Columns = dict[str, Any]
@@ -106,7 +157,9 @@ class Predictor:
             about["std_y"] = "standard deviation of y = f + noise, a new target"
         return about | (ends if self.noisy else {})
 
-    def of(self, X: Float, y: Any = None, tell: Callable[[int], Any] = lambda rows: None) -> Iterator[Columns]:
+    def of(
+        self, X: Float, y: Any = None, tell: Callable[[int], Any] = lambda rows: None, lines: Any = None
+    ) -> Iterator[Columns]:
         """The columns for the rows of X (N, D), at most `PASS` rows at a time; ``tell`` learns how many each time.
 
         Parameters
@@ -114,6 +167,8 @@ class Predictor:
         X : array (N, D)
         y : array (N,), optional
             Targets or labels, in the units of the model's table.
+        lines : sequence of int, optional
+            The number of each row; by default 1, 2, ....
 
         Raises
         ------
@@ -122,15 +177,16 @@ class Predictor:
         """
         if X.shape[1] != self.model.n_features_in_:
             raise ValueError(f"expected {self.model.n_features_in_} inputs, got {X.shape[1]}")
+        numbers = np.arange(1, len(X) + 1) if lines is None else np.asarray(lines)
         for rows in slices(len(X), PASS):
-            yield self._columns(X[rows], None if y is None else y[rows], rows.start)
+            yield self._columns(X[rows], None if y is None else y[rows], numbers[rows])
             tell(rows.stop - rows.start)
 
-    def _columns(self, X: Float, y: Any, first: int) -> Columns:
-        """The columns for some rows, of which the first has the number ``first`` from 0."""
+    def _columns(self, X: Float, y: Any, numbers: Any) -> Columns:
+        """The columns for some rows with these ``numbers``."""
         likelihood, mean, std, shift, scale = latent(self.model, X)
         at = Predicted.at(self.model, (likelihood, mean, std, shift, scale), y)
-        columns: Columns = {"row": np.arange(first + 1, first + len(X) + 1)}
+        columns: Columns = {"row": numbers}
         names = [name for name in self.explained if name != "row"]
         if isinstance(likelihood, Bernoulli):
             parts = [likelihood.predictive_mean(sign * at.mean, at.variance) for sign in (-1.0, 1.0)]

@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, is_constant
-from gpbounds.rows import read_table
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """Inputs and targets from a table, in its units.
-
-    Attributes
-    ----------
-    name : str
-        Name of the data in figures and reports.
-    X : array (N, D)
-    y : array (N,)
-    notes : tuple of str
-        How they were read and changed.
-    columns : tuple of str
-        Names of the inputs, where they have names.
-    """
-
-    name: str
-    X: Float
-    y: Any
-    notes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-
-    @property
-    def N(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def D(self) -> int:
-        """Number of inputs."""
-        return int(self.X.shape[1])
-
-    def part(self, numbers: Any) -> Self:
-        """The rows with these numbers, from 0."""
-        return replace(self, X=self.X[numbers], y=self.y[numbers])
+from gpbounds.rows.parquet import is_parquet
+from gpbounds.rows.table_rows import TableRows, read_rows
 
 
 class Standardised(TableRows):
     """Rows whose columns, and whose target, have mean 0 and variance 1."""
-
-    def subset(self, rows: int, seed: int) -> Standardised:
-        """``rows`` rows drawn without replacement, in their order; all rows if there are no more."""
-        if rows < 2:
-            raise ValueError(f"rows: expected a whole number >= 2, got {rows}")
-        if rows >= self.N:
-            return self
-        chosen = np.sort(np.random.default_rng(seed).choice(self.N, rows, replace=False))
-        return self.part(chosen)
 
 
 def standardised(column: Float) -> Float | None:
@@ -179,17 +134,16 @@ def _refuse_text(table: Any, names: tuple[str, ...], argument: str) -> None:
             )
 
 
-def load(path: Path) -> Standardised:
-    """`Standardised` from a CSV file (or .csv.gz) with the target in its last column.
+def load(path: Path, **choice: Any) -> Standardised:
+    """`Standardised` from a table in a file; ``choice`` as in `gpbounds.rows.table_rows.read_rows`.
 
     Raises
     ------
-    ValueError, OSError
-        as `gpbounds.rows.read_table` and :func:`standardise`; for a single column.
+    ValueError, OSError, ImportError
+        as `read_rows` and :func:`standardise`.
     """
-    values, names = read_table(path)
-    if values.shape[1] < 2:
-        raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
-    name = path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
-    data = standardise(name, values[:, :-1], values[:, -1])
-    return replace(data, notes=(*data.notes, *(("The first line was read as a header.",) if names else ())))
+    rows = read_rows(path, **choice)
+    data = standardise(rows.name, rows.X, rows.y, rows.columns)
+    assert rows.encoding is not None
+    header = ("The first line was read as a header.",) if rows.encoding.named and not is_parquet(path) else ()
+    return replace(data, notes=(*data.notes, *header, *rows.notes), target=rows.target, encoding=rows.encoding)

@@ -277,6 +277,64 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "%(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
+    add_table(parser, target=False)
+
+
+def add_table(parser: argparse.ArgumentParser, target: bool = True) -> None:
+    """``--target``, ``--columns``, ``--ignore``, ``--drop-missing``, ``--header``: how a table is read."""
+    from gpbounds.rows.cells import HEADERS
+
+    group = parser.add_argument_group("the table")
+    if target:
+        group.add_argument(
+            "--target",
+            metavar="COLUMN",
+            help="name (of the header) or number, from 1, of the target (default: the last)",
+        )
+    group.add_argument(
+        "--columns", metavar="A[,B,...]", help="names or numbers of the inputs to use (default: all other columns)"
+    )
+    group.add_argument("--ignore", metavar="A[,B,...]", help="names or numbers of columns to leave out")
+    group.add_argument(
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with missing cells (empty, NA, NaN, null, ?) in the columns that are used",
+    )
+    group.add_argument(
+        "--header",
+        choices=HEADERS,
+        default="auto",
+        help="whether the first line of a CSV file is a header (default: auto, by what its cells hold)",
+    )
+
+
+def table(args: argparse.Namespace) -> dict[str, Any]:
+    """How the options say that a table is read, as arguments of `gpbounds.rows.table_rows.read_rows`."""
+    target = args.target if isinstance(getattr(args, "target", None), str) else None  # a number is the level of plan
+    return {"target": target} | {name: getattr(args, name) for name in ("columns", "ignore", "drop_missing", "header")}
+
+
+def add_new_rows(parser: argparse.ArgumentParser) -> None:
+    """``--target``, ``--drop-missing``, ``--header``: how the table of new rows is read."""
+    from gpbounds.rows.cells import HEADERS
+
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="name or number, from 1, of the target in FILE (default: that of the table for training, if FILE has it)",
+    )
+    parser.add_argument(
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with missing inputs; the column row then holds lines of a CSV file, numbers of rows in a "
+        "Parquet file",
+    )
+    parser.add_argument(
+        "--header",
+        choices=HEADERS,
+        default="auto",
+        help="whether the first line of a CSV file is a header (default: auto, by what its cells hold)",
+    )
 
 
 def add_best(parser: argparse.ArgumentParser, condition: str = " (with --data)") -> None:
@@ -407,7 +465,7 @@ def problem(args: argparse.Namespace) -> Problem:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
         from fitting.study.standardised import load
 
-        data = load(args.data)
+        data = load(args.data, **table(args))
         law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
         law = _parsed_inputs(args, args.dim or data.D) if law_options else None
         if law is not None and law.dim != data.D:

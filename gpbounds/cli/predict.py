@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fitting.study.steps import shown
 from gpbounds.cli import options, output
@@ -40,12 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="CSV (.csv.gz) or Parquet (a file or a folder) of raw values, with or without the target",
     )
-    parser.add_argument(
-        "--target",
-        metavar="COLUMN",
-        help="name (of the header) or number, from 1, of the target in FILE (default: the last column, if FILE has one "
-        "column more than the model has inputs)",
-    )
+    options.add_new_rows(parser)
     parser.add_argument(
         "--level",
         metavar="P",
@@ -66,27 +59,37 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the predictions, and print what they are and their scores."""
-    from fitting.study.predicting import Predictor
+    from fitting.study.predicting import Predictor, encoding_for, loaded
+    from gpbounds.rows.parquet import is_parquet
+    from gpbounds.rows.table_rows import read_rows
     from gpbounds.rows.writing import csv_on, writing
 
     streamed = str(args.out) == "-"
     _check(args, streamed)
     with shown("Reading the model and the table"):
-        made = Predictor(_model(args.model), args.level)
-        X, y = _rows(args.file, made.model, args.target)
+        made = Predictor(loaded(args.model), args.level)
+        reading = {"target": args.target, "header": args.header}
+        encoding = encoding_for(made.model, args.file, **reading)
+        table = read_rows(args.file, **reading, drop_missing=args.drop_missing, encoding=encoding, predicting=True)
     with (
         nullcontext(csv_on(sys.stdout)) if streamed else writing(args.out) as write,
-        bar("Predicting", len(X), "row", on_terminal(), unit_scale=True) as done,
+        bar("Predicting", table.N, "row", on_terminal(), unit_scale=True) as done,
     ):
-        for columns in made.of(X, y, done.update):
+        for columns in made.of(table.X, table.y, done.update, table.lines if args.drop_missing else None):
             write(columns)
+    about = made.explained
+    if args.drop_missing and not is_parquet(args.file):
+        about["row"] = "line of the row in the file"
+    if table.y is not None:
+        about["target"] = f"the target in the table, {table.target}"
     answer = {
         "command": "predict",
         "model": str(args.model),
         "estimator": type(made.model).__name__,
         "data": str(args.file),
-        "rows": len(X),
-        "columns": made.explained | ({} if y is None else {"target": "the target in the table"}),
+        "rows": table.N,
+        "notes": table.notes,
+        "columns": about,
         "scores": made.scores(),
         "rows of the training": made.seen,
         "out": None if streamed else str(args.out),
@@ -114,51 +117,15 @@ def _check(args: argparse.Namespace, streamed: bool) -> None:
             raise options.UsageError(f"--out: expected another file, because the output would overwrite {path}")
 
 
-def _model(path: Path) -> Any:
-    """The saved model in the file ``path``, on the processor wherever it was trained."""
-    from fitting import load
-    from fitting.study.predicting import Imported
-    from gpbounds.renyi.models import Model
-
-    imported = None
-    if path.suffix == ".json":
-        with suppress(ValueError):  # of a file of another kind, of which `load` says what it is
-            imported = Model.load(path)
-    try:
-        return load(path, device="cpu") if imported is None else Imported(imported)
-    except ValueError as error:
-        raise options.UsageError(f"MODEL: {str(error).removeprefix('path: ')}") from error
-
-
-def _rows(path: Path, model: Any, target: str | None) -> tuple[Any, Any]:
-    """The inputs in the order of the model, and the targets or None."""
-    from gpbounds.cli import rows
-    from gpbounds.rows.tables import column_names, first_cells, read_table, read_with_words
-
-    width, D, names = len(first_cells(path)), model.n_features_in_, column_names(path)
-    if target is not None:
-        j = rows.column_number(target, names, width)
-    else:
-        j = width - 1 if width == D + 1 else None
-    if width - (j is not None) != D:
-        raise options.UsageError(
-            f"{path}: expected the {D} inputs of the model, with or without the target, got {width} columns"
-        )
-    if j is not None and hasattr(model, "classes_"):
-        X, words, _ = read_with_words(path, j)
-        return X, np.array(words).astype(model.classes_.dtype)
-    values, _ = read_table(path)
-    return (values, None) if j is None else (np.delete(values, j, axis=1), values[:, j])
-
-
 def _report(answer: dict[str, Any], likelihood: Any, noisy: bool) -> str:
     """What was written, and the scores as a table."""
     from gpbounds.cli.models import EXPLAINED, OF_REAL_TARGETS
     from gpbounds.texts import table, wrapped
 
     scores, seen, width = answer["scores"], answer["rows of the training"], max(map(len, answer["columns"]))
+    s = "" if answer["rows"] == 1 else "s"
     lines = [
-        wrapped(f"{answer['estimator']} of {answer['model']} predicted {answer['rows']:,} rows of {answer['data']}."),
+        wrapped(f"{answer['estimator']} of {answer['model']} predicted {answer['rows']:,} row{s} of {answer['data']}."),
         f"Saved {answer['out']}, with the columns" if answer["out"] else "Columns on stdout:",
         *(f"  {name:{width}}  {what}" for name, what in answer["columns"].items()),
     ]
@@ -166,11 +133,12 @@ def _report(answer: dict[str, Any], likelihood: Any, noisy: bool) -> str:
         first = next(iter(scores.values()))
         cells = [(name, *(f"{group[name]:.4g}" for group in scores.values())) for name in first]
         lines += ["", table(("score", *scores), cells), "", wrapped(EXPLAINED.get(type(likelihood), OF_REAL_TARGETS))]
+    lines += [wrapped(f"Note: {note}") for note in answer["notes"]]
     if not noisy:
-        lines.append("Note: a free posterior describes f alone, and has no law of new targets: no std_y, no intervals.")
+        lines.append("Note: A free posterior describes f alone, and has no law of new targets: no std_y, no intervals.")
     if seen:
         of = "all" if seen == answer["rows"] else f"{seen:,}"
         lines.append(
-            wrapped(f"Note: the model was trained on {of} of these rows, and predicts them better than new ones.")
+            wrapped(f"Note: The model was trained on {of} of these rows, and predicts them better than new ones.")
         )
     return "\n".join(lines)

@@ -139,6 +139,9 @@ def train(
     notes = (*_at_the_edge(certificate), *remarks)
     interrupted = any(run.status == "interrupted" for run in model.runs_)
     models = tuple(each.set_params(progress=False) for each in model.models())
+    if rows.encoding is not None:  # with which predict reads the same columns
+        for each in models:
+            each.encoding_ = rows.encoding
     return Trained(certificate, mean, std, how, notes, models, model.certificates_[1:], interrupted)
 
 
@@ -246,12 +249,15 @@ class Written:
         The certified rows, if they are not those of the file ``table``.
     table : Path
         The file that the command read.
+    target : str or None
+        The option ``--target``.
     """
 
     pairs: Sequence[tuple[Path, Path]]
     picture: Path
     own_rows: Path | None
     table: Path
+    target: str | None = None
 
     def check(self, i: int = 0) -> str:
         """The command that checks the certificate of the ``i``-th ε."""
@@ -288,7 +294,8 @@ class Written:
         if certificate.loss.name not in ("band", "squared", "exponential"):
             return []
         raw = short(accuracy(certificate) * float(certificate.outputs.scale))
-        table, folder = shlex.quote(str(self.table)), shlex.quote(str(self.picture.parent / "held_out"))
+        table = shlex.join([str(self.table), *(() if self.target is None else ("--target", self.target))])
+        folder = shlex.quote(str(self.picture.parent / "held_out"))
         return [
             wrapped(
                 "This bound comes from the rows of the training alone.  If you can spare some, a bound from rows held "

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from gpbounds.files import replacing
-from gpbounds.rows.tables import pyarrow_of
+from gpbounds.rows.parquet import pyarrow_of
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 """Ends of the names of files that `writing` writes."""
