@@ -99,6 +99,18 @@ def test_the_number_that_an_audit_names_is_enough_with_the_kernel_kept(capsys, f
     assert len(fitting.load(auto / "model.npz").inducing_) == before["chosen"]
 
 
+def test_a_plan_for_a_model_an_audit_and_training_name_one_number(capsys, folder, tmp_path):
+    """The greedy rows that suffice for the kernel and the noise of one model."""
+    file, first = folder / "smooth.csv", tmp_path / "first"
+    answer(capsys, "train", file, "--inducing", 6, "--out", first)
+    cheap = ("--best", 0, "--simulate", 0, "--nats", 1)
+    planned = answer(capsys, "plan", "--data", file, "--model", first / "model.npz", *cheap)["after the fact"]["M"]
+    record = answer(
+        capsys, "train", file, "--keep-kernel", first / "model.npz", "--inducing", "auto", "--out", tmp_path
+    )
+    assert planned == record["inducing"]["M"] == audited(capsys, file, first)["chosen"]
+
+
 def test_most_limits_the_number(capsys, folder, tmp_path):
     """Remarks of the estimator name the options of the shell."""
     lengths = ("--variance", 160000, "--lengthscale", "6,1", "--noise", 1600)
