@@ -221,8 +221,12 @@ def test_what_is_printed(capsys, folder, tmp_path):
     row = next(line for line in out.splitlines() if "RMSE  " in line)
     shown = [f"{record[name]['RMSE']:.4g}" for name in ("scores", "without inputs")]
     assert row.split() == ["RMSE", *shown]
-    program = out.splitlines()[-1].strip()
-    assert program == f"python -c \"import fitting; print(fitting.load('{tmp_path}/model.npz'))\""
+    commands = [line.strip() for line in out.partition("Next:")[2].splitlines() if line.startswith("  gpbounds ")]
+    saved = tmp_path / "model.npz"
+    assert commands == [
+        f"gpbounds predict {saved} NEW_ROWS.csv",
+        f"gpbounds audit {folder / 'real.csv'} --model {saved}",
+    ]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -364,7 +368,8 @@ def test_help_has_an_example_and_every_option_reaches_a_model(capsys):
     for model, name in models.CLASSES.items():
         parameters = inspect.signature(getattr(fitting, name)).parameters
         own = [option for option, having in models.MODELS_WITH.items() if model in having]
-        assert set(models.settings(model, dict.fromkeys(own))) <= set(parameters), model
+        given = dict.fromkeys(own) | ({"--inducing": "auto"} if model in models.SPARSE else {})
+        assert set(models.settings(model, given)) <= set(parameters), model
 
 
 # The figures

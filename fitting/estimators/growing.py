@@ -464,7 +464,7 @@ class InducingGP(Regression, WithInducing):
             return f"{text}: training was interrupted before M had grown."
         if M < most or most == distinct:
             return (
-                f"{text}, and more points do not help: at a noise variance of {self.noise_:.3g} the rounding of double "
-                "precision decides. Fix a larger noise, or its limits, or raise target_gap."
+                f"{text}, and more points do not help: at this noise variance the rounding of double precision "
+                "decides. Fix a larger noise, or its limits, or raise target_gap."
             )
         return f"{text}: raise it, or max_inducing = {most}."

@@ -6,21 +6,23 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fitting.study.predicted import LEVEL, Predicted
+from fitting.study.standardised import multiplied
 from fitting.study.terms import as_written
-from fitting.study.words import describe_kernel, headline, kernel_record
+from fitting.study.words import describe_kernel, headline, kernel_record, options_of
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
+from gpbounds.cli.kept import Kept
 from gpbounds.cli.options import UsageError
-from gpbounds.kernels import Stationary
+from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.families import Family
-from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.pacbayes import Scaling
 from gpbounds.rows.table_rows import TableRows, remarks_on_inputs, remarks_on_split
 from gpbounds.texts import short, table, wrapped
@@ -36,6 +38,9 @@ CLASSES = {
     "sparse-pac": "SparsePACGP",
 }
 """The estimator of each model."""
+
+USUAL = 100
+"""Number of inducing points if none is asked for."""
 
 SPARSE, FREE, CERTIFIED = ("sparse", "renyi"), ("variational", "classifier"), ("pac", "sparse-pac")
 
@@ -53,6 +58,8 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
     "--kernel-lengthscale": ("exact", *SPARSE, "lowrank", *FREE),
     "--mean": ("exact", *SPARSE, "lowrank", *FREE),
     "--inducing": (*SPARSE, *FREE, "sparse-pac"),
+    "--nats": SPARSE,
+    "--most": SPARSE,
     "--features": ("lowrank",),
     "--rank": ("lowrank",),
     "--dim": ("lowrank",),
@@ -67,6 +74,8 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
 ARGUMENTS = {
     "--kernel-lengthscale": "lengthscales",
     "--inducing": "n_inducing",
+    "--nats": "target_gap",
+    "--most": "max_inducing",
     "--seed": "random_state",
     "--restarts": "n_restarts",
 }
@@ -82,12 +91,16 @@ def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        for an option that the model does not have.
+        for an option that the model does not have, or that another one needs.
     """
+    if given.get("--inducing") == "auto" and model not in SPARSE:
+        raise UsageError(f"--inducing: expected a whole number for --model {model}, got auto, which sparse, renyi have")
     for option in given:
         having = MODELS_WITH.get(option, tuple(CLASSES))
         if model not in having:
             raise UsageError(f"{option} is an option of --model {', '.join(having)}, got --model {model}")
+        if option in ("--nats", "--most") and given.get("--inducing") != "auto":
+            raise UsageError(f"{option} is an option of --inducing auto, which chooses the number of points")
     arguments = {ARGUMENTS.get(option, option[2:].replace("-", "_")): value for option, value in given.items()}
     if model in CERTIFIED and "objective" in arguments:
         arguments["relaxation"] = arguments.pop("objective")
@@ -122,7 +135,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: TableRows, family: F
     chosen = dict(arguments)
     if model == "classifier":  # which compares shared and separate lengthscales of a kernel that it knows by name
         chosen["kernel"] = family.text
-    elif not family.is_squared_exponential:  # with which the estimators start if no kernel is passed
+    elif not family.is_squared_exponential and "kernel" not in chosen:  # else they start with that one by themselves
         kernel = family.at(1.0, _widths(model, chosen.get("dim"), train), shared=False)
         chosen |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
     if model in CERTIFIED:
@@ -213,9 +226,22 @@ def remarks(estimator: Any) -> Sequence[str]:
     return tuple(dict.fromkeys(text for text in texts if text not in reason))
 
 
+_SPELLED = {
+    "max_iter": "--max-iter",
+    "tol is": "--tol is",
+    "n_inducing='auto'": "--inducing auto",
+    "target_gap": "--nats",
+    "max_inducing": "--most",
+}
+"""Arguments that remarks of estimators name, as the shell spells them."""
+
+
 def for_the_shell(text: str) -> str:
     """``text`` on one line, with the names of options instead of arguments."""
-    return " ".join(text.split()).replace("max_iter", "--max-iter").replace("tol is", "--tol is")
+    line = " ".join(text.split())
+    for name, option in _SPELLED.items():
+        line = line.replace(name, option)
+    return line
 
 
 # Scores on the rows held out, as text, as JSON and as a figure.
@@ -234,6 +260,8 @@ class Result:
     own, baseline : Predicted
         The model's predictions at ``test``, and one law for all rows.
     seed : int
+    kept : Kept, optional
+        What was not trained.
     """
 
     model: str
@@ -243,6 +271,25 @@ class Result:
     own: Predicted
     baseline: Predicted
     seed: int
+    kept: Kept | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel in the units of the table."""
+        kernel = multiplied(self.estimator.kernel_, self.own.scale**2)
+        inputs = getattr(self.estimator, "inputs_", None)
+        if inputs is None or not hasattr(kernel, "lengthscale"):
+            return kernel
+        scaled: Any = kernel
+        return replace(scaled, lengthscale=np.asarray(scaled.lengthscale) * np.asarray(inputs.scale))
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The likelihood in the units of the table."""
+        own, scale = self.own.likelihood, self.own.scale
+        if isinstance(own, Gaussian):
+            return Gaussian(scale**2 * own.noise)
+        return replace(own, scale=scale * own.scale) if isinstance(own, StudentT) else own
 
     @property
     def what(self) -> str:
@@ -268,14 +315,15 @@ def report(result: Result) -> str:
     train, test, estimator = result.train, result.test, result.estimator
     own, baseline = result.own.scores(), result.baseline.scores()
     scores = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
+    described = describe_kernel(result.kernel, getattr(train, "columns", ()))
     lines = [
         wrapped(
             f"Data: {train.name}, target {train.target}, D = {train.D}: {train.N} rows for training, {test.N} held out "
-            f"(seed {result.seed}). "
-            f"{' '.join(train.notes)}".rstrip()
+            f"(seed {result.seed}). {' '.join(train.notes)}".rstrip()
         ),
         wrapped(f"Model: {result.what}. {for_the_shell(estimator.stop_reason_)}"),
-        wrapped(f"Kernel: {describe_kernel(estimator.kernel_)}; likelihood: {likelihood(result)}. {units(result)}"),
+        wrapped(f"Kernel: {described}, {likelihood(result)}. {units(result)}".rstrip()),
+        *elsewhere(result),
         *evidence(result),
         "",
         table(("score on the rows held out", "model", "without inputs"), scores),
@@ -297,11 +345,21 @@ EXPLAINED: dict[type, str] = {
 
 
 def likelihood(result: Result) -> str:
-    """The likelihood with its parameters, to four digits."""
-    own = result.own.likelihood
+    """The likelihood with its parameters in the units of the table."""
+    own = result.likelihood
+    if isinstance(own, Gaussian):
+        return f"noise variance {short(own.noise)}"
     values = [f"{name}={short(getattr(own, name))}" for name in own.parameter_names]
     link = [f"link={own.link}"] if isinstance(own, Bernoulli | Poisson) else []
-    return f"{type(own).__name__}({', '.join([*link, *values])})"
+    return f"likelihood {type(own).__name__}({', '.join([*link, *values])})"
+
+
+def elsewhere(result: Result) -> list[str]:
+    """The kernel and the noise as options of other commands."""
+    if not isinstance(result.likelihood, Gaussian):
+        return []
+    line = options_of(result.kernel, result.likelihood.noise)
+    return [] if line is None else [f"To use it elsewhere: {line}"]
 
 
 def evidence(result: Result) -> list[str]:
@@ -316,16 +374,17 @@ def evidence(result: Result) -> list[str]:
 
 
 def units(result: Result) -> str:
-    """A sentence on the standardised target."""
+    """A sentence on the units of kernel and noise."""
     if (result.own.shift, result.own.scale) == (0.0, 1.0):
         return ""
-    shift, scale = short(result.own.shift), short(result.own.scale)
-    return f"Variance and noise are in units of the standardised target, (y - {shift})/{scale}."
+    return "Numbers here are in the table's units; columns are standardised inside."
 
 
 def notes(result: Result) -> list[str]:
     """Remarks of training, and what a certificate of this model does not say."""
-    texts = [*remarks_on_inputs(result.train), *remarks_on_split(result.train, result.test)]
+    held = [] if result.kept is None else [result.kept.note]
+    texts = [*held, *grown(result.estimator)]
+    texts += [*remarks_on_inputs(result.train), *remarks_on_split(result.train, result.test)]
     texts += [*remarks(result.estimator)]
     if result.model in CERTIFIED:
         texts.append(
@@ -336,6 +395,20 @@ def notes(result: Result) -> list[str]:
     return texts
 
 
+def grown(estimator: Any) -> list[str]:
+    """What ``--inducing auto`` has proved, and what it is about."""
+    gap = getattr(estimator, "gap_", math.inf)
+    if getattr(estimator, "n_inducing", None) != "auto" or not gap <= estimator.target_gap:
+        return []
+    trained, M = estimator.trained_with_, estimator.inducing_.shape[0]
+    target = f"{estimator.target_gap:g} nat{'s' if estimator.target_gap != 1.0 else ''}"
+    near = f"within {target} (at most {outward(gap, 'upper', 3)})"
+    text = f"{M} inducing points bring the model {near} of the exact GP with this kernel and noise"
+    if trained == len(estimator.X_train_):
+        return [f"{text}, which were trained by its log p(y).  Training again with --inducing {M} moves them a little."]
+    return [f"{text}." if trained == 0 else f"{text}, which were trained with {trained} points."]
+
+
 def record(result: Result) -> dict[str, Any]:
     """The content of `report`, ready for JSON."""
     train, test, estimator = result.train, result.test, result.estimator
@@ -343,19 +416,37 @@ def record(result: Result) -> dict[str, Any]:
     return {
         "model": result.model,
         "estimator": type(estimator).__name__,
-        "data": {"name": train.name, "N": train.N, "held out": test.N, "D": train.D, "notes": train.notes},
+        "data": {
+            "name": train.name,
+            "N": train.N,
+            "held out": test.N,
+            "D": train.D,
+            "target": train.target,
+            "notes": train.notes,
+        },
         "scores": result.own.scores(),
         "without inputs": result.baseline.scores(),
         "objective": estimator.objective_,
         "log evidence": None if bounds is None else [float(end) for end in bounds],
         "beta": getattr(estimator, "beta_", getattr(estimator, "beta", 1.0)),
-        "kernel": kernel_record(estimator.kernel_),
-        "likelihood": result.own.likelihood.to_dict(),
+        "kernel": kernel_record(result.kernel),
+        "likelihood": result.likelihood.to_dict(),
+        "inducing": inducing(estimator),
         "target": {"shift": result.own.shift, "scale": result.own.scale},
         "training": for_the_shell(estimator.stop_reason_),
         "iterations": estimator.n_iter_,
         "notes": notes(result),
     }
+
+
+def inducing(estimator: Any) -> dict[str, Any] | None:
+    """The number of inducing points; of ``--inducing auto`` the proved gap, and with how many it was trained."""
+    if not hasattr(estimator, "inducing_"):
+        return None
+    found: dict[str, Any] = {"M": int(estimator.inducing_.shape[0])}
+    if hasattr(estimator, "gap_"):
+        found |= {"gap": estimator.gap_, "trained with": estimator.trained_with_}
+    return found
 
 
 def picture(result: Result) -> Any:
@@ -380,9 +471,9 @@ def picture(result: Result) -> Any:
 def heading(result: Result) -> str:
     """Three lines: the data, the model, the scores."""
     train, own = result.train, result.own
-    kernel = headline(result.estimator.kernel_, 1.0).rpartition(", noise")[0]
+    kernel = headline(result.kernel, 1.0).rpartition(", noise")[0]
     scores = ", ".join(f"{name} {value:.4g}" for name, value in own.scores().items())
     return (
         f"{train.name}: {train.N:,} rows for training, {result.test.N:,} held out, D = {train.D}\n"
-        f"{result.what}; likelihood {likelihood(result)}\n{kernel}\n{scores}"
+        f"{result.what}; {likelihood(result)}\n{kernel}\n{scores}"
     )

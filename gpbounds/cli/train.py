@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import options, output
+from gpbounds.texts import wrapped
 
 EPILOG = """\
 example:
@@ -17,8 +19,16 @@ example:
   beside those of one law for all rows.  It writes model/model.npz, which fitting.load reads, and a figure of the
   predictions and of their calibration, model/predictions.png.
 
-The model predicts from raw rows, in the units of the file.  Lengthscales are in units of each column, so that
-these do not matter; real targets are standardised for training, labels and counts are not.
+The model predicts from raw rows, in the units of the file.  Every input has its own lengthscale, so that the units of
+the columns do not matter; real targets are standardised inside, and kernel and noise are printed in the table's units.
+
+  gpbounds train FILE.csv --inducing auto --nats 1
+
+  adds inducing points, and trains along, until the model is proved to be within 1 nat of the exact GP with its kernel.
+
+  gpbounds train FILE.csv --keep-kernel model/model.npz --inducing 300
+
+  keeps kernel, noise and mean of a model: what an audit or a plan says about M is about them, and training moves them.
 
 --model pac and sparse-pac train by a risk bound.  It holds only for units that were fixed before the data were seen;
 here they come from the rows for training.  `gpbounds certify train` issues certificates that hold.
@@ -59,6 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
     options.add_table(parser)
     _add_model(parser.add_argument_group("the model"))
+    _add_kept(parser.add_argument_group("kernel and noise that are not trained (exact, sparse, renyi)"))
     _add_features(parser.add_argument_group("features (lowrank)"))
     _add_loss(parser.add_argument_group("likelihood and loss (variational, classifier)"))
     _add_bound(parser.add_argument_group("risk bound (pac, sparse-pac)"))
@@ -88,7 +99,23 @@ def _add_model(group: Any) -> None:
         "that are trained",
     )
     group.add_argument(
-        "--inducing", metavar="M", type=options.whole, help="number of inducing points, of sparse models (default 100)"
+        "--inducing",
+        metavar="M",
+        type=_inducing,
+        help="number of inducing points, of sparse models (default 100), or auto (sparse, renyi): as many as bring the "
+        "model within --nats of the exact one",
+    )
+    group.add_argument(
+        "--nats",
+        metavar="T",
+        type=options.number,
+        help="for --inducing auto: largest divergence from the exact posterior (default 1)",
+    )
+    group.add_argument(
+        "--most",
+        metavar="M",
+        type=options.whole,
+        help="for --inducing auto: largest number of points (default: that of the rows, above 6000 rows 1000)",
     )
     group.add_argument(
         "--method",
@@ -106,6 +133,27 @@ def _add_model(group: Any) -> None:
     )
     group.add_argument(
         "--power", metavar="A", type=options.number, help="for --method pep and --objective power or pep"
+    )
+
+
+def _add_kept(group: Any) -> None:
+    group.add_argument(
+        "--keep-kernel",
+        metavar="MODEL",
+        type=Path,
+        help="kernel, noise and mean of a model that `gpbounds train` wrote (.npz), or of another library (.json)",
+    )
+    group.add_argument(
+        "--variance", metavar="V", type=options.number, help="k(x, x), in squared units of the target, as in plan"
+    )
+    group.add_argument(
+        "--lengthscale",
+        metavar="A[,B,...]",
+        type=options.numbers,
+        help="one, or one for each input, in the units of the columns",
+    )
+    group.add_argument(
+        "--noise", metavar="V", type=options.number, help="noise variance, in squared units of the target"
     )
 
 
@@ -186,6 +234,10 @@ def _add_training(group: Any) -> None:
     group.add_argument("--device", choices=("cpu", "cuda", "auto"), help="cuda needs CuPy (default: cpu)")
 
 
+def _inducing(text: str) -> int | str:
+    return text if text == "auto" else options.whole(text)
+
+
 def _beta(text: str) -> float | str:
     return text if text == "auto" else options.number(text)
 
@@ -195,6 +247,8 @@ OPTIONS = (
         "kernel_lengthscale",
         "mean",
         "inducing",
+        "nats",
+        "most",
         "features",
         "rank",
         "dim",
@@ -214,24 +268,37 @@ OPTIONS = (
 )
 """Names of the options that become arguments of an estimator."""
 
+NUMBERS = ("variance", "lengthscale", "noise")
+"""Names of the options for numbers that are kept."""
+
 
 def run(args: argparse.Namespace) -> None:
     """Train a model, write it and its figure, and print its scores."""
     from fitting.study.predicted import predicted
     from gpbounds.cli import examples, models
+    from gpbounds.likelihoods import Gaussian
 
     given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
     arguments = models.settings(args.model, given) | {"random_state": args.seed}
     table = examples.read(args, labels=args.model == "classifier")
     train, test = examples.split(table, args.held_out, args.seed)
+    held = _kept(args, train)
     files = {"model": args.out / "model.npz", "picture": args.out / "predictions.png"}
     if any(path.exists() and path.samefile(args.file) for path in files.values()):
         raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.file}")
     print(f"Training on {train.N} of the {table.N} rows of {table.name} ...", file=sys.stderr)
+    arguments |= {} if held is None else held.arguments
     estimator = models.fitted(args.model, arguments, train, args.kernel, progress=sys.stderr.isatty())
     own = predicted(estimator, test.X, test.y)
     result = models.Result(
-        args.model, train, test, estimator, own, models.without_inputs(own, estimator, train), args.seed
+        args.model,
+        train,
+        test,
+        estimator,
+        own,
+        models.without_inputs(own, estimator, train),
+        args.seed,
+        held,
     )
     args.out.mkdir(parents=True, exist_ok=True)
     estimator.encoding_ = table.encoding  # with which predict and audit read the same table
@@ -245,5 +312,51 @@ def run(args: argparse.Namespace) -> None:
         return
     print(models.report(result))
     print(f"\nSaved {', '.join(str(path) for path in files.values())}")
-    print(f'Load it:\n  python -c "import fitting; print(fitting.load({str(files["model"])!r}))"')
+    print("\n".join(next_commands(args, files["model"], isinstance(own.likelihood, Gaussian))))
     output.leave(interrupted)
+
+
+def _kept(args: argparse.Namespace, train: Any) -> Any:
+    """What the options keep, or None."""
+    from gpbounds.cli import kept, models
+
+    numbers = {name: getattr(args, name) for name in NUMBERS}
+    asked = [f"--{name}" for name, value in numbers.items() if value is not None]
+    if args.keep_kernel is None and not asked:
+        return None
+    if args.model not in kept.MODELS:
+        option = "--keep-kernel" if args.keep_kernel else asked[0]
+        raise options.UsageError(f"{option} is an option of --model {', '.join(kept.MODELS)}, got --model {args.model}")
+    if args.keep_kernel is None:
+        return kept.of_numbers(args.kernel, **numbers, train=train, points=args.model in models.SPARSE)
+    asked += [] if args.mean is None else ["--mean"]
+    asked += [] if args.kernel.is_squared_exponential else ["--kernel"]
+    if asked:
+        raise options.UsageError(f"{', '.join(asked)}: expected not to be given with --keep-kernel, which has its own")
+    M = models.USUAL if args.inducing is None else args.inducing
+    wanted = M if args.model in models.SPARSE and M != "auto" else None
+    return kept.of_model(args.keep_kernel, train, wanted)
+
+
+AUDITED = ("exact", "sparse", "renyi", "variational")
+"""The models that ``gpbounds audit`` takes, if their noise is Gaussian."""
+
+
+def next_commands(args: argparse.Namespace, path: Path, gaussian: bool) -> list[str]:
+    """What to do with the model at ``path``, as commands."""
+    file, model = shlex.quote(str(args.file)), shlex.quote(str(path))
+    if args.target is not None:
+        file += f" --target {shlex.quote(args.target)}"
+    lines = ["", "Next:", f"  gpbounds predict {model} NEW_ROWS.csv"]
+    if args.model in AUDITED and gaussian:
+        lines.append(f"  gpbounds audit {file} --model {model}")
+    if args.model in ("sparse", "renyi"):
+        lines.append(f"  gpbounds train {file} --keep-kernel {model} --inducing M")
+        lines.append(
+            wrapped(
+                "The audit says whether the inducing points are enough for this kernel and noise, and which M would "
+                "do.  Training again with that M moves them, and so the answer: --keep-kernel keeps them, and "
+                "--inducing auto trains until M is enough for them."
+            )
+        )
+    return lines

@@ -121,7 +121,7 @@ def inducing_law(mean: Any, root: Float, *, whitened: bool, jitter: float) -> In
         raise ValueError(
             f"model: expected one q(u), of one output, got a mean of {centre.shape} and a root of {root.shape}"
         )
-    factor = root if not np.triu(root, 1).any() else np.linalg.qr(root.T, mode="r").T
+    factor = root if not np.triu(root, 1).any() else np.asarray(np.linalg.qr(root.T, mode="r")).T
     signs = np.where(factor.diagonal() < 0.0, -1.0, 1.0)
     if not factor.diagonal().all():
         raise ValueError("model: expected a q(u) with a covariance of full rank, got one that is fixed in a direction")
