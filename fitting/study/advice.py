@@ -32,13 +32,13 @@ def recommendation(
 ) -> str:
     """One number of inducing points, or why there is none, and the command that does it."""
     assert problem.data is not None
-    N, run = problem.data.N, _command(problem, aims)
+    N, M = problem.data.N, None
     whole = [entry for entry in entries if entry.level == "given y" and entry.plan.N == N and entry.plan.M is not None]
     if after is not None and after.M is not None:
-        name = NAMES.get(after.method, after.method)
+        name, M = NAMES.get(after.method, after.method), after.M
         found = f"use M = {after.M} {name} inducing points: proved {AFTER} for all {N} rows, this kernel and noise."
     elif whole:
-        plan = whole[0].plan
+        plan, M = whole[0].plan, whole[0].plan.M
         probability = f"{100 * (1 - problem.settings.delta):g} %"
         found = (
             f"use M = {plan.M} inducing points, the {whole[0].points} draws: proved given y for all {N} rows, this "
@@ -50,7 +50,7 @@ def recommendation(
     if known is not None:
         rows = "" if known.N == N else f", on a sample of {known.N} rows"
         spread += f" Kernel and noise fitted to other rows give {known} ({known.level}{rows})."
-    return f"Recommendation: {found}{spread} {run}"
+    return f"Recommendation: {found}{spread} {_command(problem, aims, M)}"
 
 
 def _unknown(N: int, entries: Sequence[Entry], after: Afterwards | None) -> str:
@@ -65,15 +65,19 @@ def _unknown(N: int, entries: Sequence[Entry], after: Afterwards | None) -> str:
     return text
 
 
-def _command(problem: Problem, aims: Aims) -> str:
+def _command(problem: Problem, aims: Aims, M: int | None) -> str:
     """The command that trains a model with an M that holds for it."""
     assert problem.data is not None
-    level = f"--nats {aims.nats:g}" + ("" if aims.alpha == 1.0 else f" --model renyi --alpha {aims.alpha:g}")
     target = f"--target {_quoted(problem.data.target)} " if problem.data.columns else ""
-    grow = f"gpbounds train FILE {target}--inducing auto {level}"
+    if problem.refit is None and M is not None:
+        if problem.fitted:
+            return f"Run: gpbounds train FILE {target}--keep-kernel MODEL --inducing {M}  It keeps kernel and noise."
+        return "Train with this kernel and noise fixed; otherwise training moves them, and M with them."
+    level = f"--nats {aims.nats:g}" + ("" if aims.alpha == 1.0 else f" --model renyi --alpha {aims.alpha:g}")
     return (
-        f"Run: {grow}  It grows M while it trains until the level holds for the final model, or says how far it came; "
-        "then gpbounds audit shows whether predictions on held-out rows still gain from more points."
+        f"Run: gpbounds train FILE {target}--inducing auto {level}  It grows M while it trains until the level holds "
+        "for the final model, or says how far it came; then gpbounds audit shows whether predictions on held-out rows "
+        "still gain from more points."
     )
 
 
@@ -84,9 +88,7 @@ def _quoted(name: str) -> str:
 def again(problem: Problem) -> str:
     """What happens to M if a model is trained again."""
     keep = "gpbounds train FILE --keep-kernel MODEL --inducing M"
-    if problem.refit is None:
-        return f"M holds while kernel and noise stay as they are: {keep}  Training moves them, and M with them."
     return (
-        f"Training moves kernel and noise, and M with them. To keep those of a trained model: {keep}  "
-        "To plan for them: gpbounds plan --data FILE --model MODEL"
+        "Every M here is for this kernel and noise. Training moves them, and M with them: to keep those of a trained "
+        f"model, {keep}; to plan for them, gpbounds plan --data FILE --model MODEL."
     )

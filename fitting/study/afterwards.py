@@ -290,9 +290,6 @@ def _as_audited(
         notes.append(_NESTED)
     if data.N > rows:
         notes.append(f"Above {rows} rows log p(y) is bounded, not computed, so that fewer points may suffice.")
-    shown = levels.get(M or tried)
-    if shown is not None and (jitter := shown.trace[1].terms.get("jitter")):
-        notes.append(_JITTER.format(jitter=jitter))
     if found.interrupted:
         notes.append(_INTERRUPTED)
     if M is None and tried < min(most, data.N - 1) and not found.interrupted:
