@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fitting
 from fitting.study.hyperparameters import limited, of_table
-from fitting.study.spread import seeds
+from fitting.study.planning import seeds
 from fitting.study.standardised import standardise
 from fitting.study.words import options_of
 from gpbounds import Matern, SquaredExponential
@@ -208,7 +209,7 @@ def test_the_first_line_and_the_last_say_what_is_about_all_rows(file, capsys):
     assert "the M to use is unknown" in planned.recommendation
     assert "--inducing auto --nats 1e-06" in planned.recommendation
     assert text.endswith(" ".join(planned.recommendation.split()))
-    assert planned.recommendation.replace("'", "&#x27;") in planned.page()
+    assert html.escape(planned.recommendation) in planned.page()
 
 
 def test_hypotheses_that_levels_share_are_printed_once():

@@ -468,8 +468,8 @@ def question(args: argparse.Namespace) -> Question:
     )
 
 
-def problem(args: argparse.Namespace) -> Problem:
-    """The problem that the options describe: a law and numbers of rows, or a table."""
+def problem(args: argparse.Namespace, model: Any = None) -> Problem:
+    """The problem that the options describe: a law and numbers of rows, or a table, or the rows of a trained model."""
     from fitting.study.problem import about_law
     from fitting.study.steps import shown
 
@@ -488,31 +488,21 @@ def problem(args: argparse.Namespace) -> Problem:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
         if args.rows < 2:
             raise UsageError(f"--rows: expected a whole number >= 2, got {args.rows}")
-        return _about_table(args, asked)
+        return _about_table(args, asked, model)
 
 
-def _about_table(args: argparse.Namespace, asked: Question) -> Problem:
-    """The problem of the rows of ``--data``, or of those of ``--model`` among them."""
+def _about_table(args: argparse.Namespace, asked: Question, model: Any) -> Problem:
+    """The problem of the rows of ``--data``, or of those of a trained model among them."""
     from fitting.study.problem import about_rows
     from fitting.study.standardised import read_rows, standardise
 
     table = read_rows(args.data, args.target)
-    if getattr(args, "model", None) is None:
+    if model is None:
         data = standardise(table.name, table.X, table.y, table.columns, table.target, table.notes)
         return about_rows(data, asked, _law_of(args, data.D))
     from fitting.study.trained import about_model
 
-    return about_model(_model(args.model), table, asked, _law_of(args, table.D), str(args.model))
-
-
-def _model(path: Path) -> Any:
-    """The model in a file .npz of this package, or .json of another library."""
-    from gpbounds.cli import models
-    from gpbounds.renyi import Model
-
-    if path.suffix not in (".npz", ".json"):
-        raise UsageError(f"--model: expected a file .npz or .json, got {path}")
-    return Model.load(path) if path.suffix == ".json" else models.saved(path)
+    return about_model(model, table, asked, _law_of(args, table.D), str(args.model))
 
 
 def _law_of(args: argparse.Namespace, D: int) -> InputLaw | None:
