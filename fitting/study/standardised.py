@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, is_constant
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels import Kernel, Polynomial
+from gpbounds.kernels import Kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.stationary import Stationary
 from gpbounds.rows.table_rows import TableRows, read_rows
@@ -70,9 +70,8 @@ class Standardised(TableRows):
             "noise": None if noise is None else noise / square,
         }
 
-    def outside(self, kernel: Kernel, noise: float) -> tuple[Stationary, float]:
+    def outside(self, kernel: Any, noise: float) -> tuple[Stationary, float]:
         """A stationary kernel and a noise variance of the standardised rows, in the units of the table."""
-        assert isinstance(kernel, Stationary)
         length = kernel.lengthscales(self.D) * self.scales
         variance = kernel.max_variance * self.scale**2
         return replace(kernel, variance=variance, lengthscale=length), noise * self.scale**2
@@ -132,11 +131,11 @@ def standardise(
         raise ValueError(f"{name}: expected at least 2 rows, got {raw.shape[0]}")
     if outputs is None:
         raise ValueError(f"{name}: expected a target that varies, got a constant one")
-    found = [standardised(raw[:, j]) for j in range(raw.shape[1])]
-    kept = {j: column for j, column in enumerate(found) if column is not None}
+    every = [standardised(raw[:, j]) for j in range(raw.shape[1])]
+    kept = {j: column for j, column in enumerate(every) if column is not None}
     if not kept:
         raise ValueError(f"{name}: expected an input column that varies, got only constant ones")
-    dropped = ", ".join(columns[j] if columns else str(j + 1) for j in range(len(found)) if j not in kept)
+    dropped = ", ".join(columns[j] if columns else str(j + 1) for j in range(len(every)) if j not in kept)
     return Standardised(
         name,
         np.column_stack([column.values for column in kept.values()]),
@@ -149,7 +148,7 @@ def standardise(
         shift=outputs.shift,
         scale=outputs.scale,
         kept=tuple(kept),
-        width=len(found),
+        width=len(every),
     )
 
 
@@ -173,8 +172,9 @@ def _leaf_times(kernel: Any, at: None) -> Callable[[float], Kernel]:
     def times(factor: float) -> Kernel:
         if factor == 1.0:
             return kernel
-        root = factor ** (1.0 / kernel.degree) if isinstance(kernel, Polynomial) else factor
-        names = ("variance", "offset") if isinstance(kernel, Polynomial) else ("variance",)
+        polynomial = hasattr(kernel, "degree")
+        root = factor ** (1.0 / kernel.degree) if polynomial else factor
+        names = ("variance", "offset") if polynomial else ("variance",)
         scaled = {name: root * np.asarray(getattr(kernel, name), dtype=np.float64) for name in names}
         return replace(kernel, **{name: value if value.ndim else float(value) for name, value in scaled.items()})
 

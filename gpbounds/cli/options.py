@@ -448,8 +448,8 @@ def question(args: argparse.Namespace) -> Question:
     )
 
 
-def problem(args: argparse.Namespace) -> Problem:
-    """The problem that the options describe: a law and numbers of rows, or a table."""
+def problem(args: argparse.Namespace, model: Any = None) -> Problem:
+    """The problem that the options describe: a law and numbers of rows, or a table, or the rows of a trained model."""
     from fitting.study.problem import about_law
     from fitting.study.steps import shown
 
@@ -468,33 +468,22 @@ def problem(args: argparse.Namespace) -> Problem:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
         if args.rows < 2:
             raise UsageError(f"--rows: expected a whole number >= 2, got {args.rows}")
-        return _about_table(args, asked)
+        return _about_table(args, asked, model)
 
 
-def _about_table(args: argparse.Namespace, asked: Question) -> Problem:
-    """The problem of the rows of ``--data``, or of those of ``--model`` among them."""
+def _about_table(args: argparse.Namespace, asked: Question, model: Any) -> Problem:
+    """The problem of the rows of ``--data``, or of those of a trained model among them."""
     from fitting.study.problem import about_rows
     from fitting.study.standardised import of_table
     from gpbounds.rows.table_rows import read_rows
 
-    if getattr(args, "model", None) is None:
-        data = of_table(read_rows(args.data, **table(args)))
+    rows = read_rows(args.data, **table(args), encoding=getattr(model, "encoding_", None))
+    if model is None:
+        data = of_table(rows)
         return about_rows(data, asked, _law_of(args, data.D))
     from fitting.study.trained import about_model
 
-    model = _model(args.model)
-    rows = read_rows(args.data, **table(args), encoding=getattr(model, "encoding_", None))
     return about_model(model, rows, asked, _law_of(args, rows.D), str(args.model))
-
-
-def _model(path: Path) -> Any:
-    """The model in a file .npz of this package, or .json of another library."""
-    from gpbounds.cli import models
-    from gpbounds.renyi import Model
-
-    if path.suffix not in (".npz", ".json"):
-        raise UsageError(f"--model: expected a file .npz or .json, got {path}")
-    return Model.load(path) if path.suffix == ".json" else models.saved(path)
 
 
 def _law_of(args: argparse.Namespace, D: int) -> InputLaw | None:
