@@ -15,6 +15,7 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.stationary import Stationary
+from gpbounds.rows.parquet import is_parquet
 from gpbounds.rows.table_rows import TableRows, read_rows
 
 
@@ -263,18 +264,15 @@ def _refuse_text(table: Any, names: tuple[str, ...], argument: str) -> None:
             )
 
 
-def load(path: Path, **choice: Any) -> Standardised:
-    """`Standardised` from a table in a file; ``choice`` as in `gpbounds.rows.table_rows.read_rows`.
+def load(path: Path, target: str | None = None, **choice: Any) -> Standardised:
+    """`Standardised` from a table in a file; the arguments are those of `gpbounds.rows.table_rows.read_rows`.
 
     Raises
     ------
     ValueError, OSError, ImportError
         as `read_rows` and :func:`standardise`.
     """
-    return of_table(read_rows(path, **choice))
-
-
-def of_table(rows: TableRows) -> Standardised:
-    """`Standardised` from the rows of a table; errors as :func:`standardise`."""
-    data = standardise(rows.name, rows.X, rows.y, rows.columns, rows.target, rows.notes)
-    return replace(data, encoding=rows.encoding)
+    rows = read_rows(path, target, **choice)
+    said = is_parquet(path) or any("read as a header" in note for note in rows.notes)
+    header = ("The first line was read as a header.",) if rows.columns and not said else ()
+    return standardise(rows.name, rows.X, rows.y, rows.columns, rows.target, (*header, *rows.notes))

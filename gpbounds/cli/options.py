@@ -276,15 +276,15 @@ def add_data(parser: argparse.ArgumentParser) -> Any:
         "%(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
-    add_table(parser)
+    add_table(parser, group)
     return group
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
+def add_table(parser: argparse.ArgumentParser, group: Any = None) -> None:
     """``--target``, ``--columns``, ``--ignore``, ``--drop-missing``, ``--header``: how a table is read."""
     from gpbounds.rows.cells import HEADERS
 
-    group = parser.add_argument_group("the table")
+    group = group or parser.add_argument_group("the table")
     group.add_argument(
         "--target",
         metavar="COLUMN",
@@ -474,15 +474,15 @@ def problem(args: argparse.Namespace, model: Any = None) -> Problem:
 def _about_table(args: argparse.Namespace, asked: Question, model: Any) -> Problem:
     """The problem of the rows of ``--data``, or of those of a trained model among them."""
     from fitting.study.problem import about_rows
-    from fitting.study.standardised import of_table
+    from fitting.study.standardised import load
     from gpbounds.rows.table_rows import read_rows
 
-    rows = read_rows(args.data, **table(args), encoding=getattr(model, "encoding_", None))
     if model is None:
-        data = of_table(rows)
+        data = load(args.data, **table(args))
         return about_rows(data, asked, _law_of(args, data.D))
     from fitting.study.trained import about_model
 
+    rows = read_rows(args.data, **table(args), encoding=getattr(model, "encoding_", None))
     return about_model(model, rows, asked, _law_of(args, rows.D), str(args.model))
 
 
