@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.cli.options import Family, UsageError
+from gpbounds.cli.options import UsageError
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.families import Family
 from gpbounds.means import LinearMean
 
 MODELS = ("exact", "sparse", "renyi")
