@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -140,7 +141,8 @@ def read_cells(path: Path, header: str = "auto") -> Cells:
     """
     if is_parquet(path):
         return _parquet_table(path)
-    first = next(lines_of(path), (0, []))[1]
+    lines = lines_of(path)
+    line, first = next(lines, (0, []))
     names = [cell.strip() for cell in first]
     counted = header == "auto" and _counts(names)
     strict = not all(map(is_number, first))
@@ -151,11 +153,9 @@ def read_cells(path: Path, header: str = "auto") -> Cells:
         else ()
     )
     if counted or not (heading and all(is_number(cell) or _is_missing(cell) for cell in names)):
-        lines = lines_of(path)
-        if heading:
-            next(lines)
+        body = lines if heading or not first else itertools.chain([(line, first)], lines)
         try:
-            values, numbers = csv_numbers(path, lines, heading)
+            values, numbers = csv_numbers(path, body, heading)
         except ValueError:  # not a table of finite numbers alone, or one that the reader of texts refuses, too
             return _texts(path, header, notes)
         if not heading or len(names) == values.shape[1]:

@@ -155,6 +155,7 @@ def read_rows(
     """
     file = Path(path)
     cells = read_cells(file, header)
+    answer: FileColumn | None
     if encoding is None:
         answer, inputs, notes = _chosen(cells, target, columns, ignore)
     else:
@@ -173,15 +174,17 @@ def read_rows(
             len(cells.columns),
         )
         notes += tuple(encoding.notes)
-    elif answer is not None and predicting and answer.missing.any():
+    elif answer is not None and predicting and (isinstance(answer.cells, str) or answer.missing.any()):
         answer = None
         notes += (f"The targets ({encoding.target_name}) are not used: cells of this column are missing.",)
+    y: Any = None
     parts = [encoded(cells, column, how) for column, how in zip(inputs, encoding.inputs, strict=True)]
     if answer is not None and isinstance(encoding.target, NumberColumn):
         table = np.column_stack([*parts, encoded(cells, answer, encoding.target)])
         X, y = table[:, :-1], table[:, -1]
     else:
-        X, y = np.column_stack(parts), None if answer is None else encoded(cells, answer, encoding.target)
+        X = np.column_stack(parts)
+        y = None if answer is None else encoded(cells, answer, encoding.target)
     named = encoding.named or not encoding.numbers_only
     last = answer is not None and answer.number == len(cells.columns) == len(inputs) + 1
     return TableRows(
@@ -326,7 +329,7 @@ def _complete(cells: Cells, columns: list[FileColumn], drop: bool) -> tuple[Any,
             )
     missing = [column.missing for column in columns]
     kept = ~np.any(missing, axis=0)
-    total, notes = int(np.sum(missing)), ()
+    total, notes = int(np.sum(missing)), tuple[str, ...]()
     if total and not drop:
         raise ValueError(
             f"{cells.path}: expected a value in every cell, got {_counted(total, 'missing cell')} in "
