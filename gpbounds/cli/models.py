@@ -17,11 +17,11 @@ from fitting.study.terms import as_written
 from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
-from gpbounds.cli.examples import Examples
 from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
 from gpbounds.kernels import Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
+from gpbounds.rows.table_rows import TableRows, remarks_on_inputs, remarks_on_split
 from gpbounds.texts import short, table, wrapped
 
 CLASSES = {
@@ -93,7 +93,7 @@ def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Family, progress: bool = False) -> Any:
+def fitted(model: str, arguments: Mapping[str, Any], train: TableRows, family: Family, progress: bool = False) -> Any:
     """The estimator with a kernel of this family, fitted to the rows ``train``.
 
     Every input has its own lengthscale, whose start is in standard deviations of the input, so that the units of the
@@ -127,7 +127,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
         raise ValueError(_in_words_of_the_shell(str(error), model)) from error
 
 
-def _widths(model: str, dim: int | None, train: Examples) -> Float:
+def _widths(model: str, dim: int | None, train: TableRows) -> Float:
     """√D standard deviations of each input of the kernel, in the units in which the model sees it."""
     if dim is not None or model in CERTIFIED:
         count = train.D if dim is None else dim
@@ -149,7 +149,7 @@ def saved(path: Path) -> Any:
     return load(path)
 
 
-def _own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
+def _own_scaling(train: TableRows) -> tuple[Scaling, Scaling]:
     """Scalings to mean 0 and variance 1 of the rows for training; a constant column keeps its unit."""
 
     def scaling(values: Float) -> Scaling:
@@ -181,7 +181,7 @@ def _in_words_of_the_shell(text: str, model: str) -> str:
     return f"{head}:{rest.replace('expected None', 'expected not to be given')}"
 
 
-def without_inputs(own: Predicted, estimator: Any, train: Examples) -> Predicted:
+def without_inputs(own: Predicted, estimator: Any, train: TableRows) -> Predicted:
     """One law for all rows: the Gaussian, the shares of labels, or the Poisson law of the targets for training."""
     zero = 0.0 * own.y
     if isinstance(own.likelihood, Bernoulli):
@@ -218,7 +218,7 @@ class Result:
     ----------
     model : str
         Its name among `CLASSES`.
-    train, test : Examples
+    train, test : TableRows
     estimator : Any
     own, baseline : Predicted
         The model's predictions at ``test``, and one law for all rows.
@@ -226,8 +226,8 @@ class Result:
     """
 
     model: str
-    train: Examples
-    test: Examples
+    train: TableRows
+    test: TableRows
     estimator: Any
     own: Predicted
     baseline: Predicted
@@ -257,7 +257,8 @@ def report(result: Result) -> str:
     scores = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
     lines = [
         wrapped(
-            f"Data: {train.name}, D = {train.D}: {train.N} rows for training, {test.N} held out (seed {result.seed}). "
+            f"Data: {train.name}, target {train.target}, D = {train.D}: {train.N} rows for training, {test.N} held out "
+            f"(seed {result.seed}). "
             f"{' '.join(train.notes)}".rstrip()
         ),
         wrapped(f"Model: {result.what}. {for_the_shell(estimator.stop_reason_)}"),
@@ -311,7 +312,8 @@ def units(result: Result) -> str:
 
 def notes(result: Result) -> list[str]:
     """Remarks of training, and what a certificate of this model does not say."""
-    texts = list(remarks(result.estimator))
+    texts = [*remarks_on_inputs(result.train), *remarks_on_split(result.train, result.test)]
+    texts += [*remarks(result.estimator)]
     if result.model in CERTIFIED:
         texts.append(
             f"The bound on the Gibbs risk is {result.estimator.bound_:.4g} with probability "
