@@ -254,3 +254,15 @@ def test_a_saved_model_is_planned_for_from_the_shell(file, capsys, tmp_path):
     python = fitting.plan(X, y, model=model, simulate=0)
     assert shell["kernels"] == python.to_dict()["kernels"]
     assert shell["after the fact"]["M"] == python.after.M
+
+
+def test_refits_of_a_small_table_are_to_other_rows():
+    planned = fitting.plan(*sample(60), select="none", simulate=0, refits=2)
+    noises = {planned.problem.settings.noise, *(planned.problem.refit(seed).noise for seed in seeds(0, 2))}
+    assert len(noises) == 3
+
+
+def test_a_priori_is_about_new_rows(file, capsys):
+    planned = fitting.plan(*sample(), kernel=SquaredExponential(50.0, [2500.0, 0.012]), noise=3.0, rows=30)
+    assert planned.scope.endswith("About 30 new rows from the law of the inputs: a priori.")
+    assert planned.levels()[1][0][1] == "30 new"

@@ -234,7 +234,8 @@ class Planned(Answer):
             confidence = f"{100 * (1 - self.problem.settings.delta):g} %"
             needed = "-" if least.needed is None else str(least.needed)
             bound = "-" if least.bound is None else f"{float(least.bound):.3g}"
-            rows.append((entry.level, self._rows(least.N), entry.points, y, confidence, needed, answer, bound))
+            number = f"{least.N} new" if entry.level.startswith(_TO_COME) else self._rows(least.N)
+            rows.append((entry.level, number, entry.points, y, confidence, needed, answer, bound))
         after, known = self.after, self.spread
         if after is not None:
             answer = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"
@@ -303,12 +304,19 @@ def _scope(problem: Problem, levels: Sequence[tuple[str, int]]) -> str:
     """Which levels, each with the number of its rows, are about all rows of the table, and which about a sample."""
     data = problem.data
     assert data is not None
-    every = list(dict.fromkeys(level for level, N in levels if N == data.N))
-    sampled = {N: list(dict.fromkeys(level for level, n in levels if n == N)) for _, N in levels if N < data.N}
+    given = [(level, N) for level, N in levels if not level.startswith(_TO_COME)]
+    every = list(dict.fromkeys(level for level, N in given if N == data.N))
+    sampled = {N: list(dict.fromkeys(level for level, n in given if n == N)) for _, N in given if N < data.N}
     sentences = [f"About all {data.N} rows: {', '.join(every) or 'nothing'}."]
     for N, names in sampled.items():
         sentences.append(f"About a sample of {N} of the {data.N} rows only: {', '.join(names)}; all rows need more.")
+    for N in dict.fromkeys(N for level, N in levels if level.startswith(_TO_COME)):
+        sentences.append(f"About {N} new rows from the law of the inputs: {_TO_COME}.")
     return " ".join(sentences)
+
+
+_TO_COME = "a priori"
+"""The levels of inputs to come begin so."""
 
 
 def _recommendation(
