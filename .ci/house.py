@@ -86,7 +86,7 @@ JOURNEYS = {
     "rate": "from gpbounds import SquaredExponential as SE, rate\ngo = lambda X, y: rate(SE(), 10_000, 30, 1.0)",
     "SparseGP.fit": "from fitting import SparseGP\ngo = SparseGP('vfe', n_inducing=8, random_state=0).fit",
     "PACGP.fit": "from fitting import PACGP\ngo = PACGP(epsilon=0.5, delta=0.05, random_state=0).fit",
-    "plan --data": "from gpbounds.cli import main\ngo = lambda X, y: main('plan --data table.csv --target 1'.split())",
+    "plan --data": "from gpbounds.cli import main\ngo = lambda X, y: main('plan --data table.csv --nats 1'.split())",
 }
 """The calls that are followed; each defines ``go(X, y)``."""
 

@@ -1,6 +1,6 @@
 """The number of inducing points that a CSV file needs: the plan, the bounds, and the divergences of actual subsets.
 
-    python examples/plan_inducing.py FILE [--target 0.1] [--rows 2000] [--out plan_inducing.png]
+    python examples/plan_inducing.py FILE [--nats 0.1] [--rows 2000] [--out plan_inducing.png]
 
 FILE is a CSV (or .csv.gz) with the target in its last column; columns are standardised.  Hyperparameters are fitted by
 marginal likelihood on 500 random rows.  The a-priori plan is for all rows; the data-aware bound and the subsets need
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("file", metavar="FILE", type=Path)
-    parser.add_argument("--target", type=options.number, default=0.1, help="in nats (default %(default)s)")
+    parser.add_argument("--nats", type=options.number, default=0.1, help="in nats (default %(default)s)")
     parser.add_argument("--alpha", type=options.number, default=1.0, help="Rényi order (default 1, KL)")
     parser.add_argument(
         "--rows", type=options.whole, default=2000, help="number of rows for dense algebra (default %(default)s)"
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         show(
             data,
             args.alpha,
-            args.target,
+            args.nats,
             args.draws,
             args.seed,
             args.out,

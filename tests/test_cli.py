@@ -472,13 +472,14 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,b\n1,2\n3,four\n5,6\n", "got 'four' in line 3, column 2"),
-        ("1,2\n3,\n", "an empty cell in line 2, column 2"),
+        ("a,b\n1,2\n3,four\n5,6\n", "got other text in 1 of 3 cells, the first 'four' in line 3"),
+        ("1,2\n3,\n", "got 1 missing cell in 1 row and 1 column, the first in line 2, column 2: --drop-missing"),
         ("1\n2\n3\n", "at least two columns"),
         ("", "expected rows of numbers, got none"),
         ("a,b\n", "a header line only"),
         ("1,2\n", "at least 2 rows"),
-        ("1,2\nnan,3\n4,inf\n5,6\n", r"NaN or infinity in 2 row\(s\), line\(s\) 2, 3"),
+        ("1,2\nnan,3\n4,inf\n5,6\n", "got 1 missing cell in 1 row and 1 column, the first in line 2, column 1"),
+        ("1,2\n8,3\n4,inf\n5,-inf\n", "got 2 infinite cells in 2 rows and 1 column, the first in line 3, column 2"),
         ("1,2\n3,4,5\n", "2 columns in every row, got 3 in line 2"),
         ("1,2\n3,2\n5,2\n", "target that varies"),
         ("1,2\n1,3\n1,5\n", "input column that varies"),

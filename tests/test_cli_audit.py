@@ -251,7 +251,7 @@ def test_a_mean_function_is_subtracted_and_added_again(folder, tmp_path, capsys)
         (("data.csv", "--target", "size"), "--target: expected one of a, b, yield or a column's number from 1 to 3"),
         (("one.csv", "--model", "sparse.npz"), "--model: expected a model of 1 inputs, as one has, got one of 2"),
         (("part.csv", "--model", "sparse.npz"), "of its 70 rows in"),
-        (("nan.csv", "--model", "sparse.npz"), "expected finite numbers, got NaN or infinity in 1 row(s)"),
+        (("nan.csv", "--model", "sparse.npz"), "got 1 missing cell in 1 row and 1 column, the first in line 92"),
         (("data.csv", "--model", "student.npz"), "got a VariationalGP with a StudentT likelihood"),
         (("data.csv", "--model", "data.csv"), "--model: expected a file .npz or .json"),
         (("data.csv", "--model", "model.pkl"), 'gpbounds.renyi.from_gpflow(model).save("model.json")'),

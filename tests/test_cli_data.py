@@ -17,7 +17,8 @@ from gpbounds import renyi
 from gpbounds.bound import outward
 from gpbounds.cli import main
 from gpbounds.rates import theorems
-from gpbounds.rows.tables import column_names, read_table, read_with_words
+from gpbounds.rows.table_rows import read_rows
+from gpbounds.rows.tables import read_table
 
 NOISE = 0.2
 KERNEL = gpbounds.SquaredExponential(1.5, [0.7, 0.9])
@@ -354,20 +355,20 @@ def test_parquet_files_and_folders_are_tables(tmp_path) -> None:
     parquet.write_table(arrow.table(dict(zip(names, values.T, strict=True))), whole)
     for path in (folder, whole):
         np.testing.assert_array_equal(read_table(path)[0], read_table(csv)[0])
-        assert column_names(path) == column_names(csv) == names
+        assert read_rows(path).columns == read_rows(csv).columns == ("a", "b")
         np.testing.assert_array_equal(load(path).X, load(csv).X)
     assert load(whole).name == load(csv).name == "table"
     labels = tmp_path / "labels.parquet"
     parquet.write_table(arrow.table({"kind": ["yes", " no", "yes"], "x": [1, 2, 3]}), labels)
-    numbers, words, name = read_with_words(labels, 0)
-    assert (numbers.tolist(), words, name) == ([[1.0], [2.0], [3.0]], ["yes", "no", "yes"], "kind")
+    rows = read_rows(labels, "kind", labels=True)
+    assert (rows.X.tolist(), rows.y.tolist(), rows.target) == ([[1.0], [2.0], [3.0]], ["yes", "no", "yes"], "kind")
     with pytest.raises(ValueError, match="expected numbers in column 'kind', got string"):
         read_table(labels)
     parquet.write_table(arrow.table({"a": [1.0, None, np.nan], "y": [1.0, 2.0, 3.0]}), labels)
     with pytest.raises(ValueError, match=r"NaN, infinity or nothing in 2 row\(s\): 2, 3"):
         read_table(labels)
-    with pytest.raises(ValueError, match="expected a label, got an empty cell in row 2, column 'a'"):
-        read_with_words(labels, 0)
+    with pytest.raises(ValueError, match="got 2 missing cells in 2 rows and 1 column, the first in row 2, column 'a'"):
+        read_rows(labels)
     parquet.write_table(arrow.table({"other": [1.0]}), folder / "2.parquet")
     with pytest.raises(ValueError, match=r"expected the columns \['a', 'b', 'target'\] of 0.parquet"):
         read_table(folder)

@@ -84,7 +84,7 @@ def test_large_parquet_files_are_certified_in_passes(capsys, folder, tmp_path, m
     expected = Certificate.load(tmp_path / "csv" / "certificate.json")
     monkeypatch.setattr(rows, "HELD", 0)
     monkeypatch.setattr(rows, "read", None)
-    monkeypatch.setattr(rows, "read_table", None)
+    monkeypatch.setattr(rows, "read_rows", None)
     result = train(capsys, data, *SPARSE, *words, "--out", tmp_path / "passes")
     made = Certificate.load(tmp_path / "passes" / "certificate.json")
     assert made.data == expected.data

@@ -17,6 +17,7 @@ from gpbounds import kernels
 from gpbounds.cli import examples, main, models
 from gpbounds.likelihoods import Gaussian, Poisson
 from gpbounds.plotting import Intervals, Probabilities, labels_page, targets_page
+from gpbounds.rows.table_rows import read_rows
 from tests.test_cli_certify_train import drawn
 
 N = 120
@@ -107,7 +108,7 @@ def test_real_targets(capsys, folder, tmp_path, monkeypatch, model, words):
     record = answer(capsys, folder / "real.csv", "--model", model, *words, "--seed", 4, "--out", tmp_path / "new")
     loaded = fitting.load(tmp_path / "new" / "model.npz")
     assert type(loaded).__name__ == record["estimator"] == models.CLASSES[model]
-    _, test = examples.read(folder / "real.csv").split(0.2, 4)
+    _, test = examples.split(read_rows(folder / "real.csv"), 0.2, 4)
     mean = loaded.predict(test.X)
     scores, baseline = record["scores"], record["without inputs"]
     assert scores["RMSE"] == pytest.approx(np.sqrt(np.mean((mean - test.y) ** 2)), rel=1e-12)
@@ -148,7 +149,7 @@ def test_counts(capsys, folder, tmp_path, likelihood):
     words = ("--model", "variational", "--likelihood", likelihood, "--out", tmp_path)
     record = answer(capsys, folder / "counts.csv", *words, *SPARSE)
     loaded = fitting.load(tmp_path / "model.npz")
-    _, test = examples.read(folder / "counts.csv").split(0.2, 0)
+    _, test = examples.split(read_rows(folder / "counts.csv"), 0.2, 0)
     error = metrics.mean_relative_error(test.y, loaded.predict(test.X))
     assert record["scores"]["mean relative error"] == pytest.approx(error, rel=1e-12)
     loss = -np.mean(loaded.log_predictive_density(test.X, test.y))
@@ -168,8 +169,8 @@ def test_labels(capsys, folder, tmp_path, file, target):
     record = answer(capsys, folder / file, *words)
     loaded = fitting.load(tmp_path / "model.npz")
     assert loaded.classes_.tolist() == (["down", "up"] if file == "words.csv" else [3, 7])
-    _, test = examples.read(folder / file, target, labels=True).split(0.2, 0)
-    np.testing.assert_array_equal(test.X, examples.read(folder / "numbers.csv").split(0.2, 0)[1].X)
+    _, test = examples.split(read_rows(folder / file, target, labels=True), 0.2, 0)
+    np.testing.assert_array_equal(test.X, examples.split(read_rows(folder / "numbers.csv"), 0.2, 0)[1].X)
     assert record["scores"]["error"] == pytest.approx(1.0 - loaded.score(test.X, test.y), abs=1e-12)
     proba = loaded.predict_proba(test.X)[:, 1]
     second = test.y == loaded.classes_[1]
@@ -195,14 +196,14 @@ def test_the_law_without_inputs(capsys, folder, tmp_path):
     files = [("real.csv", ("--model", "exact")), ("counts.csv", ("--model", "variational", "--likelihood", "poisson"))]
     for name, words in files:
         record = answer(capsys, folder / name, *words, "--max-iter", 1, "--out", tmp_path)
-        train, test = examples.read(folder / name).split(0.2, 0)
+        train, test = examples.split(read_rows(folder / name), 0.2, 0)
         if name == "real.csv":
             law = (Gaussian(train.y.var()), test.y, np.full(24, train.y.mean()))
         else:
             law = (Poisson("exp"), test.y, np.full(24, np.log((train.y.sum() + 0.5) / 96)))
         assert record["without inputs"]["log loss"] == pytest.approx(metrics.log_loss(*law, np.zeros(24)), rel=1e-10)
     record = answer(capsys, folder / "numbers.csv", "--model", "classifier", "--max-iter", 1, "--out", tmp_path)
-    train, test = examples.read(folder / "numbers.csv", labels=True).split(0.2, 0)
+    train, test = examples.split(read_rows(folder / "numbers.csv", labels=True), 0.2, 0)
     share = (np.sum(train.y == 7) + 0.5) / 97.0
     loss = -np.mean(np.where(test.y == 7, np.log(share), np.log(1.0 - share)))
     assert record["without inputs"]["log loss"] == pytest.approx(loss, rel=1e-10)
@@ -261,9 +262,9 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
         ("one.csv", ("--model", "classifier"), "y: expected two labels, got one class alone"),
         ("negative.csv", COUNTS, "expected counts 0, 1, 2"),
         ("real.csv", COUNTS, "expected counts 0, 1, 2"),
-        ("words.csv", ("--target", "way"), "expected numbers, got 'down' in line 2, column 2"),
+        ("words.csv", ("--target", "way"), "expected numbers in the target, column 'way', got other text in"),
         ("words.csv", ("--model", "classifier", "--target", "c"), "--target: expected one of a, way, b or"),
-        ("words.csv", ("--model", "classifier", "--target", "4"), "--target: expected a column's number from 1 to 3"),
+        ("words.csv", ("--model", "classifier", "--target", "4"), "or a column's number from 1 to 3, got '4'"),
         ("real.csv", ("--alpha", 0.5), "--alpha is an option of --model renyi, got --model sparse"),
         ("real.csv", ("--likelihood", "probit"), "--likelihood is an option of --model variational, classifier"),
         ("real.csv", ("--model", "exact", "--inducing", 5), "--inducing is an option of --model sparse, renyi"),
@@ -333,9 +334,9 @@ def test_questions_without_sense_exit_with_2_and_write_nothing(capsys, folder, t
 
 def test_a_label_that_only_the_rows_held_out_have(capsys, folder, tmp_path):
     """Words with spaces around them are labels; an empty cell is none."""
-    train, test = examples.read(folder / "numbers.csv", labels=True).split(0.2, 0)
+    train, test = examples.split(read_rows(folder / "numbers.csv", labels=True), 0.2, 0)
     X, y = np.vstack([train.X, test.X]), [*train.y.tolist(), *test.y.tolist()]
-    where = int(np.flatnonzero((examples.read(folder / "numbers.csv").X == test.X[0]).all(axis=1))[0])
+    where = int(np.flatnonzero((read_rows(folder / "numbers.csv").X == test.X[0]).all(axis=1))[0])
     lines = (folder / "numbers.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == len(X) == len(y)
     lines[where] = lines[where].rpartition(",")[0] + ", 9"
@@ -347,7 +348,7 @@ def test_a_label_that_only_the_rows_held_out_have(capsys, folder, tmp_path):
     (tmp_path / "rare.csv").write_text("\n".join(lines), encoding="utf-8")
     status, _, err = ask(capsys, tmp_path / "rare.csv", "--model", "classifier", "--max-iter", 1, "--out", tmp_path)
     assert status == 2
-    assert f"expected a label, got an empty cell in line {where + 1}, column 3" in err
+    assert f"got 1 missing cell in 1 row and 1 column, the first in line {where + 1}, column 3" in err
 
 
 def test_the_data_are_never_overwritten(capsys, folder, tmp_path):

@@ -23,7 +23,8 @@ from gpbounds.files import mapped
 from gpbounds.kernels import Constant
 from gpbounds.renyi import Model
 from gpbounds.rows import source
-from gpbounds.rows.tables import column_names, read_table, write_table
+from gpbounds.rows.table_rows import read_rows
+from gpbounds.rows.tables import read_table, write_table
 from tests.scripts import record
 
 ROOT = Path(__file__).parent.parent
@@ -84,7 +85,7 @@ def test_a_gzip_file_is_not_unpacked_beyond_what_its_size_justifies(tmp_path):
 def test_a_cell_without_end_is_refused_where_names_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('"' + "a" * 200_000 + ",b\n1,2\n", encoding="utf-8")
-    for read in (read_table, column_names):
+    for read in (read_table, read_rows):
         with pytest.raises(ValueError, match="expected comma-separated numbers, but field larger"):
             read(path)
 
@@ -388,7 +389,7 @@ def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     write_table(path, ["aaaa", "bbbb", "yyyy"], [np.column_stack([X, Y])])
     path.write_bytes(path.read_bytes().replace(b"aaaa", b"aaa\xcf"))
-    for read in (read_table, column_names, lambda file: source(file, "yyyy")):
+    for read in (read_table, read_rows, lambda file: source(file, "yyyy")):
         with pytest.raises(ValueError, match="expected"):
             read(path)
 

@@ -28,6 +28,7 @@ from gpbounds.losses import LOSSES, Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
 from gpbounds.records import Fields, Format, Slot, many, plain
+from gpbounds.rows.encoding import Encoding
 from gpbounds.whitening import Inducing
 
 # Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable.
@@ -216,6 +217,7 @@ RESULTS = Format(
             "evidence_bounds": many(Bound.from_dict),
             "probes": Slot(Probes.from_dict),
             "remarks": many(Remark.from_dict),
+            "encoding": Slot(Encoding.from_dict),
         }.items()
     },
 )

@@ -274,32 +274,29 @@ def _as_audited(
     from gpbounds.audit import enough, subject
 
     about = subject(kernel, data.X, data.y, noise=noise)
-    found = enough(about, target=target, most=most, rows=rows, progress=progress and sys.stderr.isatty())
-    M, tried = found.counts[0], found.tried[0]
-    levels = {level.M: level for level in found.of("chosen")}
-    if found.interrupted:
-        reached = [M for M, level in levels.items() if float(level.divergence(found.evidence)[1]) <= target]
+    audited = enough(about, target=target, most=most, rows=rows, progress=progress and sys.stderr.isatty())
+    M, tried = audited.counts[0], audited.tried[0]
+    levels = {level.M: level for level in audited.of("chosen")}
+    if audited.interrupted:
+        reached = [M for M, level in levels.items() if float(level.divergence(audited.evidence)[1]) <= target]
         M = min(reached, default=None)
 
     def pair(size: int | None) -> Pair | None:
         level = levels.get(size or 0)
-        return None if level is None else directed(level.divergence(found.evidence), 1.0, "q||p")
+        return None if level is None else directed(level.divergence(audited.evidence), 1.0, "q||p")
 
     notes = [_ABOUT_ROWS.format(N=data.N)]
     if M is not None:
         notes.append(_NESTED)
     if data.N > rows:
         notes.append(f"Above {rows} rows log p(y) is bounded, not computed, so that fewer points may suffice.")
-    shown = levels.get(M or tried)
-    if shown is not None and (jitter := shown.trace[1].terms.get("jitter")):
-        notes.append(_JITTER.format(jitter=jitter))
-    if found.interrupted:
+    if audited.interrupted:
         notes.append(_INTERRUPTED)
-    if M is None and tried < min(most, data.N - 1) and not found.interrupted:
+    if M is None and tried < min(most, data.N - 1) and not audited.interrupted:
         notes.append(f"The search stopped at M = {tried}: no other row has a variance that these do not explain.")
-    before = None if M is None or found.interrupted else pair(M - 1)
+    before = None if M is None or audited.interrupted else pair(M - 1)
     return Afterwards(
-        "greedy", data.N, target, M, pair(M or tried), before, tried, found.needed, tuple(notes), found.interrupted
+        "greedy", data.N, target, M, pair(M or tried), before, tried, audited.needed, tuple(notes), audited.interrupted
     )
 
 

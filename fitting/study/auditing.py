@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fitting.study.answer import Answer
 from fitting.study.predicted import joint, noise_of, predicted
-from fitting.study.standardised import TableRows, columns_of
+from fitting.study.standardised import columns_of
 from fitting.study.steps import Steps, WrongArguments
 from fitting.study.words import Spelling, argument, describe_kernel
 from gpbounds import audit as audits
@@ -29,6 +29,7 @@ from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.records import plain
 from gpbounds.renyi import Model
+from gpbounds.rows.table_rows import TableRows, remarks_on_split
 from gpbounds.texts import wrapped
 
 SAME = 1e-9
@@ -333,8 +334,8 @@ def _own_posterior(model: Any) -> SparsePosterior | None:
     return whitened_posterior(law.kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=law.jitter)
 
 
-def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> None:
-    """Refuse models without a Gaussian likelihood, without a kernel, or of other inputs."""
+def of_gaussian_noise(model: Any, where: str, spelled: Spelling) -> None:
+    """Refuse models without a Gaussian likelihood, or without a kernel."""
     name, option = type(model).__name__, spelled("model")
     likelihood = getattr(model, "likelihood_", None)
     if name not in ("SparseGP", "RenyiGP", "ExactGP", "VariationalGP") or not isinstance(
@@ -345,6 +346,12 @@ def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> No
             f"{option}: expected a SparseGP, RenyiGP, ExactGP or a VariationalGP with a Gaussian likelihood, got a "
             f"{what}{where}: the bounds are for Gaussian processes with Gaussian noise"
         )
+
+
+def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> None:
+    """Refuse models of another kind than `of_gaussian_noise`, of other inputs, or without their training rows."""
+    of_gaussian_noise(model, where, spelled)
+    option = spelled("model")
     if model.n_features_in_ != table.D:
         raise WrongArguments(
             f"{option}: expected a model of {table.D} inputs, as {table.name} has, got one of {model.n_features_in_}"
@@ -403,7 +410,7 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     if about.Z is not None:
         parts["places"] = steps.take("where it is worst", partial(audits.places, about, about.Z, points))
     parts["hyperparameters"] = audits.hyperparameters(about, examined.limited)
-    notes = list(examined.notes)
+    notes = [*examined.notes, *remarks_on_split(TableRows(examined.name, about.X, examined.targets), held)]
     if held.N:
         parts["calibration"] = steps.take("calibration", lambda: calibration(examined, asked.seed))
         if asked.epsilon is not None:

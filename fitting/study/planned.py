@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fitting.study import advice
 from fitting.study.afterwards import NAMES, Afterwards, sentence
 from fitting.study.answer import Answer, inline
 from fitting.study.problem import Problem
 from fitting.study.ranks import AFTER, Aims, Entry, comparison
-from fitting.study.spread import Spread
 from gpbounds.bound import Plan
 from gpbounds.records import plain
 from gpbounds.texts import table, wrapped
@@ -20,6 +18,41 @@ EXPLAINED = (
     "Needed: fewer inducing points do not meet the level, by a lower bound. Suffices: so many do, with the stated "
     "probability. Both are about this kernel and noise."
 )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The M of one level for hyperparameters fitted to several draws of rows.
+
+    Attributes
+    ----------
+    level : str
+        "given y" or "after the fact".
+    N : int
+        Number of rows that the bounds are about.
+    counts : tuple of int or None
+        M for the hyperparameters of the plan, then for each refit; None where no M was found.
+    """
+
+    level: str
+    N: int
+    counts: tuple[int | None, ...]
+
+    @property
+    def refits(self) -> int:
+        """Number of refits."""
+        return len(self.counts) - 1
+
+    def __str__(self) -> str:
+        known = [M for M in self.counts if M is not None]
+        if not known:
+            return "no M"
+        ends = f"M = {min(known)}" if min(known) == max(known) else f"M = {min(known)} to {max(known)}"
+        return ends if len(known) == len(self.counts) else f"{ends}, or none"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        return {"level": self.level, "rows": self.N, "M": self.counts}
 
 
 class Once:
@@ -140,14 +173,14 @@ class Planned(Answer):
         levels += [(AFTER, self.after.N)] if self.after is not None else []
         levels += [("lower bounds", self.lower["rows"])] if self.lower is not None else []
         levels += [("spread over refits", self.spread.N)] if self.spread is not None else []
-        return advice.scope(self.problem, levels)
+        return _scope(self.problem, levels)
 
     @property
     def recommendation(self) -> str:
         """One M of inducing points with the command that does it, or why none is known; empty without a table."""
         if self.problem.data is None or "inducing" not in self.aims.methods or len(self.problem.kernels) > 1:
             return ""
-        return advice.recommendation(self.problem, self.aims, self.entries, self.after, self.spread)
+        return _recommendation(self.problem, self.aims, self.entries, self.after, self.spread)
 
     @property
     def question(self) -> str:
@@ -178,11 +211,11 @@ class Planned(Answer):
             return []
         spelled, texts = problem.asked.spelled, []
         if any(case.draws is not None for case in problem.cases):
-            texts.append(advice.HINT.format(draws=problem.asked.draws, option=spelled("old_forms", True)))
+            texts.append(_HINT.format(draws=problem.asked.draws, option=spelled("old_forms", True)))
         elif problem.asked.y_norm2 is None:
             option = spelled("y_norm2", "prior")
             texts.append(f"With {option} the plan assumes that y is drawn from the prior, and needs fewer points.")
-        return [*texts, *([advice.again(problem), self.recommendation] if self.recommendation else [])]
+        return [*texts, *([_again(problem), self.recommendation] if self.recommendation else [])]
 
     def _rows(self, N: int) -> str:
         """A number of rows, beside that of the table if it is smaller."""
@@ -201,7 +234,8 @@ class Planned(Answer):
             confidence = f"{100 * (1 - self.problem.settings.delta):g} %"
             needed = "-" if least.needed is None else str(least.needed)
             bound = "-" if least.bound is None else f"{float(least.bound):.3g}"
-            rows.append((entry.level, self._rows(least.N), entry.points, y, confidence, needed, answer, bound))
+            number = f"{least.N} new" if entry.level.startswith(_TO_COME) else self._rows(least.N)
+            rows.append((entry.level, number, entry.points, y, confidence, needed, answer, bound))
         after, known = self.after, self.spread
         if after is not None:
             answer = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"
@@ -256,6 +290,100 @@ class Planned(Answer):
 
 def _ends(plan: Plan) -> tuple[int | None, int | None, int]:
     return plan.needed, plan.M, plan.N
+
+
+# The end of a plan in plain words: what is about all rows, one recommendation, what training changes.
+
+_HINT = (
+    'The best of {draws} draws: gpbounds.kdpp.select(..., method="best", draws={draws}), or SparseGP(inducing="best"). '
+    "{option} adds the bounds on one draw."
+)
+
+
+def _scope(problem: Problem, levels: Sequence[tuple[str, int]]) -> str:
+    """Which levels, each with the number of its rows, are about all rows of the table, and which about a sample."""
+    data = problem.data
+    assert data is not None
+    given = [(level, N) for level, N in levels if not level.startswith(_TO_COME)]
+    every = list(dict.fromkeys(level for level, N in given if N == data.N))
+    sampled = {N: list(dict.fromkeys(level for level, n in given if n == N)) for _, N in given if N < data.N}
+    sentences = [f"About all {data.N} rows: {', '.join(every) or 'nothing'}."]
+    for N, names in sampled.items():
+        sentences.append(f"About a sample of {N} of the {data.N} rows only: {', '.join(names)}; all rows need more.")
+    for N in dict.fromkeys(N for level, N in levels if level.startswith(_TO_COME)):
+        sentences.append(f"About {N} new rows from the law of the inputs: {_TO_COME}.")
+    return " ".join(sentences)
+
+
+_TO_COME = "a priori"
+"""The levels of inputs to come begin so."""
+
+
+def _recommendation(
+    problem: Problem, aims: Aims, entries: Sequence[Entry], after: Afterwards | None, known: Spread | None
+) -> str:
+    """One number of inducing points, or why there is none, and the command that does it."""
+    assert problem.data is not None
+    N, M = problem.data.N, None
+    whole = [entry for entry in entries if entry.level == "given y" and entry.plan.N == N and entry.plan.M is not None]
+    if after is not None and after.M is not None:
+        name, M = NAMES.get(after.method, after.method), after.M
+        answer = f"use M = {after.M} {name} inducing points: proved {AFTER} for all {N} rows, this kernel and noise."
+    elif whole:
+        plan, M = whole[0].plan, whole[0].plan.M
+        probability = f"{100 * (1 - problem.settings.delta):g} %"
+        answer = (
+            f"use M = {plan.M} inducing points, the {whole[0].points} draws: proved given y for all {N} rows, this "
+            f"kernel and noise, with probability {probability}."
+        )
+    else:
+        answer = _unknown(N, entries, after)
+    spread = f" These rows do not determine {', '.join(problem.edges)}; M may be far off." if problem.edges else ""
+    if known is not None:
+        rows = "" if known.N == N else f", on a sample of {known.N} rows"
+        spread += f" Kernel and noise fitted to other rows give {known} ({known.level}{rows})."
+    return f"Recommendation: {answer}{spread} {_command(problem, aims, M)}"
+
+
+def _unknown(N: int, entries: Sequence[Entry], after: Afterwards | None) -> str:
+    """Why no M is recommended, and what is known."""
+    text = f"no M is proved for all {N} rows with this kernel and noise"
+    if after is not None:
+        text += f" (no M <= {after.tried} does after the fact; fewer than {after.needed} cannot)"
+    text += ": the M to use is unknown."
+    sample = [entry.plan for entry in entries if entry.level == "given y" and entry.plan.N < N]
+    if sample and sample[0].M is not None:
+        text += f" M = {sample[0].M} is proved for {sample[0].N} of the rows only; do not use it for all."
+    return text
+
+
+def _command(problem: Problem, aims: Aims, M: int | None) -> str:
+    """The command that trains a model with an M that holds for it."""
+    assert problem.data is not None
+    target = f"--target {_quoted(problem.data.target)} " if problem.data.columns else ""
+    if problem.refit is None and M is not None:
+        if problem.fitted:
+            return f"Run: gpbounds train FILE {target}--keep-kernel MODEL --inducing {M}  It keeps kernel and noise."
+        return "Train with this kernel and noise fixed; otherwise training moves them, and M with them."
+    level = f"--nats {aims.nats:g}" + ("" if aims.alpha == 1.0 else f" --model renyi --alpha {aims.alpha:g}")
+    return (
+        f"Run: gpbounds train FILE {target}--inducing auto {level}  It grows M while it trains until the level holds "
+        "for the final model, or says how far it came; then gpbounds audit shows whether predictions on held-out rows "
+        "still gain from more points."
+    )
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("_", "").isalnum() else f"'{name}'"
+
+
+def _again(problem: Problem) -> str:
+    """What happens to M if a model is trained again."""
+    keep = "gpbounds train FILE --keep-kernel MODEL --inducing M"
+    return (
+        "Every M here is for this kernel and noise. Training moves them, and M with them: to keep those of a trained "
+        f"model, {keep}; to plan for them, gpbounds plan --data FILE --model MODEL."
+    )
 
 
 STYLE = (

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.study.afterwards import Afterwards, Floors
-from fitting.study.planned import Planned
-from fitting.study.problem import Problem, Question, about_rows
+from fitting.study.hyperparameters import Hyperparameters
+from fitting.study.planned import Planned, Spread
+from fitting.study.problem import Problem, Question, about_rows, of_rows
 from fitting.study.ranks import AFTER, Aims, Entry, after_the_fact, plans
-from fitting.study.spread import Spread, spread
 from fitting.study.standardised import TableRows, inputs_and_target, standardise
 from fitting.study.steps import Steps, shown
 from fitting.study.trained import about_model
@@ -141,11 +142,11 @@ def plan(
     >>> kernel = gpbounds.SquaredExponential(1.0, 0.5)
     >>> planned = plan(X, np.sin(X), nats=0.1, kernel=kernel, noise=0.1, simulate=0)
     >>> [(entry.level, entry.plan.M) for entry in planned.entries], planned.after.M
-    ([('data-aware', 12), ('given y', 11)], 10)
+    ([('data-aware', 19), ('given y', 18)], 17)
     """
+    chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)
     methods = (method,) if isinstance(method, str) else tuple(method)
-    chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     asked = Question(
         **chosen,
         lengthscale_range=_range(lengthscale_range),
@@ -254,6 +255,47 @@ def _after_the_fact(problem: Problem, aims: Aims) -> tuple[Afterwards | None, tu
         option = asked.spelled("lengthscale_range")
         return None, (f"The plan after the fact needs one kernel; it is omitted with {option}.",)
     return after_the_fact(problem, problem.data, aims, problem.kernels[0], problem.settings.noise), ()
+
+
+LARGEST = 4000
+"""Above so many rows the spread is that of a sample of the rows."""
+
+
+def seeds(seed: int, refits: int) -> list[int]:
+    """Seeds of the refits, derived from that of the plan.
+
+    >>> seeds(0, 2) == seeds(0, 3)[:2], len(set(seeds(0, 5) + seeds(1, 5)))
+    (True, 10)
+    """
+    return [int(np.random.SeedSequence([seed, k + 1]).generate_state(1)[0]) for k in range(refits)]
+
+
+def spread(problem: Problem, aims: Aims, level: str, first: int | None, refits: int) -> Spread | None:
+    """The M of ``level`` for each of ``refits`` fits, and ``first``, that of the plan; None where nothing was fitted.
+
+    Above `LARGEST` rows all are computed for the sample of the data-aware level.
+    """
+    data, refit, settings = problem.data, problem.refit, problem.settings
+    if data is None or refit is None or not refits or len(problem.kernels) > 1:
+        return None
+    rows = data.subset(problem.asked.rows, problem.asked.seed) if data.N > LARGEST else data
+    if rows.N < data.N:
+        first = _least(problem, rows, level, aims, problem.kernels[0], settings.noise)
+    counts = [first]
+    for seed in seeds(problem.asked.seed, refits):
+        hyper = refit(seed)
+        counts.append(_least(problem, rows, level, aims, hyper.kernel, hyper.noise))
+    return Spread(level, rows.N, tuple(counts))
+
+
+def _least(problem: Problem, rows: TableRows, level: str, aims: Aims, kernel: Kernel, noise: float) -> int | None:
+    """The M of a level for these rows, kernel and noise."""
+    asked = problem.asked
+    if level == AFTER:
+        return after_the_fact(problem, rows, aims, kernel, noise).M
+    part = of_rows(rows, Hyperparameters(kernel, noise, ""), replace(asked, rows=rows.N, simulate=0, old_forms=False))
+    (case,) = (case for case in part.cases if case.kind == level)
+    return part.plan(case, aims.alpha, aims.nats).M
 
 
 def _spread(problem: Problem, aims: Aims, entries: Sequence[Entry], after: Afterwards | None) -> Spread | None:

@@ -34,6 +34,8 @@ _GIVEN_ROWS = 20_000
 """Up to here the bound given y is for all rows."""
 _SIMULATED_ROWS = 1000
 """Up to here inputs are simulated without being asked for."""
+REFIT = 0.8
+"""A refit draws at most this share of the rows, so that refits of a small table differ."""
 UNITS = "Numbers here are in the table's units; columns are standardised inside."
 _OMITTED = (
     "The a-priori bound is omitted for {rows} rows; with {option} the command decomposes 39 kernel matrices of "
@@ -201,9 +203,9 @@ class Problem:
 
     @property
     def pasted(self) -> str:
-        """The options that state kernel and noise of a table with all digits; empty where there are none."""
+        """The options that state a fitted kernel and its noise with all digits; empty where there are none."""
         options = options_of(self.kernels[0], self.settings.noise)
-        if self.data is None or len(self.kernels) > 1 or options is None:
+        if self.data is None or not self.fitted or len(self.kernels) > 1 or options is None:
             return ""
         return f"To use it elsewhere: {options}"
 
@@ -403,12 +405,15 @@ def about_rows(data: Standardised, asked: Question, law: InputLaw | None = None)
     Hyperparameters, ``law`` and norm of the target are in the units of the table.
     """
 
-    def hyper(seed: int, progress: bool = False) -> hyperparameters.Hyperparameters:
-        values = {"variance": asked.variance, "lengthscale": asked.lengthscale, "noise": asked.noise}
-        return hyperparameters.of_table(data, asked.family, **values, seed=seed, progress=progress)
+    values = {"variance": asked.variance, "lengthscale": asked.lengthscale, "noise": asked.noise}
+    hyper = hyperparameters.of_table(data, asked.family, **values, seed=asked.seed, progress=asked.progress)
+    rows = min(hyperparameters.FIT_ROWS, max(2, round(REFIT * data.N)))
 
-    problem = of_rows(data.centred, hyper(asked.seed, asked.progress), asked, law)
-    return replace(problem, refit=hyper) if problem.fitted else problem
+    def refit(seed: int) -> hyperparameters.Hyperparameters:
+        return hyperparameters.of_table(data, asked.family, **values, rows=rows, seed=seed)
+
+    problem = of_rows(data.centred, hyper, asked, law)
+    return replace(problem, refit=refit) if problem.fitted else problem
 
 
 def of_rows(

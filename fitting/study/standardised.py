@@ -5,65 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, is_constant
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels import Kernel, Polynomial
+from gpbounds.kernels import Kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.rows import read_table
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """Inputs and targets from a table, in its units.
-
-    Attributes
-    ----------
-    name : str
-        Name of the data in figures and reports.
-    X : array (N, D)
-    y : array (N,)
-    notes : tuple of str
-        How they were read and changed.
-    columns : tuple of str
-        Names of the inputs, where they have names.
-    target : str
-        Name of the target.
-    """
-
-    name: str
-    X: Float
-    y: Any
-    notes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    target: str = "y"
-
-    @property
-    def N(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def D(self) -> int:
-        """Number of inputs."""
-        return int(self.X.shape[1])
-
-    def part(self, numbers: Any) -> Self:
-        """The rows with these numbers, from 0."""
-        return replace(self, X=self.X[numbers], y=self.y[numbers])
-
-    def subset(self, rows: int, seed: int) -> Self:
-        """``rows`` rows drawn without replacement, in their order; all rows if there are no more."""
-        if rows < 2:
-            raise ValueError(f"rows: expected a whole number >= 2, got {rows}")
-        if rows >= self.N:
-            return self
-        return self.part(np.sort(np.random.default_rng(seed).choice(self.N, rows, replace=False)))
+from gpbounds.rows.parquet import is_parquet
+from gpbounds.rows.table_rows import TableRows, read_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +71,8 @@ class Standardised(TableRows):
             "noise": None if noise is None else noise / square,
         }
 
-    def outside(self, kernel: Kernel, noise: float) -> tuple[Stationary, float]:
+    def outside(self, kernel: Any, noise: float) -> tuple[Stationary, float]:
         """A stationary kernel and a noise variance of the standardised rows, in the units of the table."""
-        assert isinstance(kernel, Stationary)
         length = kernel.lengthscales(self.D) * self.scales
         variance = kernel.max_variance * self.scale**2
         return replace(kernel, variance=variance, lengthscale=length), noise * self.scale**2
@@ -180,11 +132,11 @@ def standardise(
         raise ValueError(f"{name}: expected at least 2 rows, got {raw.shape[0]}")
     if outputs is None:
         raise ValueError(f"{name}: expected a target that varies, got a constant one")
-    found = [standardised(raw[:, j]) for j in range(raw.shape[1])]
-    kept = {j: column for j, column in enumerate(found) if column is not None}
+    every = [standardised(raw[:, j]) for j in range(raw.shape[1])]
+    kept = {j: column for j, column in enumerate(every) if column is not None}
     if not kept:
         raise ValueError(f"{name}: expected an input column that varies, got only constant ones")
-    dropped = ", ".join(columns[j] if columns else str(j + 1) for j in range(len(found)) if j not in kept)
+    dropped = ", ".join(columns[j] if columns else str(j + 1) for j in range(len(every)) if j not in kept)
     return Standardised(
         name,
         np.column_stack([column.values for column in kept.values()]),
@@ -197,7 +149,7 @@ def standardise(
         shift=outputs.shift,
         scale=outputs.scale,
         kept=tuple(kept),
-        width=len(found),
+        width=len(every),
     )
 
 
@@ -221,8 +173,9 @@ def _leaf_times(kernel: Any, at: None) -> Callable[[float], Kernel]:
     def times(factor: float) -> Kernel:
         if factor == 1.0:
             return kernel
-        root = factor ** (1.0 / kernel.degree) if isinstance(kernel, Polynomial) else factor
-        names = ("variance", "offset") if isinstance(kernel, Polynomial) else ("variance",)
+        polynomial = hasattr(kernel, "degree")
+        root = factor ** (1.0 / kernel.degree) if polynomial else factor
+        names = ("variance", "offset") if polynomial else ("variance",)
         scaled = {name: root * np.asarray(getattr(kernel, name), dtype=np.float64) for name in names}
         return replace(kernel, **{name: value if value.ndim else float(value) for name, value in scaled.items()})
 
@@ -311,43 +264,15 @@ def _refuse_text(table: Any, names: tuple[str, ...], argument: str) -> None:
             )
 
 
-def read_rows(path: Path, target: str | None = None) -> TableRows:
-    """The rows of a table in a file; ``target`` is the name or number, from 1, of a column, by default the last.
+def load(path: Path, target: str | None = None, **choice: Any) -> Standardised:
+    """`Standardised` from a table in a file; the arguments are those of `gpbounds.rows.table_rows.read_rows`.
 
     Raises
     ------
-    ValueError, OSError
-        as `gpbounds.rows.read_table`; for a single column or an unknown target.
+    ValueError, OSError, ImportError
+        as `read_rows` and :func:`standardise`.
     """
-    values, names = read_table(path)
-    width = values.shape[1]
-    if width < 2:
-        raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
-    place = width - 1
-    if target is not None:
-        named = [j for j, name in enumerate(names or ()) if name == target]
-        place = named[0] if len(named) == 1 else int(target) - 1 if target.isdecimal() else -1
-        if not 0 <= place < width:
-            there = f"one of {', '.join(names)} or " if names else ""
-            raise ValueError(f"--target: expected {there}a column's number from 1 to {width}, got {target!r}")
-    columns = tuple(names or ())
-    return TableRows(
-        path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet"),
-        np.delete(values, place, axis=1),
-        values[:, place],
-        ("The first line was read as a header.",) if names else (),
-        columns[:place] + columns[place + 1 :],
-        columns[place] if columns else f"column {place + 1}",
-    )
-
-
-def load(path: Path, target: str | None = None) -> Standardised:
-    """`Standardised` from a table in a file.
-
-    Raises
-    ------
-    ValueError, OSError
-        as :func:`read_rows` and :func:`standardise`.
-    """
-    rows = read_rows(path, target)
-    return standardise(rows.name, rows.X, rows.y, rows.columns, rows.target, rows.notes)
+    rows = read_rows(path, target, **choice)
+    said = is_parquet(path) or any("read as a header" in note for note in rows.notes)
+    header = ("The first line was read as a header.",) if rows.columns and not said else ()
+    return standardise(rows.name, rows.X, rows.y, rows.columns, rows.target, (*header, *rows.notes))

@@ -6,14 +6,13 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpbounds.cli import options, output
-from gpbounds.rows.tables import column_names
 
 if TYPE_CHECKING:
     from fitting.study.auditing import AuditQuestion, Examined
-    from gpbounds.cli.examples import Examples
+    from gpbounds.rows.table_rows import TableRows
 
 EPILOG = """\
 example:
@@ -51,9 +50,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet (a file or a folder) of raw values"
     )
-    parser.add_argument(
-        "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
-    )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--model",
@@ -72,6 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", type=Path, default=Path("audit.html"), help="the page (default: %(default)s)"
     )
     options.add_json(parser)
+    options.add_table(parser)
     parser.set_defaults(run=run)
 
 
@@ -175,48 +172,51 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
     from gpbounds.cli import examples, models
     from gpbounds.renyi import Model
 
-    table = examples.read(args.file, args.target)
-    rows = auditing.TableRows(table.name, table.X, table.y, table.notes, tuple(_columns(args, table)))
-    spelled = asked.spelled
+    if args.model is not None and args.model.suffix not in (".npz", ".json"):
+        raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {_OTHER_LIBRARIES}")
     if not args.held_out and (args.model is None or args.model.suffix == ".json"):
         raise options.UsageError("--held-out: expected a share between 0 and 1, got 0")
+    model = None if args.model is None or args.model.suffix == ".json" else models.saved(args.model)
+    if model is not None:
+        auditing.of_gaussian_noise(model, f" in {args.model}", asked.spelled)
+    rows = examples.read(args, encoding=getattr(model, "encoding_", None))
+    rows = replace(rows, columns=rows.titles)
     if args.model is None:
-        numbers = auditing.split(rows.N, args.held_out, args.seed, spelled)
-        train, held = (replace(table, X=table.X[each], y=table.y[each]) for each in numbers)
-        settings = {"n_inducing": _DEFAULT_INDUCING if args.inducing is None else args.inducing}
-        model = models.fitted(
-            "sparse",
-            settings | {"random_state": args.seed},
-            train,
-            options.SQUARED_EXPONENTIAL,
-            progress=sys.stderr.isatty(),
-        )
-        if any(run.status == "interrupted" for run in model.runs_):
-            raise KeyboardInterrupt  # nobody asked about a model that is trained in part
-        notes: tuple[str, ...] = (
-            f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
-            models.for_the_shell(model.stop_reason_),
-        )
-        return auditing.of_model(model, rows, numbers, notes)
-    if args.model.suffix == ".json":
+        return _of_a_new_model(args, rows, asked)
+    if model is None:
         return auditing.of_points(Model.load(args.model), rows, str(args.model), asked)
-    if args.model.suffix != ".npz":
-        raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {_OTHER_LIBRARIES}")
-    model = models.saved(args.model)
-    auditing.supported(model, rows, f" in {args.model}", spelled)
-    numbers = auditing.training_rows(model, rows, f" in {args.model}", spelled)
-    unused = numbers[1].size
-    notes = (f"The model was read from {args.model}; {unused} rows of the file were not used in its training.",)
+    return _of_a_saved_model(args.model, model, rows, asked)
+
+
+def _of_a_new_model(args: argparse.Namespace, rows: TableRows, asked: AuditQuestion) -> Examined:
+    """A sparse GP, trained on a part of the rows."""
+    from fitting.study import auditing
+    from gpbounds.cli import models
+
+    numbers = auditing.split(rows.N, args.held_out, args.seed, asked.spelled)
+    train, held = (rows.part(each) for each in numbers)
+    settings = {"n_inducing": _DEFAULT_INDUCING if args.inducing is None else args.inducing}
+    model = models.fitted(
+        "sparse",
+        settings | {"random_state": args.seed},
+        train,
+        options.SQUARED_EXPONENTIAL,
+        progress=sys.stderr.isatty(),
+    )
+    if any(run.status == "interrupted" for run in model.runs_):
+        raise KeyboardInterrupt  # nobody asked about a model that is trained in part
+    notes = (
+        f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
+        models.for_the_shell(model.stop_reason_),
+    )
     return auditing.of_model(model, rows, numbers, notes)
 
 
-def _columns(args: argparse.Namespace, table: Examples) -> list[str]:
-    """Names of the inputs."""
-    names = column_names(args.file)
-    if names is None:
-        return [f"x{j + 1}" for j in range(table.D)]
-    last = names[-1] if args.target is None else args.target
-    if last not in names and last.isdecimal():
-        last = names[int(last) - 1]
-    where = names.index(last)
-    return [name or f"x{j + 1}" for j, name in enumerate([*names[:where], *names[where + 1 :]])]
+def _of_a_saved_model(path: Path, model: Any, rows: TableRows, asked: AuditQuestion) -> Examined:
+    """A model that was trained on rows of the table."""
+    from fitting.study import auditing
+
+    auditing.supported(model, rows, f" in {path}", asked.spelled)
+    numbers = auditing.training_rows(model, rows, f" in {path}", asked.spelled)
+    notes = (f"The model was read from {path}; {numbers[1].size} rows of the file were not used in its training.",)
+    return auditing.of_model(model, rows, numbers, notes)

@@ -112,9 +112,6 @@ def _add_train(actions: Any) -> None:
         "Parquet are read in passes, except for --method full",
     )
     parser.add_argument(
-        "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
-    )
-    parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
@@ -132,6 +129,7 @@ def _add_train(actions: Any) -> None:
     _add_statement(parser.add_argument_group("the statement (fixed before the data are seen)"))
     _add_model(parser.add_argument_group("the model (any choice is valid and costs nothing)"))
     options.add_json(parser)
+    options.add_table(parser)
     parser.set_defaults(run=train)
 
 
@@ -241,7 +239,7 @@ def train(args: argparse.Namespace) -> None:
     accuracies = _accuracies(args)
     table = rows.read_large(
         args.data,
-        args.target,
+        **options.table(args),
         in_memory=args.method == "full",
         split=args.scaling == "split",
         share=0.1 if args.share is None else args.share,

@@ -18,12 +18,12 @@ from fitting.study.terms import as_written
 from fitting.study.words import describe_kernel, headline, kernel_record, options_of
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
-from gpbounds.cli.examples import Examples
 from gpbounds.cli.kept import Kept
 from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.pacbayes import Scaling
+from gpbounds.rows.table_rows import TableRows, remarks_on_inputs, remarks_on_split
 from gpbounds.texts import short, table, wrapped
 
 CLASSES = {
@@ -110,7 +110,7 @@ def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Family, progress: bool = False) -> Any:
+def fitted(model: str, arguments: Mapping[str, Any], train: TableRows, family: Family, progress: bool = False) -> Any:
     """The estimator with a kernel of this family, fitted to the rows ``train``.
 
     Every input has its own lengthscale, whose start is in standard deviations of the input, so that the units of the
@@ -145,7 +145,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
         raise ValueError(_in_words_of_the_shell(str(error), model)) from error
 
 
-def _widths(model: str, dim: int | None, train: Examples) -> Float:
+def _widths(model: str, dim: int | None, train: TableRows) -> Float:
     """√D standard deviations of each input of the kernel, in the units in which the model sees it."""
     if dim is not None or model in CERTIFIED:
         count = train.D if dim is None else dim
@@ -167,7 +167,7 @@ def saved(path: Path) -> Any:
     return load(path)
 
 
-def _own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
+def _own_scaling(train: TableRows) -> tuple[Scaling, Scaling]:
     """Scalings to mean 0 and variance 1 of the rows for training; a constant column keeps its unit."""
 
     def scaling(values: Float) -> Scaling:
@@ -199,7 +199,7 @@ def _in_words_of_the_shell(text: str, model: str) -> str:
     return f"{head}:{rest.replace('expected None', 'expected not to be given')}"
 
 
-def without_inputs(own: Predicted, estimator: Any, train: Examples) -> Predicted:
+def without_inputs(own: Predicted, estimator: Any, train: TableRows) -> Predicted:
     """One law for all rows: the Gaussian, the shares of labels, or the Poisson law of the targets for training."""
     zero = 0.0 * own.y
     if isinstance(own.likelihood, Bernoulli):
@@ -249,7 +249,7 @@ class Result:
     ----------
     model : str
         Its name among `CLASSES`.
-    train, test : Examples
+    train, test : TableRows
     estimator : Any
     own, baseline : Predicted
         The model's predictions at ``test``, and one law for all rows.
@@ -259,8 +259,8 @@ class Result:
     """
 
     model: str
-    train: Examples
-    test: Examples
+    train: TableRows
+    test: TableRows
     estimator: Any
     own: Predicted
     baseline: Predicted
@@ -307,7 +307,7 @@ def report(result: Result) -> str:
     train, test, estimator = result.train, result.test, result.estimator
     own, baseline = result.own.scores(), result.baseline.scores()
     scores = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
-    described = describe_kernel(result.kernel, getattr(train, "columns", ()))
+    described = describe_kernel(result.kernel, train.titles)
     lines = [
         wrapped(
             f"Data: {train.name}, target {train.target}, D = {train.D}: {train.N} rows for training, {test.N} held out "
@@ -375,7 +375,8 @@ def units(result: Result) -> str:
 def notes(result: Result) -> list[str]:
     """Remarks of training, and what a certificate of this model does not say."""
     held = [] if result.kept is None else [result.kept.note]
-    texts = [*held, *grown(result.estimator), *remarks(result.estimator)]
+    texts = [*held, *remarks_on_inputs(result.train), *remarks_on_split(result.train, result.test)]
+    texts += [*grown(result.estimator), *remarks(result.estimator)]
     if result.model in CERTIFIED:
         texts.append(
             f"The bound on the Gibbs risk is {result.estimator.bound_:.4g} with probability "

@@ -339,11 +339,6 @@ def add_data(parser: argparse.ArgumentParser) -> Any:
         "standardises columns inside, and drops constant inputs",
     )
     group.add_argument(
-        "--target",
-        metavar="COLUMN",
-        help="name (of the header) or number, from 1, of the target (default: the last)",
-    )
-    group.add_argument(
         "--rows",
         metavar="N",
         type=whole,
@@ -352,7 +347,40 @@ def add_data(parser: argparse.ArgumentParser) -> Any:
         "%(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
+    add_table(parser, group)
     return group
+
+
+def add_table(parser: argparse.ArgumentParser, group: Any = None) -> None:
+    """``--target``, ``--columns``, ``--ignore``, ``--drop-missing``, ``--header``: how a table is read."""
+    from gpbounds.rows.cells import HEADERS
+
+    group = group or parser.add_argument_group("the table")
+    group.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="name (of the header) or number, from 1, of the target (default: the last)",
+    )
+    group.add_argument(
+        "--columns", metavar="A[,B,...]", help="names or numbers of the inputs to use (default: all other columns)"
+    )
+    group.add_argument("--ignore", metavar="A[,B,...]", help="names or numbers of columns to leave out")
+    group.add_argument(
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with missing cells (empty, NA, NaN, null, ?) in the columns that are used",
+    )
+    group.add_argument(
+        "--header",
+        choices=HEADERS,
+        default="auto",
+        help="whether the first line of a CSV file is a header (default: auto, by what its cells hold)",
+    )
+
+
+def table(args: argparse.Namespace) -> dict[str, Any]:
+    """How the options say that a table is read, as arguments of `gpbounds.rows.table_rows.read_rows`."""
+    return {name: getattr(args, name) for name in ("target", "columns", "ignore", "drop_missing", "header")}
 
 
 def add_best(parser: argparse.ArgumentParser, condition: str = " (with --data)") -> None:
@@ -468,8 +496,8 @@ def question(args: argparse.Namespace) -> Question:
     )
 
 
-def problem(args: argparse.Namespace) -> Problem:
-    """The problem that the options describe: a law and numbers of rows, or a table."""
+def problem(args: argparse.Namespace, model: Any = None) -> Problem:
+    """The problem that the options describe: a law and numbers of rows, or a table, or the rows of a trained model."""
     from fitting.study.problem import about_law
     from fitting.study.steps import shown
 
@@ -488,31 +516,22 @@ def problem(args: argparse.Namespace) -> Problem:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
         if args.rows < 2:
             raise UsageError(f"--rows: expected a whole number >= 2, got {args.rows}")
-        return _about_table(args, asked)
+        return _about_table(args, asked, model)
 
 
-def _about_table(args: argparse.Namespace, asked: Question) -> Problem:
-    """The problem of the rows of ``--data``, or of those of ``--model`` among them."""
+def _about_table(args: argparse.Namespace, asked: Question, model: Any) -> Problem:
+    """The problem of the rows of ``--data``, or of those of a trained model among them."""
     from fitting.study.problem import about_rows
-    from fitting.study.standardised import read_rows, standardise
+    from fitting.study.standardised import load
+    from gpbounds.rows.table_rows import read_rows
 
-    table = read_rows(args.data, args.target)
-    if getattr(args, "model", None) is None:
-        data = standardise(table.name, table.X, table.y, table.columns, table.target, table.notes)
+    if model is None:
+        data = load(args.data, **table(args))
         return about_rows(data, asked, _law_of(args, data.D))
     from fitting.study.trained import about_model
 
-    return about_model(_model(args.model), table, asked, _law_of(args, table.D), str(args.model))
-
-
-def _model(path: Path) -> Any:
-    """The model in a file .npz of this package, or .json of another library."""
-    from gpbounds.cli import models
-    from gpbounds.renyi import Model
-
-    if path.suffix not in (".npz", ".json"):
-        raise UsageError(f"--model: expected a file .npz or .json, got {path}")
-    return Model.load(path) if path.suffix == ".json" else models.saved(path)
+    rows = read_rows(args.data, **table(args), encoding=getattr(model, "encoding_", None))
+    return about_model(model, rows, asked, _law_of(args, rows.D), str(args.model))
 
 
 def _law_of(args: argparse.Namespace, D: int) -> InputLaw | None:

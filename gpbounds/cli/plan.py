@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from gpbounds.cli import options, output
 
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
     wanted = options.aims(args, args.alpha)
     if args.model is not None and args.data is None:
         raise options.UsageError("--model: expected --data FILE, the table with the rows of the model, too")
-    problem = options.problem(args)
+    problem = options.problem(args, None if args.model is None else _model(args.model))
     wanted.check(options.flag)
     answer = planned(problem, wanted)
     if args.json:
@@ -101,3 +102,13 @@ def run(args: argparse.Namespace) -> None:
     else:
         answer.print()
     output.leave(answer.interrupted)
+
+
+def _model(path: Path) -> Any:
+    """The model in a file .npz of this package, or .json of another library."""
+    from gpbounds.cli import models
+    from gpbounds.renyi import Model
+
+    if path.suffix not in (".npz", ".json"):
+        raise options.UsageError(f"--model: expected a file .npz or .json, got {path}")
+    return Model.load(path) if path.suffix == ".json" else models.saved(path)

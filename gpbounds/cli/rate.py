@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fitting.study.planned import Once
 from fitting.study.problem import Case
 from gpbounds.bound import Bound, outward
 from gpbounds.cli import options, output
@@ -58,12 +60,18 @@ def run(args: argparse.Namespace) -> None:
         output.print_json({"command": "rate", **problem.record(), "bounds": bounds, "notes": problem.notes})
         return
     print(problem.heading())
+    once = Once()
     for case, bound in results:
-        print(f"\n{case.title}\n{wrapped(_text(case, bound, args.counts, args.alpha), '  ')}")
+        shown = replace(bound, assumptions=()) if len(results) > 1 else bound
+        print(f"\n{case.title}\n{wrapped(_text(case, shown, args.counts, args.alpha), '  ')}")
+        if len(results) > 1:
+            print(f"  Assumes: {once.numbers(bound.assumptions)}")
         for note in case.notes:
             print(wrapped(f"Note: {note}", "  "))
-    if problem.notes:
+    if problem.notes or once.hypotheses:
         print()
+    for number, hypothesis in enumerate(once.hypotheses, 1):
+        print(wrapped(f"[{number}] {hypothesis}"))
     for note in problem.notes:
         print(wrapped(f"Note: {note}"))
 

@@ -16,11 +16,14 @@ from gpbounds.cli.options import UsageError
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.rows import Scaled, raw
 from gpbounds.rows import Source, read_table
+from gpbounds.rows.encoding import Encoding
 from gpbounds.rows.engines import Local
 from gpbounds.rows.formats import parquet_parts
+from gpbounds.rows.parquet import is_parquet, parquet_names, parquet_size
 from gpbounds.rows.program import Rows
 from gpbounds.rows.source import changed
-from gpbounds.rows.tables import is_parquet, parquet_names, parquet_size, write_table
+from gpbounds.rows.table_rows import column_number, name_of, read_rows
+from gpbounds.rows.tables import is_number, write_table
 
 HELD = 2**29
 """Bytes of a Parquet file or folder, as doubles, that are read into memory; more are read in passes."""
@@ -47,6 +50,8 @@ class Table(ABC):
         How the table was changed.
     mean : DeclaredMean or None
         The prior's mean, in the units of the scaled data; None is 0.
+    encoding : Encoding or None
+        How the columns of the file became these numbers; None for rows that are read in passes.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Table(ABC):
     as_in_file: bool
     notes: tuple[str, ...]
     mean: DeclaredMean | None = field(default=None, kw_only=True)
+    encoding: Encoding | None = field(default=None, kw_only=True)
 
     suffix = ".csv"
     """Of the file that `write` writes."""
@@ -131,8 +137,9 @@ class _RowsInMemory(Table):
         return float(np.mean(y * y)), X.std(axis=0)
 
     def write(self, path: Path) -> None:
-        """Write these rows as CSV with all digits, the target last."""
-        write_table(path, self.columns, [np.column_stack([self.X, self.y])])
+        """Write these rows as CSV with all digits, the target last; names that are numbers would be read as a row."""
+        names = None if self.columns is None or all(map(is_number, self.columns)) else self.columns
+        write_table(path, names, [np.column_stack([self.X, self.y])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +253,7 @@ def read(
     seed: int = 0,
     centre: bool = True,
     linear: bool = False,
+    **choice: Any,
 ) -> _RowsInMemory:
     """The rows of ``path`` to certify.
 
@@ -263,30 +271,28 @@ def read(
         False does not subtract the target's mean.
     linear : bool
         True fits a linear mean of the prior to the reserved rows.
+    **choice
+        How the table is read, as in `gpbounds.rows.table_rows.read_rows`.
 
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.rows.read_table`; for a single column, an unknown column, a share that leaves no rows, or a
-        target that is constant in the reserved rows.
+        as `read_rows`; for a share that leaves no rows, or a target that is constant in the reserved rows.
     """
-    values, columns = read_table(path)
-    _two_columns(path, values.shape[1])
-    j = values.shape[1] - 1 if target is None else column_number(target, columns, values.shape[1])
-    order = [k for k in range(values.shape[1]) if k != j] + [j]
-    values = values[:, order]
-    columns = columns and [columns[k] for k in order]
-    last = order == sorted(order)
-    notes = _notes_on_target(target, last)
+    table = read_rows(path, target, **choice)
+    name, notes, how = table.name, table.notes, table.encoding
+    columns = [*table.columns, table.target] if table.columns else None
     if not split:
-        X, y = values[:, :-1], values[:, -1]
-        return _RowsInMemory(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
+        as_they_are = Scaling(), Scaling(), table.strict, notes, table.X, table.y
+        return _RowsInMemory(name, columns, *as_they_are, encoding=how)
+    values = np.column_stack([table.X, table.y])
     reserved = _reserved(values.shape[0], share, seed)
     inputs, outputs, constant = _constants(values[reserved], centre)
     trend = _trend(values[reserved], inputs, outputs) if linear else None
     values = values[~reserved]
     notes += _notes_on_split(reserved, seed, constant)
-    return _RowsInMemory(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1], mean=trend)
+    X, y = values[:, :-1], values[:, -1]
+    return _RowsInMemory(name, columns, inputs, outputs, False, notes, X, y, mean=trend, encoding=how)
 
 
 def _read_in_passes(
@@ -298,20 +304,26 @@ def _read_in_passes(
     seed: int = 0,
     centre: bool = True,
     linear: bool = False,
+    **choice: Any,
 ) -> _RowsInPasses:
+    if any(choice.get(name) for name in ("columns", "ignore", "drop_missing")):
+        raise UsageError(
+            f"--columns, --ignore, --drop-missing: expected none of them for {path}, whose rows are read in passes: "
+            "write a file of the rows and columns to certify"
+        )
     names = parquet_names(path)
     _two_columns(path, len(names))
-    j = len(names) - 1 if target is None else column_number(target, names, len(names))
+    j = len(names) - 1 if target is None else column_number(target, names, "--target")
     columns, last = [*names[:j], *names[j + 1 :], names[j]], j == len(names) - 1
-    rows, notes = _in_passes(path, names[j]), _notes_on_target(target, last)
+    rows, notes = _in_passes(path, names[j]), _notes_on_target(names[j], last)
     if not split:
-        return _RowsInPasses(_name(path), columns, Scaling(), Scaling(), last, notes, rows)
+        return _RowsInPasses(name_of(path), columns, Scaling(), Scaling(), last, notes, rows)
     reserved = _reserved(rows.N, share, seed)
     apart = np.column_stack(rows.rows(np.flatnonzero(reserved)))
     inputs, outputs, constant = _constants(apart, centre)
     trend = _trend(apart, inputs, outputs) if linear else None
     notes += _notes_on_split(reserved, seed, constant)
-    return _RowsInPasses(_name(path), columns, inputs, outputs, False, notes, without(rows, reserved), mean=trend)
+    return _RowsInPasses(name_of(path), columns, inputs, outputs, False, notes, without(rows, reserved), mean=trend)
 
 
 def _two_columns(path: Path, width: int) -> None:
@@ -319,11 +331,7 @@ def _two_columns(path: Path, width: int) -> None:
         raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
 
 
-def _name(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
-
-
-def _notes_on_target(target: str | None, last: bool) -> tuple[str, ...]:
+def _notes_on_target(target: str, last: bool) -> tuple[str, ...]:
     return () if last else (f"The target is {target}; the other columns keep their order.",)
 
 
@@ -337,20 +345,6 @@ def _notes_on_split(reserved: np.ndarray, seed: int, constant: list[int]) -> tup
         note,
         f"Input column(s) that are constant in these rows keep their unit: {', '.join(map(str, constant))}.",
     )
-
-
-def column_number(target: str, columns: list[str] | None, width: int) -> int:
-    """The number, from 0, of the column with this name or this number from 1."""
-    if columns and columns.count(target) == 1:
-        return columns.index(target)
-    if columns and target in columns:
-        raise UsageError(
-            f"--target: expected the name of one column, got {target!r}, the name of {columns.count(target)} columns"
-        )
-    if target.isdecimal() and 1 <= int(target) <= width:
-        return int(target) - 1
-    names = f"one of {', '.join(columns)} or " if columns else ""
-    raise UsageError(f"--target: expected {names}a column's number from 1 to {width}, got {target!r}")
 
 
 def _reserved(N: int, share: float, seed: int) -> np.ndarray:

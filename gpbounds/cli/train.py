@@ -44,9 +44,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="CSV (.csv.gz) or Parquet (a file or a folder) of raw values; the labels of a classifier may be words",
     )
     parser.add_argument(
-        "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
-    )
-    parser.add_argument(
         "--model",
         choices=("exact", "sparse", "renyi", "lowrank", "variational", "classifier", "pac", "sparse-pac"),
         default="sparse",
@@ -70,6 +67,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="folder for model.npz and predictions.png; it is created if missing (default: the current folder)",
     )
     options.add_json(parser)
+    options.add_table(parser)
     _add_model(parser.add_argument_group("the model"))
     _add_kept(parser.add_argument_group("kernel and noise that are not trained (exact, sparse, renyi)"))
     _add_features(parser.add_argument_group("features (lowrank)"))
@@ -275,8 +273,8 @@ def run(args: argparse.Namespace) -> None:
 
     given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
     arguments = models.settings(args.model, given) | {"random_state": args.seed}
-    table = examples.read(args.file, args.target, labels=args.model == "classifier")
-    train, test = table.split(args.held_out, args.seed)
+    table = examples.read(args, labels=args.model == "classifier")
+    train, test = examples.split(table, args.held_out, args.seed)
     held = _kept(args, train)
     files = {"model": args.out / "model.npz", "picture": args.out / "predictions.png"}
     if any(path.exists() and path.samefile(args.file) for path in files.values()):
@@ -296,6 +294,7 @@ def run(args: argparse.Namespace) -> None:
         held,
     )
     args.out.mkdir(parents=True, exist_ok=True)
+    estimator.encoding_ = table.encoding  # with which predict and audit read the same table
     estimator.set_params(progress=False).save(files["model"])
     models.picture(result).savefig(files["picture"])
     interrupted = any(run.status == "interrupted" for run in estimator.runs_)

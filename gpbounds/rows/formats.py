@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gpbounds.files import mapped
+from gpbounds.rows.parquet import cells_of, parquet_files, parquet_names, pyarrow_of, reading_parquet
 from gpbounds.rows.program import Rows
 from gpbounds.rows.source import checked, is_exact
-from gpbounds.rows.tables import cells_of, parquet_files, parquet_names, pyarrow_of, reading_parquet
 from gpbounds.whitening import slices
 
 PART = 2**17

@@ -99,12 +99,12 @@ def tables() -> tuple[bytes, ...]:
 
 
 def read_csv(path: Path) -> Any:
-    from gpbounds.rows.tables import column_names, read_table, read_with_words
+    from gpbounds.rows.table_rows import read_rows
+    from gpbounds.rows.tables import read_table
 
-    with contextlib.suppress(ValueError):
-        column_names(path)
-    with contextlib.suppress(ValueError, IndexError):
-        read_with_words(path, 0)
+    for choice in ({}, {"drop_missing": True, "labels": True}):
+        with contextlib.suppress(ValueError):
+            read_rows(path, **choice)
     return read_table(path)
 
 
@@ -368,9 +368,12 @@ def parquets() -> tuple[bytes, ...]:
 
 def read_parquet(path: Path) -> Any:
     from gpbounds.rows import read_table, source
+    from gpbounds.rows.table_rows import read_rows
 
     with contextlib.suppress(ValueError):
         source(path, "y")
+    with contextlib.suppress(ValueError):
+        read_rows(path)
     return read_table(path).values
 
 
