@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fitting
 from fitting import ExactGP, LowRankGP, RenyiGP, SparseGP, VariationalGP
-from fitting.estimators import growing
+from fitting.estimators import inducing
 from fitting.objectives.objective import Objective
 from fitting.starts import sufficient
 from fitting.starts.sufficient import nested
@@ -72,7 +72,7 @@ def test_a_rough_function_is_trained_by_its_evidence(model):
     X, y = table(0, 150, scale=12.0)
     model.fit(X, y)
     exact = ExactGP().fit(X, y)
-    assert model.trained_with_ == 150 > 3 * growing.DEARER
+    assert model.trained_with_ == 150 > 3 * inducing.DEARER
     assert 50 < len(model.inducing_) < 150
     assert exact.objective_ - model.target_gap - 0.05 <= model.objective_ <= exact.objective_ + 1e-6
     np.testing.assert_allclose(model.kernel_.log_parameters, exact.kernel_.log_parameters, atol=0.1)
@@ -184,9 +184,9 @@ def test_equal_rows_are_chosen_once():
 
 
 def test_the_largest_number_follows_the_rows():
-    assert growing.most_points(None, 1503, 1400) == 1400
-    assert growing.most_points(None, 16_599, 16_000) == 1000
-    assert growing.most_points(70, 16_599, 16_000) == 70
+    assert inducing.most_points(None, 1503, 1400) == 1400
+    assert inducing.most_points(None, 16_599, 16_000) == 1000
+    assert inducing.most_points(70, 16_599, 16_000) == 70
 
 
 # ---------------------------------------------------------------------- Ctrl-C, files
@@ -209,7 +209,7 @@ def test_ctrl_c_in_any_round_leaves_a_model_with_its_gap(when, stopped, monkeypa
 @unconverged
 def test_ctrl_c_while_points_are_chosen_keeps_what_is_trained(monkeypatch):
     X, y = table(0, 150, scale=12.0)
-    calls, true = [], growing.nested
+    calls, true = [], inducing.nested
 
     def interrupted(*args, **kwargs):
         calls.append(args)
@@ -217,7 +217,7 @@ def test_ctrl_c_while_points_are_chosen_keeps_what_is_trained(monkeypatch):
             raise KeyboardInterrupt
         return true(*args, **kwargs)
 
-    monkeypatch.setattr(growing, "nested", interrupted)
+    monkeypatch.setattr(inducing, "nested", interrupted)
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model = SparseGP(n_inducing="auto").fit(X, y)
     assert model.trained_with_ <= 100

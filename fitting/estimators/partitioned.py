@@ -15,7 +15,7 @@ CHOOSING = 100_000
 """Number of rows among which inducing points are chosen; all rows, if there are no more."""
 
 STREAM = 8
-"""Stream of the random numbers that draw these rows; see the streams of `fitting.estimators.growing`."""
+"""Stream of the random numbers that draw these rows; see the streams of `fitting.estimators.inducing`."""
 
 
 def some_rows(X: Any, Y: Any, seed: int) -> tuple[Float, Float]:

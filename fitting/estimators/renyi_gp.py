@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fitting.estimators.growing import InducingGP
+from fitting.estimators.inducing import InducingGP
 from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, member

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fitting.estimators.growing import InducingGP
+from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.collapsed import row_by_row
 from fitting.objectives.goals import Evidence, Goal

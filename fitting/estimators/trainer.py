@@ -41,7 +41,7 @@ objective counts as 0.  On 1500 rows of six inputs the four lengthscales that do
 4e-3 with standard errors of 1e-6 to 1e-5 where training ends, the other parameters standard errors of 0.03 to 0.3."""
 
 BLOCKS = 9
-"""Stream of the random numbers that draw blocks; see the streams of `fitting.estimators.growing`."""
+"""Stream of the random numbers that draw blocks; see the streams of `fitting.estimators.inducing`."""
 
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""

@@ -315,7 +315,7 @@ def report(result: Result) -> str:
     train, test, estimator = result.train, result.test, result.estimator
     own, baseline = result.own.scores(), result.baseline.scores()
     scores = [(name, f"{value:.4g}", f"{baseline[name]:.4g}") for name, value in own.items()]
-    described = describe_kernel(result.kernel, getattr(train, "columns", ()))
+    described = describe_kernel(result.kernel, train.titles)
     lines = [
         wrapped(
             f"Data: {train.name}, target {train.target}, D = {train.D}: {train.N} rows for training, {test.N} held out "
@@ -383,9 +383,8 @@ def units(result: Result) -> str:
 def notes(result: Result) -> list[str]:
     """Remarks of training, and what a certificate of this model does not say."""
     held = [] if result.kept is None else [result.kept.note]
-    texts = [*held, *grown(result.estimator)]
-    texts += [*remarks_on_inputs(result.train), *remarks_on_split(result.train, result.test)]
-    texts += [*remarks(result.estimator)]
+    texts = [*held, *remarks_on_inputs(result.train), *remarks_on_split(result.train, result.test)]
+    texts += [*grown(result.estimator), *remarks(result.estimator)]
     if result.model in CERTIFIED:
         texts.append(
             f"The bound on the Gibbs risk is {result.estimator.bound_:.4g} with probability "
