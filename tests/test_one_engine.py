@@ -125,15 +125,14 @@ def test_further_points_are_rows_that_no_others_explain() -> None:
     assert len(np.unique(rows)) == 5
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_model_knows_as_much_as_its_audit_and_as_its_own_objective() -> None:
-    _, X, y, _, _ = problem("smooth", 400)
-    model = SparseGP(n_inducing=30, max_iter=20).fit(X, y)
+    kernel, X, y, _, noise = problem("smooth", 400)
+    model = SparseGP(n_inducing=30, kernel=kernel, noise=noise, optimizer=None).fit(X, y)
     lower, upper = model.log_evidence_bounds()
     assert float(lower) >= model.objective_ - 1e-6 * abs(model.objective_)
     assert float(upper) - float(lower) < 1e-3
     few = model.log_evidence_bounds(members="cheap")
-    assert float(few[1]) - float(few[0]) > 10.0 * (float(upper) - float(lower))
+    assert float(few[1]) - float(few[0]) > 100.0 * (float(upper) - float(lower))
     model.jitter_, own = 0.0, model.objective_  # a model whose jitter is below the one that bounds take
     assert float(model.log_evidence_bounds(members="cheap")[0]) >= own - 1e-6 * abs(own)
 
