@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gpbounds.arrays import Float, as_number
 from gpbounds.inputs import InputLaw
-from gpbounds.records import ANY, Record, Slot, Slots, many, named
+from gpbounds.records import ANY, TEXTS, Record, Slot, Slots, many, named
 
 
 def outward(value: float, side: str, digits: int = 6) -> str:
@@ -66,6 +66,8 @@ class Bound(Record, NDArrayOperatorsMixin):
         An allowance that is only measured does not count: an assumption then names it.
     quantity : str
         The quantity that is bounded.
+    notes : tuple of str
+        What was left out of the computation, and the argument that includes it; files leave out an empty tuple.
 
     >>> b = Bound(0.5, "upper", 0.95, "R-thm1", quantity="D_1[q*||p]", assumptions=("y is drawn from the prior.",))
     >>> float(b), bool(b < 1)
@@ -83,6 +85,7 @@ class Bound(Record, NDArrayOperatorsMixin):
     assumptions: tuple[str, ...] = ()
     certified: bool = False
     quantity: str = "value"
+    notes: tuple[str, ...] = ()
     stored: ClassVar[Slots] = {
         "quantity": ANY,
         "side": ANY,
@@ -92,7 +95,15 @@ class Bound(Record, NDArrayOperatorsMixin):
         "terms": named(_array),
         "assumptions": many(ANY.read),
         "certified": ANY,
+        "notes": TEXTS._replace(default=True),
     }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record in types of JSON; `from_dict` reads it back."""
+        record = super().to_dict()
+        if not self.notes:
+            del record["notes"]
+        return record
 
     def __float__(self) -> float:
         return float(self.value)
@@ -116,6 +127,7 @@ class Bound(Record, NDArrayOperatorsMixin):
         rounding = ", rounding included" if self.certified else ""
         lines = [f"{self.quantity} {relation} {_brief(self.value, self.side)} {certainty} ({self.claim}{rounding})."]
         lines += [f"  Assumes: {sentence}" for sentence in self.assumptions]
+        lines += [f"  Note: {sentence}" for sentence in self.notes]
         return "\n".join(lines)
 
 

@@ -65,7 +65,12 @@ def test_progress_counts_the_members_and_changes_no_bit(monkeypatch: pytest.Monk
             self.done += 1
 
     monkeypatch.setattr("tqdm.auto.tqdm", Bar)
-    calls = [({}, len(ALL)), ({"members": "all", "alphas": (0.5, 1.0)}, len(ALL) + 3), ({"members": "vecchia"}, 2)]
+    calls = [
+        ({}, len(CHEAP) + 1),
+        ({"members": "all", "alphas": (0.5, 1.0)}, len(ALL) + 5),
+        ({"members": "vecchia"}, 2),
+        ({"work": 1e6}, len(CHEAP) + 1),
+    ]
     for options, total in calls:
         pairs = [evidence(kernel, X, y, Z, noise=noise, progress=progress, **options) for progress in (False, True)]
         assert pairs[0][0].to_dict() == pairs[1][0].to_dict()
@@ -81,8 +86,8 @@ def test_every_member_is_on_its_side(seed: int) -> None:
     kernel, X, y, Z, noise = problem(seed)
     arguments = kernel, X, y, Z
     truth, size = log_evidence(kernel, X, y, noise=noise), 1e-9 * (1 + kernel.variance / noise) * y.size
-    lower, upper = evidence(*arguments, noise=noise, alphas=(0.3, 1.0))
-    assert set(ALL) <= set(upper.terms)
+    lower, upper = evidence(*arguments, noise=noise, alphas=(0.3, 1.0), members="all")
+    assert {*ALL, "exact", "further"} <= set(upper.terms)
     assert max(values(lower).values()) <= truth + size
     assert min(values(upper).values()) >= truth - size
     for bound, sign in ((lower, -1.0), (upper, 1.0)):  # one of the members, moved outwards by its own error
@@ -124,7 +129,7 @@ def test_a_solve_closes_the_bracket_where_the_trace_leaves_it_wide() -> None:
     rng = np.random.default_rng(0)
     X, kernel = rng.uniform(-2, 2, (600, 2)), SquaredExponential(1.0, 0.6)
     y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(600)) @ rng.standard_normal(600)
-    cheap, full = (evidence(kernel, X, y, X[:100], noise=0.1, members=m) for m in ("cheap", "all"))
+    cheap, full = (evidence(kernel, X, y, X[:100], noise=0.1, members=m) for m in ("cheap", ALL))
     width = [float(upper) - float(lower) for lower, upper in (cheap, full)]
     assert width[1] < 2.0
     assert width[0] > 10.0 * width[1]
@@ -203,20 +208,20 @@ def test_streaming_in_blocks_is_the_dense_computation(monkeypatch, entries: int)
         np.testing.assert_allclose(products(kernel, X, noise)(W), (kernel(X) + noise * np.eye(40)) @ W, rtol=1e-12)
 
 
-def test_above_ten_thousand_only_cheap_members_and_little_memory() -> None:
+def test_the_cheap_members_need_little_memory() -> None:
     rng = np.random.default_rng(1)
     N, M = 40_000, 100
     X, y = rng.uniform(-3, 3, (N, 1)), rng.standard_normal(N)
     kernel = Matern(1.5, 1.0, 0.5)
     evidence(kernel, X[:100], y[:100], X[:5], noise=0.5)  # a first call, so that imports are not counted
     tracemalloc.start()
-    lower, upper = evidence(kernel, X, y, X[:M], noise=0.5)
+    lower, upper = evidence(kernel, X, y, X[:M], noise=0.5, members="cheap")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert set(values(upper)) == set(CHEAP)
     assert float(lower) <= float(upper)
     assert peak < 0.6 * 8 * N * M
-    bound = gap(kernel, X, y, X[:M], 1.0, noise=0.5)[1]
+    bound = gap(kernel, X, y, X[:M], 1.0, noise=0.5, method="streamed")[1]
     assert float(bound) <= float(gap_from_trace(kernel, X, y, X[:M], 1.0, noise=0.5))
     assert float(bound) == pytest.approx(float(upper) - lower.terms["elbo 1"], rel=1e-6)
 
@@ -249,11 +254,10 @@ def test_every_method_brackets_the_gap(seed: int, alpha: float) -> None:
         lower, upper = gap(*arguments, alpha, noise=noise, method=method)
         assert 0.0 <= float(lower) <= exact + size
         assert exact <= float(upper) + size
-    assert gap(*arguments, alpha, noise=noise)[1].value == gap(*arguments, alpha, noise=noise, method="dense")[1].value
+    decided = gap(*arguments, alpha, noise=noise)
+    assert exact - size <= float(decided[0]) <= float(decided[1]) <= exact + size
     twice = gap(kernel, X, np.stack([y, y], axis=1), Z, alpha, noise=noise)
-    assert [float(b) for b in twice] == pytest.approx(
-        [2 * float(b) for b in gap(*arguments, alpha, noise=noise)], rel=1e-9
-    )
+    assert [float(b) for b in twice] == pytest.approx([2 * float(b) for b in decided], rel=1e-6)
 
 
 def test_what_is_needed_is_needed() -> None:

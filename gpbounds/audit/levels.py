@@ -15,17 +15,15 @@ from gpbounds.audit.own import excess
 from gpbounds.bound import Bound
 from gpbounds.interval import possible
 from gpbounds.linalg import Jitter, eigen
-from gpbounds.linalg.pivoted import pivoted
 from gpbounds.numerics.search import bisected
 from gpbounds.progress import bar
-from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
-from gpbounds.renyi.brackets import assemble, bracket
-from gpbounds.renyi.escalation import whole_evidence
+from gpbounds.renyi import minimum_gap, needed, needed_from_eigenvalues
+from gpbounds.renyi.brackets import Bracket, assemble, best_evidence, bracket
 from gpbounds.renyi.floors import eigenvalues_off
+from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.gap_bounds import BEST, streamed_gap
-from gpbounds.renyi.members import CHEAP, LARGE
-from gpbounds.validation import count, positive, scalar
-from gpbounds.whitening import whiten
+from gpbounds.renyi.members import CHEAP, WORK, chosen_members, further_points
+from gpbounds.validation import count, non_negative, positive, scalar
 
 DIVERGENCE, OWN = "KL[q*||p]", "KL[q||p]"
 _OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
@@ -220,38 +218,47 @@ class _Search:
     interrupted: bool = False
     excess: float = 0.0
 
-    def run(self, most: int, rows: int) -> None:
+    def run(self, most: int, rows: int, work: float) -> None:
         """All levels: the model's, chosen rows, and more rows than the model's if those do not reach the target."""
-        about = self.about
+        about, members = self.about, None
         if about.Z is not None:
             own = about.posterior
-            self.add(about.Z, "model", "auto" if own is None else own.jitter)
+            members = self.members(about.Z, "auto" if own is None else own.jitter)
+            self.keep(members, "model")
             if own is not None:
                 self.excess = excess(own, about.X, about.y, noise=about.noise)
-        if about.N <= rows:
-            data = about.kernel, about.X, about.y[:, None]
-            self.extra.append(whole_evidence(*data, noise=about.noise, model=lambda: about.exact))
-        chosen = _greedy(about, most)
+        chosen = further_rows(about.kernel, about.X, None, most)
+        if members is None and len(chosen):
+            members = self.members(chosen[: max(further_points(about.N, work), 1)])
+        if members is not None:
+            plan = chosen_members("auto", (1.0,), about.N, members.problem.sums.M, work, mapped=False)
+            exact = (lambda: about.exact) if about.N <= rows else None
+            self.extra.append(best_evidence(members, plan, auto=True, rigor="auto", model=exact))
         for M in _sizes(len(chosen)):
             self.add(chosen[:M], "chosen")
-        if rows < about.N <= LARGE:
-            self.extra.append(evidence(about.kernel, about.X, about.y, chosen, noise=about.noise))
         self.counts["chosen"] = self.least(chosen, "chosen", 1)
         if about.Z is not None and not self.reaches(self.levels[0]):
             first = len(about.Z)
-            both = np.concatenate([about.Z, _further(about, about.Z, most)])
+            both = np.concatenate([about.Z, further_rows(about.kernel, about.X, about.Z, most)])
             for M in _sizes(len(both) - first):
                 if self.reaches(self.add(both[: first + M], "added")):
                     break
             self.counts["added"] = self.least(both, "added", first + 1)
         self.floor, self.needed = _floor(about, self.target, most, rows)
 
-    def add(self, Z: Float, points: Points, jitter: Jitter = "auto") -> Level:
+    def members(self, Z: Float, jitter: Jitter = "auto") -> Bracket:
+        """The members of log p(y) at Z."""
+        about = self.about
+        return bracket(about.kernel, about.X, about.y, Z, about.noise, (1.0,), jitter, streams=True)
+
+    def add(self, Z: Float, points: Points) -> Level:
         """Compute the level of Z, and keep it."""
-        kernel, X, y, noise = self.about.kernel, self.about.X, self.about.y, self.about.noise
-        members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=True)
+        return self.keep(self.members(Z), points)
+
+    def keep(self, members: Bracket, points: Points) -> Level:
+        """The level of these members, which is kept."""
         level = Level(
-            int(Z.shape[0]),
+            members.problem.sums.M,
             points,
             members.variational_bound,
             members.variational_ends,
@@ -290,14 +297,15 @@ def enough(
     target: float = 1.0,
     most: int = 1000,
     rows: int = 3000,
+    work: float = WORK,
     progress: bool = False,
 ) -> Enough:
     """Bounds on KL[q*‖p] at the model's inducing points and at others, and the number of points that would do.
 
     q* is the best sparse posterior with given inducing points, p the exact posterior.  KL[q*‖p] = log p(y) − ELBO
-    (R-gap), and log p(y) depends on no inducing points: the sharpest bounds on it hold for every level.  Up to
-    ``rows`` rows log p(y) is computed (R-gp), up to 10 000 the bounds of `gpbounds.renyi.evidence` that stream K are
-    used at the largest number of points, above that those in O(NM²).
+    (R-gap), and log p(y) depends on no inducing points: the sharpest bounds on it hold for every level.  They
+    are those of `gpbounds.renyi.evidence` with the model's inducing points and the same ``work``, and those of every
+    level.
 
     Two sequences of nested sets are tried: rows chosen by the greedy method, and the model's inducing points with
     further rows, each of the largest variance that is not explained yet.  In a sequence of nested sets the divergence
@@ -311,7 +319,9 @@ def enough(
     most : int
         Largest number of inducing points to try.
     rows : int
-        Largest N for computations in O(N³).
+        Largest N for the eigenvalues of K, from which the lower bound for any choice of points is computed.
+    work : float
+        Flops for log p(y), as in `gpbounds.renyi.evidence`.
     progress : bool
         Show a progress bar.
 
@@ -334,10 +344,11 @@ def enough(
     ('not enough', 11, 13)
     """
     level, largest = scalar(positive, "target", target), count("most", most)
+    budget = scalar(non_negative, "work", work)
     with bar("KL against M", None, "set", progress) as sets:
         search = _Search(about, level, sets.update)
         try:
-            search.run(largest, rows)
+            search.run(largest, rows, budget)
         except KeyboardInterrupt:
             if not search.levels:
                 raise
@@ -353,26 +364,6 @@ def enough(
         search.interrupted,
         search.excess,
     )
-
-
-def _greedy(about: Subject, most: int) -> Float:
-    """At most ``most`` rows, each of the largest variance given those before it."""
-    X, kernel = about.X, about.kernel
-    picked = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), min(most, about.N - 1))
-    return X[picked.indices]
-
-
-def _further(about: Subject, Z: Float, most: int) -> Float:
-    """At most ``most`` rows, each of the largest variance given Z and those before it."""
-    X, kernel = about.X, about.kernel
-    white = whiten(kernel, X, Z)
-    V = white.inducing.whiten(X)
-    picked = pivoted(
-        lambda i, columns: kernel(X[i], X[columns]) - V[:, i].T @ V[:, columns],
-        white.residual,
-        min(most, about.N - 1),
-    )
-    return X[picked.indices]
 
 
 def _sizes(last: int) -> Sequence[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, exactly, host, namespace
+from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
+from gpbounds.exact import Exact
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -21,13 +23,23 @@ from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
 from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
-from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
-from gpbounds.renyi.members import BLOCKS, CHEAP, by_partitions_only, member_names, orders_of
+from gpbounds.renyi.escalation import computed_evidence, decided, sharper, spoilt, thirty_digits
+from gpbounds.renyi.further import further_rows
+from gpbounds.renyi.members import (
+    BLOCKS,
+    CHEAP,
+    LARGE,
+    WORK,
+    Chosen,
+    chosen_by_partitions,
+    chosen_members,
+    orders_of,
+)
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, problem_of, streamed
 from gpbounds.rows import is_elsewhere
-from gpbounds.validation import rigor_of
+from gpbounds.validation import non_negative, rigor_of, scalar
 from gpbounds.vecchia import factor, log_det_error, near
 
 # Members of the bracket for orders α < 1; they need all of K: O(N³) time, O(N²) memory.
@@ -393,6 +405,7 @@ def evidence(
     alphas: ArrayLike = (1.0,),
     jitter: Jitter = "auto",
     members: str | Sequence[str] = "auto",
+    work: float = WORK,
     block: int = BLOCK,
     progress: bool = False,
     rigor: str = "auto",
@@ -416,6 +429,11 @@ def evidence(
         quadratic        a lower bound on yᵀK_n⁻¹y by conjugate gradients (`two_sided`)    O(N²) a product, 25 (*)
         order α          R-eq8 at the orders < 1 in ``alphas``                                              O(N³)
         secant α₁, α₂    L_α₁ + α₁/(α₂ − α₁)·(L_α₁ − L_α₂), neighbouring orders, 1 included (N-conc)         O(N³)
+
+    Both: two members that use more than Z.
+        exact            from a Cholesky factor of K + σ²I (N-computed)                     O(N³), 12N² bytes
+        further          the members in O(NM²) with further rows as inducing points, each of the largest variance
+                         that is not explained yet, among at most 20 000 rows evenly spaced in X
 
     B = Q + σ²I, Δ = K − Q, T = Tr Δ, s = Tr(B⁻¹Δ), q = Tr((B⁻¹Δ)²).  Once K has been streamed, s and q sharpen the
     determinants in both bounds (`log1p_sum_bounds`).  (*) At most 25 products, 100 up to N = 2000.  All members equal
@@ -443,8 +461,14 @@ def evidence(
         Added to the diagonal of Kuu; every member stays valid.  With more jitter L_VI never increases and ``trace``
         never decreases.
     members : "auto", "cheap", "all" or names
-        "cheap": the members in O(NM²).  "auto": all members but "vecchia" up to N = 10 000, the cheap ones above.
+        "cheap": the members in O(NM²).  "auto": these, the ELBOs of other orders, and "exact" if ``work`` affords it,
+        else "further"; where K + σ²I has no factor in doubles, those that stream K.  "all": every member.
         "vecchia" is a lower bound: alone it comes with "trace" as the upper one.
+    work : float
+        Flops that "exact" or "further" of "auto" may take beyond the members at Z, a count from N and M and no clock:
+        the default, some 10 s of a core, affords "exact" up to N = 10 000, and at N = 100 000 "further" with about
+        800 inducing points.  0 leaves both out, which is "cheap".  ``notes`` of the bounds say what is left out and the
+        work that it needs.
     block : int
         Rows of each block b of Δ that "weighted" computes.  Larger blocks give tighter bounds; rows in random order
         give the best ones.
@@ -505,24 +529,90 @@ def evidence(
         return possible(enclosed_evidence(kernel, X, y, Z, noise=noise, jitter=amount, members=members))
     if Z is None:
         raise ValueError("Z: expected inducing inputs (M, D), got None, which rigor='sharp' accepts")
+    budget = scalar(non_negative, "work", work)
     if is_elsewhere(X):
-        names = by_partitions_only(members, orders)
+        chosen = chosen_by_partitions(members, orders)
     else:
         X, Z = exactly("X", X), exactly("Z", Z)
-        names = member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
-    streams = set(names) <= set(CHEAP) and orders == (1.0,)
-    with bar(QUANTITY, len(names), "member", progress) as done:
+        N, M = (len(np.shape(each)) and np.shape(each)[0] for each in (X, Z))
+        chosen = chosen_members(members, orders, N, M, budget, mapped=isinstance(X, np.memmap))
+    streams = set(chosen.names) <= set(CHEAP) and orders == (1.0,) and not (chosen.exact or chosen.points)
+    with bar(QUANTITY, len(chosen.names) + chosen.exact + (chosen.points > 0), "member", progress) as done:
         made = bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams)
-        with np.errstate(**WITHOUT_WARNINGS):
+        return decided(best_evidence(made, chosen, auto=members == "auto", rigor=rigor, advance=done.update), noise)
+
+
+def best_evidence(
+    made: Bracket,
+    chosen: Chosen,
+    *,
+    auto: bool,
+    rigor: str,
+    advance: Callable[[], Any] | None = None,
+    model: Callable[[], Exact] | None = None,
+) -> Interval:
+    """The bounds of `evidence`, `gap`, `log_evidence_bounds` and audits on log p(y), by the members ``chosen``.
+
+    Where ``auto`` and the rounding of doubles spoils them, or K + σ²I does not factorise, members that stream K and 30
+    digits (unless ``rigor`` is "float") follow.  ``model`` returns the exact GP of these rows, if the caller needs it.
+    """
+    notes = chosen.notes
+    with np.errstate(**WITHOUT_WARNINGS):
+        try:
+            pair = assemble(made, chosen.names, advance)
+        except NotPositiveDefinite:  # σ² is below the rounding error of a matrix that is σ²I or more
+            pair = assemble(made, ("trace",))
+        if chosen.exact:
+            pair, failed = _with_exact(made, pair, model)
+            _tell(advance)
+            if auto and failed and made.problem.N <= LARGE:
+                pair = _with_streamed(made, pair)
+        if chosen.points:
             try:
-                pair = assemble(made, names, done.update)
-            except NotPositiveDefinite:  # σ² is below the rounding error of a matrix that is σ²I or more
-                pair = assemble(made, ("trace",))
-    if rigor == "auto" and members == "auto" and spoilt(pair):
-        exact = thirty_digits(kernel, X, y, noise)
-        if exact is not None:
-            pair = sharper(pair, exact)
-    return decided(pair, noise)
+                pair = sharper(pair, further(made, chosen.points))
+            except NotPositiveDefinite as error:
+                notes = (*notes, f"The member 'further' is left out: {error}")
+            _tell(advance)
+    problem = made.problem
+    if rigor == "auto" and auto and spoilt(pair) and isinstance(problem, Streamed):
+        proved = thirty_digits(problem.white.inducing.kernel, problem.white.X, problem.Y, problem.noise)
+        if proved is not None:
+            pair = sharper(pair, proved)
+    return Interval(*(replace(end, notes=notes) for end in pair))
+
+
+def _with_exact(made: Bracket, pair: Interval, model: Callable[[], Exact] | None) -> tuple[Interval, bool]:
+    """The interval with the member "exact", and whether rounding spoils that member."""
+    rows = made.rows
+    kernel, X = rows.white.inducing.kernel, rows.white.X
+    try:
+        exact = computed_evidence(kernel, X, rows.Y, noise=rows.noise, model=None if model is None else model())
+    except NotPositiveDefinite:
+        return pair, True
+    return sharper(pair, exact), spoilt(exact)
+
+
+def _with_streamed(made: Bracket, pair: Interval) -> Interval:
+    """The interval with the members that stream K, where K + σ²I has no factor in doubles."""
+    try:
+        return sharper(pair, assemble(made, CHEAP + BLOCKS))
+    except NotPositiveDefinite:
+        return pair
+
+
+def further(made: Bracket, points: int) -> Interval:
+    """The cheap bounds on log p(y) with Z and further rows as inducing points, ``points`` in all."""
+    rows = made.rows
+    kernel, X, Z = rows.white.inducing.kernel, rows.white.X, rows.white.inducing.Z
+    more = namespace(X).asarray(further_rows(kernel, host(X), host(Z), points - len(Z)))
+    both = namespace(X).concatenate([Z, more])
+    wider = bracket(kernel, X, rows.Y, both, rows.noise, (1.0,), "auto", rows.block, streams=True)
+    pair = assemble(wider, CHEAP)
+
+    def named(end: Bound) -> Bound:
+        return replace(end, terms={"further": float(end), "rounding": end.terms["rounding"]})
+
+    return Interval(named(pair.lower), named(pair.upper))
 
 
 def bracket(

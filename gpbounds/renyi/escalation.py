@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -102,16 +101,13 @@ def thirty_digits(kernel: Kernel, X: Any, y: Any, noise: float) -> Interval | No
         return None
 
 
-def whole_evidence(
-    kernel: Kernel, X: Array, Y: Array, *, noise: float, model: Callable[[], Exact] | None = None
-) -> Interval:
+def whole_evidence(kernel: Kernel, X: Array, Y: Array, *, noise: float) -> Interval:
     """Lower and upper bound on log p(y) of Y (N, P), rounding included; in 30 digits where doubles are too coarse.
 
-    An end that neither can bound is infinite.  Arguments and errors as `computed_evidence`; ``model`` returns the
-    exact GP of these data, if the caller needs it, too.
+    An end that neither can bound is infinite.  Arguments and errors as `computed_evidence`.
     """
     try:
-        pair = computed_evidence(kernel, X, Y, noise=noise, model=None if model is None else model())
+        pair = computed_evidence(kernel, X, Y, noise=noise)
     except NotPositiveDefinite:
         exact = thirty_digits(kernel, X, Y, noise)
         if exact is None:

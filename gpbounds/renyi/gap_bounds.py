@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float, exactly, is_cupy
 from gpbounds.bound import Bound
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -21,15 +22,23 @@ from gpbounds.numerics.search import halved
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
-from gpbounds.renyi.brackets import Bracket, bracket
+from gpbounds.renyi.brackets import Bracket, Order, best_evidence, bracket
 from gpbounds.renyi.escalation import sharper, spoilt, thirty_digits
-from gpbounds.renyi.members import BLOCKS, CHEAP, LARGE
+from gpbounds.renyi.members import (
+    BLOCKS,
+    CHEAP,
+    LARGE,
+    WORK,
+    chosen_by_partitions,
+    chosen_members,
+    exact_work,
+)
 from gpbounds.renyi.pairs import enclosed_gap
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Streamed, problem_of
 from gpbounds.rows import is_elsewhere
-from gpbounds.validation import choice, noise_variance, open_unit, order, rigor_of, scalar
+from gpbounds.validation import choice, noise_variance, non_negative, open_unit, order, rigor_of, scalar
 from gpbounds.whitening import as_targets
 
 # The Rényi gap of one data set: D_α(y) = log p(y) − L_α = D_α[q*‖p(f, U | y)], exactly and without cancellation.
@@ -221,6 +230,7 @@ def gap(
     jitter: Jitter = "auto",
     form: Form = "sharpest",
     method: Method = "auto",
+    work: float = WORK,
     progress: bool = False,
     rigor: str = "auto",
 ) -> Interval:
@@ -256,7 +266,11 @@ def gap(
     form : "sharpest" or "printed"
         "printed" needs the dense method.
     method : "auto", "dense", "blocks" or "streamed"
-        "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
+        "auto": dense up to N = 2000 on the host, streamed above (blocks up to 10 000 where α < 1), and then the bounds
+        of `evidence` on log p(y), less L_α: where ``work`` affords a factor of K + σ²I, up to N = 10 000, the gap is
+        between two ends that differ by rounding only, for α = 1 and, up to 2000 rows, for every α.
+    work : float
+        Flops that "auto" may spend on log p(y), as in `evidence`; ``notes`` of the bounds say what is left out.
     progress : bool
         Show a bar that counts the members of `evidence`, for "blocks" and "streamed".
     rigor : "auto", "float" or "sharp"
@@ -300,6 +314,7 @@ def gap(
                 f"partitions, got {rigor!r} with form={form!r} and method={method!r}"
             )
         return possible(enclosed_gap(kernel, X, y, Z, a, noise=noise, jitter=0.0 if jitter == "auto" else jitter))
+    asked = method
     if is_elsewhere(X):
         if method not in ("auto", "streamed") or form == "printed":
             raise ValueError(
@@ -309,35 +324,77 @@ def gap(
         method = "streamed"
     else:
         X = exactly("X", X)
+    budget = scalar(non_negative, "work", work)
+    whole, N = asked == "auto" and form == "sharpest", np.shape(X)[0] if np.ndim(X) else 0
     if method == "auto":
-        N = np.shape(X)[0] if np.ndim(X) else 0
         small = N <= DENSE and not is_cupy(X)
-        method = "dense" if small or form == "printed" else "blocks" if N <= LARGE else "streamed"
+        blocks = N <= LARGE and (a < 1.0 or exact_work(N) > budget)
+        method = "dense" if small or form == "printed" else "blocks" if blocks else "streamed"
     if method == "dense":
         with np.errstate(**WITHOUT_WARNINGS):
-            pair = _dense(kernel, X, y, Z, noise, a, jitter, form)
-        return (
-            pair
-            if rigor == "float" or form == "printed" or not spoilt(pair)
-            else _by_evidence(pair, bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=True), a, y)
-        )
+            of_y = gap_record(kernel, X, Z, noise, a, jitter)
+            pair = _dense(of_y, y, form)
+        if form == "printed" or of_y.record.rank == 0 or not (whole or (rigor == "auto" and spoilt(pair))):
+            return pair
+        members = bracket(kernel, X, y, Z, noise, (1.0,), of_y.record.jitter, streams=True)
+        return _by_evidence(pair, members, of_y, whole, budget, rigor)
     if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
     total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
     with bar(GAP, total, "member", progress) as done:
-        members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed")
+        by_parts = method == "streamed" and (not whole or isinstance(X, np.memmap) or is_elsewhere(X))
+        members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=by_parts)
         with np.errstate(**WITHOUT_WARNINGS):
             pair = streamed_gap(members, a, method, done.update)
-    return pair if rigor == "float" or not spoilt(pair) else _by_evidence(pair, members, a, y)
+    if members.problem.sums.rank == 0 or not (whole or (rigor == "auto" and spoilt(pair))):
+        return pair
+    return _by_evidence(pair, members, a, whole, budget, rigor)
 
 
-def _by_evidence(pair: Interval, members: Bracket, alpha: float, y: Any) -> Interval:
-    """The interval, with log p(y) to 30 digits less L_VI where that is sharper (R-gap, N-conc)."""
+def _by_evidence(
+    pair: Interval, members: Bracket, of_y: _Gap | float, whole: bool, work: float, rigor: str
+) -> Interval:
+    """The interval with log p(y) − L_α from the bounds of `evidence` within ``work``, or to 30 digits if not ``whole``.
+
+    Of order α < 1 that needs L_α, which a dense `_Gap` has; without one, α(log p(y) − L_VI) is an upper bound (N-conc).
+    """
     problem = members.problem
     if not isinstance(problem, Streamed):
+        return _noted(pair, chosen_by_partitions("auto", (1.0,)).notes)
+    kernel, X = problem.white.inducing.kernel, problem.white.X
+    if whole:
+        chosen = chosen_members("auto", (1.0,), problem.N, problem.white.M, work, mapped=False)
+        best: Interval | None = best_evidence(members, chosen, auto=True, rigor=rigor)
+    else:
+        best = thirty_digits(kernel, X, problem.Y, problem.noise)
+    if best is None:
         return pair
-    exact = thirty_digits(problem.white.inducing.kernel, problem.white.X, y, problem.noise)
-    return pair if exact is None else sharper(pair, _beyond_elbo(exact, members, alpha))
+    alpha = of_y.alpha if isinstance(of_y, _Gap) else of_y
+    pair = sharper(pair, _beyond_elbo(best, members, alpha))
+    if isinstance(of_y, _Gap) and alpha < 1.0:
+        with np.errstate(**WITHOUT_WARNINGS):
+            own = Order(of_y.record, problem.Y, of_y.noise, alpha)
+            pair = sharper(pair, _beyond_order(best, own))
+    return _noted(pair, best.lower.notes)
+
+
+def _noted(pair: Interval, notes: tuple[str, ...]) -> Interval:
+    return Interval(*(replace(end, notes=notes) for end in pair))
+
+
+def _beyond_order(best: tuple[Bound, Bound], own: Order) -> Interval:
+    """D_α = log p(y) − L_α (R-gap), with L_α from a factor of Ξ and its error (N-dense)."""
+    try:
+        value, error = own.elbo_and_error
+    except NotPositiveDefinite:
+        value, error = 0.0, np.inf
+    known = own.record.accuracy
+    low, high = float(best[0]) - value, float(best[1]) - value
+    off = error + 8.0 * U * (abs(value) + abs(float(best[1])) + abs(float(best[0])))
+    sure = off if np.isfinite(known.above) and np.isfinite(low) else np.inf  # L_α of Q itself, not of Q₋
+    below = Member(low if np.isfinite(low) else 0.0, sure, f"{best[0].claim}, R-gap", known.proved)
+    above = Member(high, off, f"{best[1].claim}, R-gap", known.proved)
+    return _interval(GAP, {"order": below}, {"order": above}, ANY_Y, known, own.record.jitter)
 
 
 def _beyond_elbo(best: tuple[Bound, Bound], members: Bracket, alpha: float) -> Interval:
@@ -421,11 +478,8 @@ class _Dense:
         return 0.5 * float(np.sum(record.quadratic(y, noise=noise))), 0.5 * above
 
 
-def _dense(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, jitter: Jitter, form: str
-) -> Interval:
-    of_y = gap_record(kernel, X, Z, noise, alpha, jitter)
-    record, noise, dense = of_y.record, of_y.noise, _Dense(of_y)
+def _dense(of_y: _Gap, y: ArrayLike, form: str) -> Interval:
+    record, noise, alpha, dense = of_y.record, of_y.noise, of_y.alpha, _Dense(of_y)
     if record.rank == 0:
         names = ("log-determinant", "determinant of I + αΞ⁻¹Δ", "targets")
         return _none(record.accuracy, dict.fromkeys(names, 0.0))

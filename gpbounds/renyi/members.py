@@ -1,21 +1,120 @@
-"""The names of the members of `gpbounds.renyi.evidence`, and their selection by the argument ``members``."""
+"""The members of `gpbounds.renyi.evidence`: their names, their selection by ``members``, and what ``work`` affords."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.linalg.parallel import ENTRY
+from gpbounds.numerics.search import bisected
 from gpbounds.validation import closed_unit
 
 LARGE = 10_000
-"""Largest N at which members="auto" computes the members that need all of K."""
+"""Largest N at which the members that stream K take the place of a factor of K + σ²I that fails."""
+
+WORK = 4e11
+"""Default of ``work``, in flops: N = 10 000 for "exact"; at N = 100 000 some 800 inducing points for "further"."""
+
+CANDIDATES = 20_000
+"""Largest number of rows among which "further" chooses."""
 
 CHEAP = ("trace", "determinant", "weighted")
 BLOCKS = ("eigenvalue", "tangent", "quadratic")
 ORDERS = ("order", "secant")
 SETS = ("vecchia",)
+BEYOND = ("exact", "further")
+"""Members that use more than the inducing points Z."""
+
+
+def exact_work(N: int) -> float:
+    """Flops of the member "exact": the factor of K + σ²I, and K twice."""
+    return N**3 / 3.0 + 1.5 * ENTRY * N * N
+
+
+def further_work(N: int, M: int) -> float:
+    """Flops of the member "further" with M inducing points: their choice, two passes over the rows, the spectrum."""
+    candidates = min(N, CANDIDATES)
+    return N * M * (4.0 * M + 3.0 * ENTRY) + candidates * M * (2.0 * M + ENTRY) + 25.0 * M**3
+
+
+def further_points(N: int, work: float) -> int:
+    """The largest number of inducing points below N with which "further" takes at most ``work``; 0 if 1 is too many."""
+    if N < 2 or further_work(N, 1) > work:
+        return 0
+    if further_work(N, N - 1) <= work:
+        return N - 1
+    return bisected(lambda M: further_work(N, M) > work, 1, N - 1) - 1
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The members that are computed.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Those at the inducing points Z.
+    exact : bool
+        Whether "exact" is one of them.
+    points : int
+        Inducing points of "further", Z included; 0 leaves it out.
+    notes : tuple of str
+        A sentence for each member that "auto" leaves out and that may be sharper.
+    """
+
+    names: tuple[str, ...]
+    exact: bool = False
+    points: int = 0
+    notes: tuple[str, ...] = ()
+
+
+_BY_PARTITIONS = (
+    "The members 'exact', 'further', 'eigenvalue' and 'quadratic' are left out: they need all rows in memory. Pass the "
+    "rows as arrays, or more inducing points as Z."
+)
+
+
+def chosen_members(
+    members: str | Sequence[str], orders: tuple[float, ...], N: int, M: int, work: float, *, mapped: bool
+) -> Chosen:
+    """The members that ``members`` selects for N rows in memory and M inducing points, "auto" within ``work`` flops.
+
+    ``mapped`` rows are a memory map: "further", which reads rows several times, is then left out by "auto".
+    """
+    names = member_names(members, orders)
+    rest = tuple(name for name in names if name not in BEYOND)
+    if members != "auto":
+        points = max(further_points(N, work), min(2 * M, N - 1)) if "further" in names else 0
+        return Chosen(rest, "exact" in names, points if points > M else 0)
+    if exact_work(N) <= work:
+        return Chosen(rest, True)
+    points = 0 if mapped else further_points(N, work)
+    enough = points >= 1.25 * M
+    left = [
+        f"The member 'exact' is left out, the factor of K + σ²I: it needs work={_up(exact_work(N))} and "
+        f"{12e-9 * N * N:.2g} GB of memory."
+    ]
+    larger = min(2 * (points if enough else M), N - 1)
+    if larger > max(points if enough else 0, M):
+        seen = f"has {points}" if enough else "is left out: it would have few more than the"
+        seen += " inducing points" if enough else f" {M} of Z"
+        left.append(f"The member 'further' {seen}; work={_up(further_work(N, larger))} affords {larger}.")
+    return Chosen(rest, False, points if enough else 0, tuple(left))
+
+
+def chosen_by_partitions(members: str | Sequence[str], orders: tuple[float, ...]) -> Chosen:
+    """As `chosen_members`, for rows in partitions."""
+    names = by_partitions_only(members, orders)
+    return Chosen(names, notes=(_BY_PARTITIONS,) if members == "auto" else ())
+
+
+def _up(flops: float) -> str:
+    """Two digits, rounded up, so that the number suffices."""
+    power = 10.0 ** (np.floor(np.log10(flops)) - 1.0)
+    return f"{np.ceil(1.0001 * flops / power) * power:.2g}"
 
 
 def orders_of(alphas: ArrayLike) -> tuple[float, ...]:
@@ -37,23 +136,23 @@ def by_partitions_only(members: str | Sequence[str], orders: tuple[float, ...]) 
     return names
 
 
-def member_names(members: str | Sequence[str], orders: tuple[float, ...], N: int) -> tuple[str, ...]:
-    """The members that ``members`` selects for N rows in memory."""
+def member_names(members: str | Sequence[str], orders: tuple[float, ...]) -> tuple[str, ...]:
+    """The members that ``members`` names, for rows in memory; "auto" are those at Z, to which `Chosen` adds."""
     below = ORDERS if orders[0] < 1.0 else ()
     if isinstance(members, str):
         plans = {
-            "auto": CHEAP + (BLOCKS if N <= LARGE else ()) + below,
+            "auto": CHEAP + below,
             "cheap": CHEAP,
-            "all": CHEAP + BLOCKS + SETS + below,
+            "all": CHEAP + BLOCKS + SETS + below + BEYOND,
         }
         if members in plans:
             return plans[members]
     names = (members,) if isinstance(members, str) else tuple(members)
-    allowed = (*CHEAP, *BLOCKS, *SETS, *ORDERS)
+    allowed = (*CHEAP, *BLOCKS, *SETS, *ORDERS, *BEYOND)
     if not names or not set(names) <= set(allowed):
         raise ValueError(
             f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, allowed))}, got {members!r}"
         )
     if set(names) & set(ORDERS) and not below:
         raise ValueError(f"alphas: expected an order below 1 for the members 'order' and 'secant', got {orders}")
-    return names if set(names) - {*SETS, "tangent"} else (*names, "trace")
+    return names if set(names) - {*SETS, *BEYOND, "tangent"} else (*names, "trace")
