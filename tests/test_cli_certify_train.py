@@ -107,7 +107,10 @@ def test_other_kernels_and_sums_are_trained_and_checked(capsys, folder, tmp_path
 def test_unknown_kernels_are_refused_in_one_sentence(capsys, folder, tmp_path, name):
     status, _, err = ask(capsys, "train", folder / "data.csv", "--kernel", name, "--out", tmp_path / "out")
     assert status == 2
-    assert "expected se, matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE" in sentence(err)
+    assert (
+        "expected se (or rbf), matern12, matern32, matern52, matern:NU, rq, periodic, linear, polynomial:DEGREE"
+        in sentence(err)
+    )
 
 
 def test_the_terms_are_those_of_the_exact_posterior_by_dense_algebra(full, X, y):

@@ -143,7 +143,7 @@ def test_a_checkpoint_belongs_to_its_weights(tmp_path: Path) -> None:
     ("settings", "weights", "words"),
     [
         ({}, WEIGHTS - 1.0, "[Nn]egative values .*sample_weight"),
-        ({}, np.zeros(60), "expected a weight above 0"),
+        ({}, np.zeros(60), "expected a weight above zero"),
         ({}, WEIGHTS[:5], "sample_weight.shape"),
         ({"beta": "auto"}, WEIGHTS, "sample_weight: expected None for beta='auto'"),
         ({"objective": "pep"}, WEIGHTS, "sample_weight: expected None for objective='pep'"),

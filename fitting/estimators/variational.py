@@ -454,7 +454,7 @@ class Variational(WithInducing):
 
         given = np.asarray(host(exactly("sample_weight", self._weights)), dtype=np.float64)
         if not (given > 0.0).any():
-            raise ValueError("sample_weight: expected a weight above 0, got none")
+            raise ValueError("sample_weight: expected a weight above zero, got none")
         weights = _check_sample_weight(given, points, dtype=np.float64, ensure_non_negative=True)
         kept = weights > 0.0
         if (weights[kept] != 1.0).any():
