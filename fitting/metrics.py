@@ -26,8 +26,10 @@ from gpbounds.validation import closed_unit, count, finite, non_negative, open_u
 Numbers = ArrayLike | Array
 
 
-def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers) -> float:
+def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None = None) -> float:
     """−mean log E p(y|f), f ~ N(m, v): the negative log predictive density.
+
+    Of a fitted model it is ``-model.log_predictive_density(X, y).mean()``, in the units of y.
 
     Parameters
     ----------
@@ -35,10 +37,12 @@ def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers) -> floa
     y : array (n,)
         Targets.
     m, v : arrays (n,)
-        Means and variances of the latent f.
+        Means and variances of the latent f; both are needed.
 
     Raises
     ------
+    TypeError
+        for a model in place of a likelihood; the message has the right call.
     ValueError, NonFinite
         for wrong arguments, shapes that differ, a y the likelihood has no density for.
 
@@ -46,6 +50,7 @@ def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers) -> floa
     >>> round(log_loss(Bernoulli("probit"), [1, 0], [0.5, 0.5], [3.0, 3.0]), 4)  # −½ log Φ(¼)Φ(−¼)
     0.713
     """
+    _require_law("log_loss", likelihood, v)
     return -float(np.mean(likelihood.log_expected_density(*_columns(y=y, m=m, v=v))))
 
 
@@ -122,7 +127,9 @@ def calibration_error(y: Numbers, probability: Numbers, bins: int = 10) -> float
     return float(sizes[sizes > 0] @ np.abs(share - mean) / p.size)
 
 
-def coverage(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, level: ArrayLike = (0.5, 0.9)) -> Any:
+def coverage(
+    likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None = None, level: ArrayLike = (0.5, 0.9)
+) -> Any:
     """Share of targets within the central intervals of their predictive laws.
 
     The interval of ``level`` c goes from the (1 − c)/2 to the (1 + c)/2 quantile, both included; the p quantile is the
@@ -142,6 +149,7 @@ def coverage(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, level: 
     >>> coverage(Gaussian(1.0), [0.0, 1.0, -3.0, 9.0], np.zeros(4), np.ones(4)).tolist()
     [0.25, 0.5]
     """
+    _require_law("coverage", likelihood, v)
     levels = np.asarray(open_unit("level", level))
     below, up_to = likelihood.predictive_cdf(*_columns(y=y, m=m, v=v))
     low, high = 0.5 * (1.0 - levels)[..., None], 0.5 * (1.0 + levels)[..., None]
@@ -167,6 +175,20 @@ def randomised_pit(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, r
     """
     below, up_to = likelihood.predictive_cdf(*_columns(y=y, m=m, v=v))
     return np.asarray(below + np.random.default_rng(rng).uniform(size=below.shape) * (up_to - below))
+
+
+def _require_law(name: str, likelihood: Any, v: Any) -> None:
+    """Refuse a model in place of a likelihood, and variances that are missing."""
+    if isinstance(likelihood, Likelihood) and v is not None:
+        return
+    got = "no v" if isinstance(likelihood, Likelihood) else type(likelihood).__name__
+    instead = (
+        "-model.log_predictive_density(X, y).mean()" if name == "log_loss" else "low, high = model.predict_interval(X)"
+    )
+    raise TypeError(
+        f"{name}: expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and "
+        f"variances of the latent f, got {got}; for a fitted model: {instead}"
+    )
 
 
 def _columns(**arguments: Any) -> list[Float]:

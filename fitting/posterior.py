@@ -21,6 +21,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.small_variances import Given, difference_error, factor_error, upper_ends
+from gpbounds.texts import in_one_line
 from gpbounds.whitening import CHUNK, Inducing, slices
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class InducingPosterior(Posterior):
     noise: float
     q: Law
     single: bool
+    __repr__ = in_one_line
 
     @property
     def kernel(self) -> Kernel:  # type: ignore[override]
@@ -190,6 +192,7 @@ class BlockPosterior(InducingPosterior):
     X: Array
     Y: Array
     parts: Partition
+    __repr__ = in_one_line
 
     def _labels(self, blocks: Any, N: int) -> Any:
         if blocks is None:
@@ -253,6 +256,7 @@ class ExactPosterior(Posterior):
 
     exact: Exact
     single: bool
+    __repr__ = in_one_line
 
     @property
     def kernel(self) -> Kernel:  # type: ignore[override]
@@ -303,6 +307,7 @@ class FeaturePosterior(Posterior):
     q: Law
     single: bool
     columns: int
+    __repr__ = in_one_line
 
     @property
     def dim(self) -> int:

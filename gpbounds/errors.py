@@ -1,7 +1,18 @@
 """Exceptions for numerical failures; messages state what was expected, what happened, the usual cause and a remedy.
 
-Wrong arguments raise a plain :class:`ValueError`.
+Wrong arguments raise a plain :class:`ValueError`.  `check_not_hidden` finds a file of the user that hides `fitting`.
 """
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+SECOND = "fitting"
+"""The second package of this distribution; a file ``fitting.py`` beside a script hides it: Python looks there first."""
 
 
 class NotPositiveDefinite(ValueError):
@@ -29,3 +40,47 @@ class ImpossibleInterval(RuntimeError):
 
     It is no `ArithmeticError`, which callers catch to compute in another way.
     """
+
+
+class Hidden(ImportError):
+    """A file of the user has the name of one of our packages; the message names it."""
+
+
+def check_not_hidden() -> None:
+    """Refuse to import `fitting` where Python would take, or has taken, another file of this name.
+
+    Nothing of that file is run.
+
+    Raises
+    ------
+    Hidden
+        that names the file, and says what to do.
+    """
+    own = Path(__file__).parent.with_name(SECOND)
+    loaded = sys.modules.get(SECOND)
+    spec = PathFinder.find_spec(SECOND) if loaded is None else loaded.__spec__
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    place = folders[0] if folders else getattr(spec, "origin", None) or getattr(loaded, "__file__", None)
+    if place is None or Path(place).resolve() == own.resolve():
+        return
+    raise Hidden(
+        f"{place} hides the package {SECOND} of gpbounds, because Python finds it first: rename it (and any import of "
+        f"it), then run the same again"
+    )
+
+
+def unpickled(module: str, name: str) -> Any:
+    """An empty object of the class ``name`` of a ``module`` of `fitting`, which unpickling then fills.
+
+    Pickles of estimators call it, so that a file that hides the package is recognised before Python runs it.
+
+    Raises
+    ------
+    Hidden
+        as `check_not_hidden`.
+    """
+    check_not_hidden()
+    kind: Any = importlib.import_module(module)
+    for part in name.split("."):
+        kind = getattr(kind, part)
+    return kind.__new__(kind)

@@ -20,6 +20,7 @@ from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.triangular import tiles
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.small_variances import Given
+from gpbounds.texts import in_one_line
 from gpbounds.whitening import residual_diagonal
 
 
@@ -38,6 +39,7 @@ class Triangle:
     kernel: Kernel
     X: Array
     space: Workspace
+    __repr__ = in_one_line
 
     @cached_property
     def parts(self) -> list[slice]:
@@ -113,6 +115,7 @@ class Exact:
     Y: Array
     noise: float
     chol: Cholesky
+    __repr__ = in_one_line
 
     @property
     def log_evidence(self) -> float:

@@ -27,6 +27,7 @@ from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.readings import Reading, Readings
+from gpbounds.texts import in_one_line
 
 STRONG, STRONGEST = 1e10, 1e18
 """tr G up to which `gram_law`, and up to which `root_law`, keep about six digits of values and five of gradients."""
@@ -111,6 +112,7 @@ class FactorLaw(Law):
 
     mean: Array
     factor: Array
+    __repr__ = in_one_line
 
     @cached_property
     def covariance(self) -> Array:
@@ -172,6 +174,7 @@ class GramLaw(Law):
     G: Array
     chol: Cholesky
     readings: Readings = field(default_factory=Readings, repr=False)
+    __repr__ = in_one_line
 
     @cached_property
     def _trace(self) -> Reading:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+
+FEW = 4
+"""Numbers of an array, or parts of a tuple, that `in_one_line` spells out; of more it says how many."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -41,3 +46,24 @@ def short(values: object) -> str:
     if array.ndim:
         return f"[{', '.join(short(value) for value in array)}]"
     return f"{array:.0f}" if 1e3 <= abs(array) < 1e5 else f"{array:.3g}"
+
+
+def in_one_line(record: Any) -> str:
+    """A dataclass as Python writes it, with the shapes of arrays in place of their entries; to be its ``__repr__``.
+
+    >>> from gpbounds.linalg import cholesky
+    >>> cholesky(np.eye(100))
+    Cholesky(L=array of shape (100, 100), jitter=0.0)
+    """
+    parts = [f"{each.name}={_spelled(getattr(record, each.name))}" for each in dataclasses.fields(record) if each.repr]
+    return f"{type(record).__qualname__}({', '.join(parts)})"
+
+
+def _spelled(value: Any) -> str:
+    """``value`` in one line."""
+    if hasattr(value, "shape") and hasattr(value, "ndim") and (value.ndim > 1 or value.size > FEW):
+        return f"array of shape {tuple(value.shape)}"
+    if isinstance(value, tuple | list) and len(value) > FEW:
+        return f"{type(value).__name__} of {len(value)}"
+    generated = dataclasses.is_dataclass(value) and hasattr(type(value).__repr__, "__wrapped__")  # by @dataclass
+    return in_one_line(value) if generated else " ".join(repr(value).split())

@@ -27,6 +27,7 @@ from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.readings import Readings
+from gpbounds.texts import in_one_line
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -52,6 +53,7 @@ class Inducing:
     Z: Array
     chol: Cholesky
     defect: float = np.inf
+    __repr__ = in_one_line
 
     @property
     def M(self) -> int:

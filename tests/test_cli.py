@@ -531,7 +531,7 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
         ("rate -N 100 -M 10 --tv 2", "tv"),
         ("rate -N 100 -M 10 --y-norm2 -1", "y_norm2"),
         ("rate -N 100 -M 10 --y-norm2 big", "'prior'"),
-        ("rate -N 100 -M 10 --kernel rbf", "matern:NU"),
+        ("rate -N 100 -M 10 --kernel sexp", "matern:NU"),
         ("rate -N 100 -M 10 --kernel matern:-1", "matern:NU"),
         ("rate -N 100 -M 10 --form best", "invalid choice: 'best'"),
         ("rate -N 100 -M 10 --lengthscale 1,2 --dim 3", "expected inputs with 2 dimension(s)"),

@@ -291,7 +291,7 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
         (
             "real.csv",
             ("--model", "variational", "--batch-size", 10, "--optimizer", "lbfgs"),
-            "--batch-size: expected not to be given unless --optimizer adam, got 10",
+            "--batch-size: expected not to be given for --optimizer lbfgs, whose steps need all rows, got 10",
         ),
         ("real.csv", ("--model", "classifier"), "got continuous numbers: --model variational serves these"),
         ("real.csv", ("--optimizer", "natgrad"), "--optimizer: expected one of 'lbfgs', 'adam'"),

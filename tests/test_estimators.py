@@ -449,13 +449,13 @@ def test_lengthscales_that_start_at_extremes(lengthscale, data):
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
     [
-        (ExactGP(kernel="rbf"), {}, "kernel: expected a gpbounds kernel or None, got 'rbf'"),
+        (ExactGP(kernel=[1.0]), {}, r"kernel: expected a kernel of gpbounds.kernels .*, got \[1.0\]"),
         (ExactGP(SquaredExponential(1.0, [1.0] * 3)), {}, "3 dimension"),
         (ExactGP(noise=-1.0), {}, "noise: expected a positive"),
         (ExactGP(optimizer="sgd"), {}, "optimizer: expected one of 'lbfgs', 'adam', got 'sgd'"),
         (ExactGP(max_iter=0), {}, "max_iter: expected a whole number >= 1"),
         (ExactGP(n_restarts=-1), {}, "n_restarts: expected a whole number >= 0"),
-        (ExactGP(batch_size=10), {}, "batch_size: expected None unless optimizer='adam'"),
+        (ExactGP(batch_size=10), {}, "batch_size: expected None for optimizer='lbfgs', whose steps need all rows"),
         (ExactGP(fixed=("lengthscale",)), {}, "got 'lengthscale'"),
         (ExactGP(limits={"noise": (1.0, 2.0)}, noise=0.1), {}, "expected noise from 1 to 2, got 0.1"),
         (ExactGP(limits={"nois": (0.1, 2.0)}), {}, r"limits: expected names among variance, .*, noise, got 'nois'"),

@@ -278,7 +278,7 @@ def test_fixed_hyperparameters_keep_their_values() -> None:
         ({"features": "mercer", "kernel": Matern(1.5)}, "kernel: expected SquaredExponential for features='mercer'"),
         ({"features": "leverage", "kernel": Matern(1.5)}, "kernel: expected SquaredExponential for features='leverage"),
         ({"kernel": SquaredExponential() + Linear()}, "kernel: expected a function of x - x'.*got Linear"),
-        ({"kernel": 3.0}, "kernel: expected a gpbounds kernel or None, got 3.0"),
+        ({"kernel": 3.0}, "kernel: expected a kernel of gpbounds.kernels .*, got 3.0"),
         ({"kernel": SquaredExponential(1.0, [1.0, 1.0])}, r"expected inputs with 2 dimension\(s\)"),
         (
             {"features": Lines(), "kernel": SquaredExponential()},

@@ -164,7 +164,11 @@ def test_a_batch_of_all_rows_is_no_batch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "targets", "words"),
     [
-        ({"batch_size": 10}, Y, "batch_size: expected None unless optimizer='adam', got 10 for 'lbfgs'"),
+        (
+            {"batch_size": 10},
+            Y,
+            "batch_size: expected None for optimizer='lbfgs', whose steps need all rows, got 10",
+        ),
         ({"batch_size": 0, "optimizer": "adam"}, Y, "batch_size: expected a whole number >= 1, got 0"),
         (
             {"batch_size": 10, "optimizer": "adam"},

@@ -175,7 +175,7 @@ def test_a_batch_without_a_value_is_stepped_back_from(data, monkeypatch):
         ({"optimizer": None}, None, "optimizer: expected 'adam'"),
         ({}, 59, "N: expected the number of rows of all batches, at least 60, got 59"),
         ({"likelihood": "poisson"}, None, "counts"),
-        ({"batch_size": 5}, None, "batch_size: expected None unless"),
+        ({"batch_size": 5}, None, "batch_size: expected None for optimizer='lbfgs'"),
     ],
 )
 def test_bad_input_is_one_sentence(options, N, sentence, data):

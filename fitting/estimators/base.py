@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+import math
 import os
 import warnings
 from abc import abstractmethod
@@ -29,10 +31,10 @@ from fitting.objectives.point import Minimised, Parameters
 from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
 from fitting.rows.data import Dataset, Held, nearest
+from fitting.starts.kernels import passed_kernel
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,
-    default_kernel,
     default_noise,
     mean_square,
     strides,
@@ -57,7 +59,9 @@ from gpbounds.arrays import (
     place,
 )
 from gpbounds.bound import Bound
+from gpbounds.errors import unpickled
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.named import Family
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
@@ -142,7 +146,7 @@ FITTED = (
 class _Arguments(BaseEstimator):
     """Arguments whose position each estimator decides, and attributes."""
 
-    kernel: Kernel | None
+    kernel: Kernel | str | None
     noise: float | None
     n_features_in_: int
     kernel_: Kernel
@@ -152,6 +156,8 @@ class _Arguments(BaseEstimator):
     X_train_: Any
     y_train_: Any
     inputs_: Scaling
+    sample_weight_: Float
+    _weights: Any = None  # of rows, as they were passed, for the time of training
     _held: Held | None = None  # the rows that an engine holds, for the time of training
 
 
@@ -197,6 +203,7 @@ class GaussianProcess(_Arguments):
     learning_rate: float = 0.05
     n_restarts: int = 0
     start: str = "auto"
+    lengthscales: str = "auto"
     fixed: tuple[str, ...] = ()
     limits: dict[str, tuple[float, float]] | None = None
     normalize_y: bool = False
@@ -271,6 +278,9 @@ class GaussianProcess(_Arguments):
     ) -> Any:
         """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance.
 
+        ``return_std=True`` gives the standard deviation of f, without noise; ``noisy=True`` with it that of a new
+        observation y = f + noise, as scikit-learn's regressor gives with a WhiteKernel.
+
         Parameters
         ----------
         X : array (N*, D), NumPy or CuPy
@@ -341,6 +351,13 @@ class GaussianProcess(_Arguments):
         drawn = (eigenpairs.vectors * np.sqrt(eigenpairs.values) @ normal).reshape(*means.shape, n)
         drawn = means[:, :, None] + drawn * self.y_scale_[:, None]
         return drawn[:, 0] if single else drawn
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickles, which name a file that hides this package when they are read."""
+        kind, state = type(self), self.__getstate__()
+        if kind.__module__.partition(".")[0] != "fitting":
+            return copyreg.__newobj__, (kind,), state  # type: ignore[attr-defined]
+        return unpickled, (kind.__module__, kind.__qualname__), state
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model and its data to one .npz file (arrays and JSON, with a version, no pickle)."""
@@ -525,6 +542,7 @@ class GaussianProcess(_Arguments):
             choice("optimizer", self.optimizer, self._optimizers)
         count("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
+        choice("lengthscales", self.lengthscales, ("auto", "separate", "shared"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
     def _data(self) -> Dataset:
@@ -556,20 +574,19 @@ class GaussianProcess(_Arguments):
 
     def _given(self, X: Float, Y: Float) -> Parameters:
         """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
-        kernel, noise = self.kernel, self._passed_noise
-        if kernel is None:
-            kernel = default_kernel(X, Y)
+        kernel, noise = passed_kernel(self.kernel), self._passed_noise
+        if isinstance(kernel, Family):
+            kernel = kernel.at(mean_square(Y), units(X) * math.sqrt(X.shape[1]))
             kernel = within(self._limits(kernel), kernel)
-        if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
         kernel, noise = with_noise_apart(kernel, noise)
-        if self.kernel is not None and self.start == "evidence":
+        if self.start == "evidence":
             if not isinstance(kernel, Stationary):
                 raise ValueError(
                     f"start: expected 'auto' or 'scale' for this kernel, got {self.start!r}, which varies the "
                     f"lengthscales of a squared exponential, Matérn or rational quadratic kernel, not of {kernel!r}"
                 )
-            kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
+            if self.kernel is not None:
+                kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
         if noise is None:
             noise = float(np.clip(default_noise(Y, kernel, X), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
@@ -590,10 +607,23 @@ class GaussianProcess(_Arguments):
     @property
     def _pilots(self) -> bool:
         """Whether training starts from the best of several fits of some rows."""
-        return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
+        if self.start != "auto":
+            return self.start == "evidence"
+        kernel = passed_kernel(self.kernel)
+        return isinstance(kernel, Family) and kernel.is_stationary and self.optimizer is not None
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        """``given``, or the best of several fits of some rows; attempt 1 has more rows."""
+    @property
+    def _tied(self) -> bool:
+        """Whether the lengthscales of all inputs keep their ratios."""
+        return self.lengthscales == "shared"
+
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
+        """``given``, or the best of several fits of some rows; attempt 1 has more rows.
+
+        With a ``prefix`` of the names of these fits their lengthscales keep their ratios.
+        """
         if not self._pilots:
             return given
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
@@ -603,7 +633,8 @@ class GaussianProcess(_Arguments):
         seed = 0 if self.random_state is None else session.seed
         on_host = array_module(self.device) is np  # type: ignore[arg-type]
         there = None if on_host else partial(self._some_placed, X, Y)
-        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there)
+        tied = self._tied or bool(prefix)
+        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there, tied, prefix)
         best = fits.second() if attempt else fits.start()
         return replace(best, prior_mean=given.prior_mean, power=given.power)
 
@@ -664,7 +695,7 @@ class GaussianProcess(_Arguments):
             and self._passed_noise is None
             and "noise" not in self.fixed
             and isinstance(given.likelihood, Gaussian),
-            **{"ending": Ending(self._tolerance(), float(X.shape[0]), "nats per datum"), **more},
+            **{"ending": Ending(self._tolerance(), float(X.shape[0]), "nats per datum"), "tied": self._tied, **more},
         )
 
     def _tolerance(self) -> float:
@@ -675,7 +706,11 @@ class GaussianProcess(_Arguments):
         if size is None:
             return None
         if self.optimizer in (None, "lbfgs"):
-            raise ValueError(f"batch_size: expected None unless optimizer='adam', got {size!r} for {self.optimizer!r}")
+            taking = " or ".join(f"optimizer={name!r}" for name in self._optimizers if name != "lbfgs")
+            raise ValueError(
+                f"batch_size: expected None for optimizer={self.optimizer!r}, whose steps need all rows, got {size!r}: "
+                f"pass {taking} as well"
+            )
         return count("batch_size", size) if count("batch_size", size) < N else None
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:

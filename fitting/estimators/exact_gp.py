@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from fitting.estimators.regression import Regression
 from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.objectives.objective import Member, member
+from fitting.objectives.objective import Member, Objective, member
 from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
+from gpbounds.validation import finite
 
 
 @dataclass(eq=False, repr=False)
@@ -25,8 +29,11 @@ class ExactGP(Regression, Solving):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        The start of training.  None: a squared exponential with a lengthscale for each column, as ``start`` says.
+    kernel : Kernel, str or scikit-learn kernel, optional
+        The start of training.  A name stands for a kernel at the scale of the data, as ``start`` says: "se" or "rbf",
+        "matern12", "matern32", "matern52", "matern:NU", "rq", "periodic", "linear", "polynomial:DEGREE", "constant", or
+        several joined by +, such as "linear+rbf".  None is "se".  A kernel of `sklearn.gaussian_process.kernels` is
+        read with its values, a WhiteKernel as noise; its bounds are not read (``limits``, ``fixed``).
     noise : float, optional
         σ² at the start of training.  None: as ``start`` says.
     start : "auto", "evidence" or "scale"
@@ -36,9 +43,16 @@ class ExactGP(Regression, Solving):
         noise, more rows are fitted; models with inducing points or a PAC-Bayes bound, which have many optima, fit more
         in any case, up to 700.  This finds the inputs that matter among many.  Of a kernel that you pass, only the
         family and the ``fixed`` values count; a noise that you pass is the start.
-        "scale": a kernel that you pass is the start; None is a variance of the mean square of y and lengthscales of √D
-        standard deviations.  The noise is a tenth of the mean square of y (and at least 1e-6 of the kernel's variance).
-        "auto": "evidence" if ``kernel`` is None and an optimiser trains, otherwise "scale".
+        "scale": a kernel that you pass is the start; a name has the mean square of y as its variance and lengthscales
+        of √D standard deviations.  The noise is a tenth of the mean square of y (and at least 1e-6 of the kernel's
+        variance).
+        "auto": "evidence" if ``kernel`` is None or names a function of the distance in lengthscales and an optimiser
+        trains, otherwise "scale".
+    lengthscales : "auto", "separate" or "shared"
+        "shared": the lengthscales of all inputs (and periods, and variances of a linear kernel) keep the ratios of the
+        start, those of standard deviations unless you pass a kernel.  With few rows and many inputs that all matter
+        such a model often predicts better.  "separate": each is trained.  "auto": "separate"; of a
+        `VariationalGPClassifier` whose kernel is None or a name, the one with the larger evidence.
     optimizer : "lbfgs", "adam" or None
         None does not train: the start is kept.
     max_iter : int
@@ -95,7 +109,7 @@ class ExactGP(Regression, Solving):
     True
     """
 
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     batch_size: int | None = field(default=None, kw_only=True)
 
@@ -105,6 +119,52 @@ class ExactGP(Regression, Solving):
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return self._again(trainer, outcomes[0], [outcome.run for outcome in outcomes])
+
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
+        """log p(y) of the rows of training, for the targets as they were fitted and at the mean ``mean_``.
+
+        As scikit-learn's method; but the noise is the last entry of ``theta``, not a part of the kernel.  Sparse models
+        have no such value: ``objective_`` of VFE is a lower bound on it, and `log_evidence_bounds` gives both bounds.
+
+        Parameters
+        ----------
+        theta : array, optional
+            Logarithms of the hyperparameters, in the order of ``kernel_.parameter_names``, and of the noise variance;
+            None: those of the fit, at which the value is ``objective_``.
+        eval_gradient : bool
+            True returns the derivatives in theta, too.
+
+        Raises
+        ------
+        ValueError
+            for a model that iterates, of which only ``evidence_bounds_`` are known.
+
+        >>> import numpy as np
+        >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+        >>> model = ExactGP().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))
+        >>> theta = np.append(model.kernel_.log_parameters, np.log(model.noise_))
+        >>> bool(abs(model.log_marginal_likelihood(theta) - model.log_marginal_likelihood()) < 1e-8)
+        True
+        """
+        self._fitted()
+        if self._iterates(len(self.X_train_)):
+            raise ValueError(
+                f"log_marginal_likelihood: expected a model with solver='cholesky', got one of {len(self.X_train_)} "
+                "rows that iterates: evidence_bounds_ holds a lower and an upper bound"
+            )
+        kernel, noise = self.kernel_, self.noise_
+        if theta is not None:
+            names = (*kernel.parameter_names, "noise")
+            logs = finite("theta", theta)
+            if logs.shape != (len(names),):
+                raise ValueError(f"theta: expected {len(names)} logarithms, of {', '.join(names)}, got {logs.shape}")
+            *own, last = logs
+            kernel, noise = kernel.with_log_parameters(np.array(own)), float(np.exp(last))
+        problem = Objective(self._data(), *self._law_and_goal()).about(self._mean_of_targets())
+        evaluation = problem.evaluate(kernel, noise, gradient=bool(eval_gradient))
+        if evaluation.gradient is None:
+            return evaluation.value
+        return evaluation.value, np.append(evaluation.gradient.kernel, evaluation.gradient.likelihood)
 
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel and noise.

@@ -9,6 +9,7 @@ import numpy as np
 
 from fitting.estimators.saving import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
 from fitting.rows.columns import Columns
+from fitting.starts.kernels import own_kernel
 from fitting.starts.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, OnColumns
@@ -28,6 +29,7 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
     filled = FILLED.get(type(estimator).__name__, {})
+    arguments["kernel"] = own_kernel(arguments["kernel"])
     arguments |= {name: value for name, value in filled.items() if arguments[name] is None}
     added = {**ADDED_TO_ALL, **ADDED.get(type(estimator).__name__, {})}
     for name, value in sorted({**arguments, **FREED}.items()):
@@ -39,7 +41,8 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
             continue
         if (name not in FREE or name in FREED) and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
-    for array in (X, Y):
+    weights = [estimator.sample_weight_] if hasattr(estimator, "sample_weight_") else []
+    for array in (X, Y, *weights):
         if isinstance(array, Columns):
             digest.update(array.identity)
             continue

@@ -56,6 +56,19 @@ class WithInducing(GaussianProcess):
     _ways: ClassVar[tuple[str, ...]] = WAYS  # that ``inducing`` may name
 
     @property
+    def log_marginal_likelihood(self) -> Any:
+        """An error with what there is instead: a model with inducing points does not compute log p(y).
+
+        Raises
+        ------
+        AttributeError
+        """
+        raise AttributeError(
+            f"log_marginal_likelihood: a {type(self).__name__} does not compute log p(y), ExactGP does: "
+            "log_evidence_bounds() has a lower and an upper bound on it, for Gaussian noise"
+        )
+
+    @property
     def _way(self) -> str:
         """The method by which points are chosen."""
         return "kmeans" if self.inducing == "auto" else str(self.inducing)

@@ -27,10 +27,12 @@ from fitting.objectives.objective import Member, at_point, member
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.columns import Columns
+from fitting.starts.kernels import passed_kernel
 from fitting.starts.starts import choose_inducing, mean_square, units, with_noise_apart
 from fitting.training import Run, Session
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.kernels.named import Family
 from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.source import changed
@@ -86,8 +88,8 @@ class LowRankGP(Regression, GaussianProcess):
         (`ExpectedLosses`), which each step estimates from random rows: a natural-gradient step for q, and Adam's for
         all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
-device, progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
+random_state, device, progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
 
     Attributes
@@ -111,7 +113,7 @@ device, progress, checkpoint : as in `ExactGP`
 
     features: Any = "fourier"
     rank: int | None = None
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     dim: int | None = field(default=None, kw_only=True)
     order: str = field(default="degree", kw_only=True)
@@ -149,12 +151,15 @@ device, progress, checkpoint : as in `ExactGP`
             self._without_order("features that are an object", "; an object has its own, such as Mercer(20, order=...)")
             return
         choice("features", self.features, NAMES)
+        kernel = passed_kernel(self.kernel)
+        if isinstance(kernel, Family):
+            kernel = kernel.at(1.0, np.ones(1), shared=True)
         if self.features != "mercer":
             self._without_order(f"features={self.features!r}", "")
         if self.features != "fourier":
-            of_families("kernel", self.kernel, repr(self.features), (SquaredExponential,))
-        elif isinstance(self.kernel, Kernel):
-            require_lines(with_noise_apart(self.kernel, self.noise)[0])
+            of_families("kernel", kernel, repr(self.features), (SquaredExponential,))
+        else:
+            require_lines(with_noise_apart(kernel, self.noise)[0])
         if self.features != "mercer":
             even("rank", self._columns)
 
@@ -221,8 +226,10 @@ device, progress, checkpoint : as in `ExactGP`
         mean = max(float(kernel.diag(X).mean()), 1e-300)
         return kernel.with_log_parameters(np.array([math.log(mean_square(Y) / mean)]))
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        return super()._start(given, self._projected(X, Y), Y, session, attempt)
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
+        return super()._start(given, self._projected(X, Y), Y, session, attempt, prefix)
 
     def _rank(self, N: int) -> int:
         return self._columns

@@ -74,6 +74,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
     nonrigorous: bool = False
     _many_optima: ClassVar[bool] = True
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+    lengthscales: ClassVar[str] = "auto"  # type: ignore[misc]  # a grid with one lengthscale has a smaller penalty
     _subtracts_mean: ClassVar[bool] = True
 
     def __sklearn_tags__(self) -> Any:

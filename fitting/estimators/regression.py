@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from gpbounds.arrays import Array, exactly
+from gpbounds.arrays import Array, exactly, host, namespace, place
 from gpbounds.validation import open_unit, scalar
 
 
@@ -30,6 +32,9 @@ class Regression(MultiOutputMixin, Scored):
     def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
         """The central interval of a new observation y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
 
+        It has the noise that ``predict(X, return_std=True)`` leaves out: a share ``level`` of new targets is expected
+        within it.
+
         Returns
         -------
         low, high : arrays (N*,), or (N*, P) where y was (N, P)
@@ -46,3 +51,24 @@ class Regression(MultiOutputMixin, Scored):
         mean, std = self._latent(X, return_std=True, noisy=True)
         reach = float(ndtri(0.5 * (1.0 + share))) * std
         return mean - reach, mean + reach
+
+    def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
+        """log p(y_i|X, y of training) of a new observation at each row of X (N*, D), on the device of X.
+
+        Returns
+        -------
+        array (N*,), or (N*, P) where y was (N, P)
+
+        >>> import numpy as np
+        >>> from fitting import ExactGP
+        >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(30)
+        >>> bool(ExactGP().fit(X, y).log_predictive_density(X, y).mean() > 0.5)
+        True
+        """
+        mean, std = self._latent(X, return_std=True, noisy=True)
+        xp = namespace(mean)
+        targets = place(np.asarray(host(exactly("y", y)), dtype=np.float64), xp)
+        if tuple(targets.shape) != tuple(mean.shape):
+            raise ValueError(f"y: expected the shape of the predictions, {tuple(mean.shape)}, got {targets.shape}")
+        return -0.5 * ((targets - mean) / std) ** 2 - xp.log(std) - 0.5 * math.log(2.0 * math.pi)

@@ -55,8 +55,8 @@ class RenyiGP(Solving, InducingGP):
         ``bound_`` then holds with certainty.
     delta : float
         Probability with which ``bound_`` may fail, for "best" with a number of draws.
-    optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, start, fixed, limits, normalize_y, mean, \
-random_state, device, progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, start, lengthscales, fixed, limits, normalize_y, \
+mean, random_state, device, progress, checkpoint : as in `ExactGP`
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
@@ -68,7 +68,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     """
 
     alpha: float = 0.5
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     batch_size: int | None = field(default=None, kw_only=True)
 

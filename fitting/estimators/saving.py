@@ -15,11 +15,12 @@ from fitting.features import FeatureKernel
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
 from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
+from fitting.starts.kernels import own_kernel
 from fitting.training.run import read_run, write_run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
 from gpbounds.iterative import Probes
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, Sum, White, separated
 from gpbounds.kernels.plain import KERNEL, kernel_from_plain, kernel_to_plain
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.likelihoods import LIKELIHOODS, Likelihood
@@ -41,7 +42,10 @@ _PRESENT = {name: {former: present for present, former in FORMER.items()} for na
 FREED = {"tol": 1e-9}
 """Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
 
-ADDED_TO_ALL: dict[str, Any] = {"mean": "zero"}
+UNWRITTEN: dict[str, Any] = {"lengthscales": "auto"}
+"""Arguments that were added to every class later still: a file holds them where they have another value."""
+
+ADDED_TO_ALL: dict[str, Any] = {"mean": "zero", **UNWRITTEN}
 """Arguments that were added to every class, with the values that leave training as it was before."""
 
 _DRAWS = {"draws": 10, "delta": 0.05}
@@ -157,7 +161,12 @@ def _features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: 
 # A fitted estimator in one file: arguments, results of training, the data, the posterior.
 
 KIND, VERSION = "model", 1
-NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")
+FOUND = (
+    *("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_"),
+    "lengthscales_",
+)
+TEXTS = ("stop_reason_", "lengthscales_")
+"""Those of `FOUND` that are words; the others are numbers."""
 _ARRAYS = (
     "history_",
     "inducing_",
@@ -168,6 +177,7 @@ _ARRAYS = (
     "block_centres_",
     "block_units_",
     "beta_path_",
+    "sample_weight_",
 )
 
 
@@ -176,7 +186,15 @@ def _scaling(value: Any) -> Any:
 
 
 _OWN: dict[str, Any] = {"DeclaredMean": DeclaredMean, "MeanGrid": MeanGrid, "mean": LinearMean, "grid": HyperGrid}
+
+
+def _with_white(kernel: Kernel) -> dict[str, Any]:
+    smooth, white = separated(kernel)
+    return {"smooth": kernel_to_plain(smooth), "white": white}
+
+
 ARGUMENTS: dict[str, tuple[Any, Any, Any]] = {
+    "kernel and noise": (Sum, lambda record: kernel_from_plain(record["smooth"]) + White(record["white"]), _with_white),
     "kernel": (Kernel, kernel_from_plain, kernel_to_plain),
     **{word: (kind, kind.from_dict, plain) for word, kind in _OWN.items()},
     "scaling": (Scaling, Scaling.from_dict, plain),
@@ -215,19 +233,29 @@ RESULTS = Format(
 """The results of training that are objects; a file has those of its model and version."""
 
 
+def _word(value: Any) -> str | None:
+    """The word of `ARGUMENTS` for an argument that is an object; a sum without `White` is a kernel as others are."""
+    words = [word for word, (kind, *_) in ARGUMENTS.items() if isinstance(value, kind)]
+    if words[:1] == ["kernel and noise"] and not separated(value)[1]:
+        words = words[1:]
+    return words[0] if words else None
+
+
 def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
     arrays = _posterior_to_arrays(model.posterior_)
     arrays |= {name: host(getattr(model, name)) for name in _ARRAYS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
-    for name, value in model.get_params(deep=False).items():
+    for name, value in (model.get_params(deep=False) | {"kernel": own_kernel(model.kernel)}).items():
+        if name in UNWRITTEN and value == UNWRITTEN[name]:
+            continue
         if name == "random_state" and not isinstance(value, int | np.integer):
             arguments[name] = None
         elif isinstance(value, os.PathLike):
             arguments[name] = os.fspath(value)
         elif value is None or isinstance(value, str | bool | int | float | np.generic):
             arguments[name] = plain(value)
-        elif word := next((word for word, (kind, *_) in ARGUMENTS.items() if isinstance(value, kind)), None):
+        elif word := _word(value):
             arguments[name] = {word: ARGUMENTS[word][2](value)}
         elif name == "limits":
             arguments[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
@@ -242,7 +270,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "class": type(model).__name__,
         "arguments": arguments,
         "kernel": None if isinstance(model.kernel_, FeatureKernel) else kernel_to_plain(model.kernel_),
-        "found": {name: plain(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
+        "found": {name: plain(getattr(model, name)) for name in FOUND if hasattr(model, name)},
         "runs": [write_run(run, f"run/{i}/", arrays) for i, run in enumerate(model.runs_)],
         "certificates": plain(getattr(model, "certificates_", ())),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
@@ -293,12 +321,12 @@ def check(model: Any) -> None:
     ValueError
         with the name of the part.
     """
-    for name in NUMBERS:
-        value = getattr(model, name, 0)
-        if name == "stop_reason_":
-            if not isinstance(getattr(model, name, ""), str):
-                raise ValueError(f"{name}: expected a sentence, got {value!r}")
-        elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+    for name in TEXTS:
+        if not isinstance(getattr(model, name, ""), str):
+            raise ValueError(f"{name}: expected a text, got {getattr(model, name)!r}")
+    for name in set(FOUND) - set(TEXTS):
+        value = getattr(model, name, None)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError(f"{name}: expected a number, got {value!r}")
     for name in _ARRAYS:
         array = getattr(model, name, None)
@@ -344,8 +372,8 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Set the results of training, except the posterior."""
     for name, value in about["found"].items():
-        if name not in NUMBERS:  # a file sets no other attribute
-            raise ValueError(f"expected numbers named {', '.join(NUMBERS)}, got {name!r}")
+        if name not in FOUND:  # a file sets no other attribute
+            raise ValueError(f"expected results named {', '.join(FOUND)}, got {name!r}")
         setattr(model, name, value)
     for name in _ARRAYS:
         if name in arrays:

@@ -43,8 +43,8 @@ class SparseGP(InducingGP):
     kernel, noise : as in `ExactGP`
     n_inducing, inducing, learn_inducing, target_gap, max_inducing, draws, delta : as in `RenyiGP`
         For every method, "auto" bounds the gap of order 1 of the variational posterior.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
-device, progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
+random_state, device, progress, checkpoint : as in `ExactGP`
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
@@ -56,7 +56,7 @@ device, progress, checkpoint : as in `ExactGP`
     """
 
     method: str = "vfe"
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     noise: float | None = None
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)

@@ -109,6 +109,7 @@ checkpoint : as in `PACGP`
     batch_size: int | None = field(default=None, kw_only=True)
     tol: float | None = field(default=0.001, kw_only=True)
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+    lengthscales: ClassVar[str] = "auto"  # type: ignore[misc]
     _partitions: ClassVar[bool] = True
 
     def _member(self) -> Member:

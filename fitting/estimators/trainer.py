@@ -12,7 +12,7 @@ import numpy as np
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.features import FeatureKernel
 from fitting.objectives.losses import Sampling
-from fitting.objectives.packing import Packing, packing_of
+from fitting.objectives.packing import Packing, each_input, packing_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
 from fitting.training.blocks import Blocks
@@ -128,6 +128,8 @@ class Trainer:
         Whether a run may start with more noise than its first start has.
     by_blocks : bool
         Whether mini-batches take their rows from blocks (`fitting.training.blocks`).
+    tied : bool
+        Whether lengthscales keep their ratios, as `fitting.objectives.packing.packing_of` says.
     """
 
     objective: Minimised
@@ -151,6 +153,7 @@ class Trainer:
     by_blocks: bool = False
     natural_rate: float | None = None
     sampling: Sampling | None = None
+    tied: bool = False
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -245,7 +248,12 @@ class Trainer:
         fixed = tuple(dict.fromkeys((*self.fixed, *self.objective.held)))
         limits = {key: pair for key, pair in self.limits.items() if key not in fixed and key in names}
         return packing_of(
-            self.objective.complete(start), learn_Z=self.learn_Z, fixed=fixed, limits=limits, scale=self.scale
+            self.objective.complete(start),
+            learn_Z=self.learn_Z,
+            fixed=fixed,
+            limits=limits,
+            scale=self.scale,
+            tied=self.tied,
         )
 
     def _train(self, name: str, packing: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:
@@ -316,6 +324,8 @@ class Trainer:
         names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
         logs = np.append(start.kernel.log_parameters, start.likelihood.log_parameters)
         moved = logs + SPREAD * rng.standard_normal(logs.size)
+        for places in each_input(start.kernel).values() if self.tied else ():
+            moved[places] = logs[places] + (moved - logs)[places[0]]
         for k, name in enumerate(names):
             low, high = np.log(self.limits.get(name, (0.0, math.inf)))
             moved[k] = logs[k] if name in self.fixed else np.clip(moved[k], low, high)

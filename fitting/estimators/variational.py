@@ -20,22 +20,24 @@ from fitting.objectives.goals import LOSSES, Evidence, loss_of
 from fitting.objectives.laws import law_of
 from fitting.objectives.losses import PowerEP, Sampling
 from fitting.objectives.objective import Member, Objective, member, variational_objective
-from fitting.objectives.packing import Packing
+from fitting.objectives.packing import Packing, each_input
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.data import Data
+from fitting.starts.kernels import passed_kernel
 from fitting.starts.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Array, Float, exactly, host, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.named import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
-from gpbounds.rows import source
+from gpbounds.rows import is_elsewhere, source
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 from gpbounds.whitening import slices
 
@@ -184,7 +186,8 @@ def _with_fixed_mean(point: Parameters) -> Parameters:
 
 def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
     """``point`` with the optimal q, if the likelihood is Gaussian and this q has a closed form."""
-    closed = problem.expected_losses.loss == "square-loss" or _has_closed_form(problem)
+    goal = problem.expected_losses
+    closed = (goal.loss == "square-loss" and goal.weights is None) or _has_closed_form(problem)
     closed = closed and isinstance(point.likelihood, Gaussian)
     return problem.complete(replace(point, q=None) if closed else point)
 
@@ -192,6 +195,8 @@ def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
 def _has_closed_form(problem: Objective) -> bool:
     """Whether `collapsed` is the minimum over q if the likelihood is Gaussian."""
     goal = problem.expected_losses
+    if goal.weights is not None:
+        return False
     return goal.loss == "elbo" or (goal.loss == "pep" and goal.beta == 1.0)
 
 
@@ -340,6 +345,9 @@ _GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
 MANY = 20_000
 """Inducing points are chosen among so many random rows, if there are more."""
 
+SHARED = "shared "
+"""Prefix of the names of runs with one lengthscale for all inputs, where both kinds are compared."""
+
 STEEPEST = 100.0
 """Largest variance of f in units of the link at the start of a classifier; training may exceed it."""
 
@@ -358,6 +366,8 @@ class Variational(WithInducing):
         β.
     beta_path_ : array (k, 2)
         Only for ``beta="auto"``: each β that was tried, and its mean loss on the rows held out.
+    sample_weight_ : array (N,)
+        Only for a model whose rows were weighted: their weights above 0.
     """
 
     beta: Any = 1.0
@@ -366,10 +376,11 @@ class Variational(WithInducing):
     samples: int = 10
     smoothing: float = 1e-4
     power: float = 1.0
-    kernel: Kernel | None = None
+    kernel: Kernel | str | None = None
     batch_size: int | None = None
     natural_rate: float | None = None
     _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam", "natgrad")
+    _by_evidence: ClassVar[bool] = False  # whether "auto" compares shared with separate lengthscales
 
     likelihood: Any
     objective: str
@@ -378,7 +389,7 @@ class Variational(WithInducing):
     def _checked_likelihood(self, Y: Float) -> Likelihood:
         """The likelihood at its start, for the targets Y; refuses one that this estimator does not serve."""
 
-    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,); `VariationalGP` also reads rows by partitions.
 
         A `numpy.memmap` X of doubles in C order stays on its disk: mini-batches read their rows, and passes over all
@@ -390,6 +401,13 @@ class Variational(WithInducing):
 
         The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
         the model of the best β so far, which was trained on four fifths of the rows.
+
+        Parameters
+        ----------
+        sample_weight : array (N,), optional
+            Factors w_i ≥ 0 of the losses ℓ_i of rows in memory: J = Σ w_i ℓ_i + β·KL(q‖p).  A whole number counts its
+            row that often; rows of weight 0 are left out.  J is no bound on log p(y) of the rows then, and
+            `log_evidence_bounds` refuses.  Not for the objective "pep", sampled gradients and ``beta="auto"``.
 
         Raises
         ------
@@ -405,7 +423,46 @@ class Variational(WithInducing):
             when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
             its limit.
         """
-        return super().fit(X, y, client=client)
+        if sample_weight is None:
+            return super().fit(X, y, client=client)
+        self._check_weighted(X)
+        self._weights = sample_weight
+        try:
+            return super().fit(X, y, client=client)
+        finally:
+            del self._weights
+
+    def _check_weighted(self, X: Any) -> None:
+        """Refuse arguments with which weights of rows have no meaning here."""
+        refused = {
+            "beta": self.beta == "auto",
+            "gradient": self.gradient != "exact",
+            "normalize_y": bool(self.normalize_y),
+            "objective": self.objective == "pep",
+        }
+        for name, wrong in refused.items():
+            if wrong:
+                raise ValueError(f"sample_weight: expected None for {name}={getattr(self, name)!r}, got weights")
+        if is_elsewhere(X):
+            raise ValueError("sample_weight: expected None for rows that are read by partitions, got weights")
+
+    def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Float, Float]:
+        """As in the base class, without rows of weight 0; sets ``sample_weight_``."""
+        points, columns = super()._take(X, y, **checking)
+        if self._weights is None:
+            return points, columns
+        from sklearn.utils.validation import _check_sample_weight
+
+        given = np.asarray(host(exactly("sample_weight", self._weights)), dtype=np.float64)
+        if not (given > 0.0).any():
+            raise ValueError("sample_weight: expected a weight above 0, got none")
+        weights = _check_sample_weight(given, points, dtype=np.float64, ensure_non_negative=True)
+        kept = weights > 0.0
+        self.X_train_, self.y_train_ = points, columns = points[kept], columns[kept]
+        self.y_train_ = columns[:, 0]
+        if (weights[kept] != 1.0).any():
+            self.sample_weight_ = weights[kept]
+        return points, columns
 
     def _train(self, X: Float, Y: Float) -> list[Remark]:
         likelihood = self._checked_likelihood(Y)
@@ -415,22 +472,82 @@ class Variational(WithInducing):
             loss(Y[:1], Y[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
         session = self._session()
         given, start = self._begun(X, Y, session)
-        problem = self._objective(JITTER * typical_variance(start.kernel, X))
-        trainer = self._trainer(problem, start, given, session, **self._steps)
+        trainer = self._trainer_from(start, given, session, X)
         runs: list[Run] = []
-        betas: _Betas | None = None
-        if isinstance(self.beta, str):
+        kept: Parameters | None = None
+        reason = "Interrupted while lengthscales were chosen: the better model so far is kept, not trained further."
+        if self._compares(start.kernel):
+            other = self._start(given, X, Y, session, prefix=SHARED)
+            tied = self._trainer_from(other, given, session, X, tied=True, prefix=SHARED)
+            trainer, start, kept, runs = self._compared([(trainer, start), (tied, other)], X, Y)
+        problem: Any = trainer.objective
+        if isinstance(self.beta, str) and kept is None:
             betas = self._validated(trainer, problem, start)
-            self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
+            self.beta_, self.beta_path_, runs = betas.best, betas.path, [*runs, *betas.runs]
             problem = problem.with_goal(beta=self.beta_)
-            trainer = replace(trainer, objective=problem)
-        if betas is not None and betas.interrupted:
-            outcome = _untrained(trainer, betas)
+            trainer, kept = replace(trainer, objective=problem), betas.point if betas.interrupted else None
+            reason = (
+                "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+            )
+        if kept is not None:
+            outcome = _untrained(trainer, kept, reason)
             more = [outcome.run]
         else:
             outcome, more = self._search(trainer, start, X, Y)
         self._adopt(problem, outcome, [*runs, *more])
         return self._remarks(outcome)
+
+    def _trainer_from(
+        self, start: Parameters, given: Parameters, session: Session, X: Float, **options: Any
+    ) -> Trainer:
+        """The trainer of the objective whose jitter is in units of the kernel's variance at ``start``."""
+        problem = self._objective(JITTER * typical_variance(start.kernel, X))
+        return self._trainer(problem, start, given, session, **self._steps, **options)
+
+    def _compares(self, kernel: Kernel) -> bool:
+        """Whether `_compared` chooses between separate and shared lengthscales."""
+        named = isinstance(passed_kernel(self.kernel), Family)
+        groups = each_input(kernel).values()
+        free = all(kernel.parameter_names[i] not in self.fixed for places in groups for i in places)
+        fewer = any(len(places) > 1 for places in groups)
+        asked = self._by_evidence and self.lengthscales == "auto" and self.optimizer is not None
+        return asked and named and free and fewer
+
+    def _compared(
+        self, pairs: list[tuple[Trainer, Parameters]], X: Float, Y: Float
+    ) -> tuple[Trainer, Parameters, Parameters | None, list[Run]]:
+        """The trainer and its start with the larger evidence, of those with separate and with shared lengthscales.
+
+        Each is trained by the ELBO; ½ ln N for each hyperparameter is subtracted.  The session keeps these runs.
+
+        Returns
+        -------
+        trainer, start
+        point : Parameters or None
+            The better point so far, after Ctrl-C.
+        runs : list of Run
+            Those of the other one; after Ctrl-C all.
+        """
+        ends: list[tuple[float, Trainer, Parameters, Outcome, list[Run]]] = []
+        for each, start in pairs:
+
+            def draw(kernel: Kernel, i: int, start: Parameters = start, seed: int = each.session.seed) -> Any:
+                return self._drawn(replace(start, kernel=kernel), X, Y, seed, i)
+
+            problem: Any = each.objective
+            elbo, first = problem.with_goal(loss="elbo", beta=1.0), replace(start, Z=draw(start.kernel, 0))
+            outcome, runs = self._stages().by_elbo(each, elbo, first, draw)
+            free = sum(1.0 if each.tied else len(places) for places in each_input(start.kernel).values())
+            rows = problem.N if elbo.expected_losses.weights is None else float(elbo.expected_losses.weights.sum())
+            evidence = -elbo.minimised(outcome.parameters, gradient=False).value - 0.5 * free * np.log(rows)
+            ends.append((evidence, each, start, outcome, runs))
+            if outcome.run.status == "interrupted":
+                break
+        _, chosen, start, outcome, _ = max(ends, key=lambda end: end[0])
+        self.lengthscales_ = "shared" if chosen.tied else "separate"
+        interrupted = ends[-1][3].run.status == "interrupted"
+        rest = [run for end in ends if interrupted or end[1] is not chosen for run in end[4]]
+        return chosen, start, outcome.parameters if interrupted else None, rest
 
     @property
     def _steps(self) -> dict[str, Any]:
@@ -519,6 +636,7 @@ class Variational(WithInducing):
         points, targets = self._checked(X, y, reset=False)
         columns = (targets[:, None] - self.y_mean_) / self.y_scale_
         self.X_train_, self.y_train_ = points, columns[:, 0]
+        vars(self).pop("sample_weight_", None)  # of other rows
         return points, columns
 
     def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
@@ -548,6 +666,11 @@ class Variational(WithInducing):
         self._fitted()
         rows = () if X is None else (source(X, y),)
         self._gaussian_only("log_evidence_bounds")
+        if hasattr(self, "sample_weight_"):
+            raise ValueError(
+                "log_evidence_bounds: expected a model without sample_weight, got one whose rows count more or less "
+                "than once: bounds on log p(y) of the rows would not be about what was trained"
+            )
         return super().log_evidence_bounds(*rows, **options)
 
     # ------------------------------------------------------------------ arguments
@@ -600,16 +723,18 @@ class Variational(WithInducing):
     def _real(self, Y: Float) -> Float:
         return _surrogate(self._checked_likelihood(Y), Y)
 
-    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
         """As in the base class; for other likelihoods by exact fits to real numbers that stand for the targets."""
         likelihood = given.likelihood
         if isinstance(likelihood, Gaussian) or not self._pilots:
-            return super()._start(given, X, Y, session, attempt)
+            return super()._start(given, X, Y, session, attempt, prefix)
         real = self._real(Y)
         if real is not Y:
             real = residuals(given.prior_mean, X, real)
         mean = real.mean()
-        fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt)
+        fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt, prefix)
         kernel = fit.kernel
         if isinstance(kernel, Stationary) and "variance" not in self.fixed:  # the prior mean of f is 0
             logs = kernel.log_parameters
@@ -648,6 +773,8 @@ class Variational(WithInducing):
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
+        if hasattr(self, "sample_weight_"):
+            return problem.with_goal(weights=namespace(X).asarray(self.sample_weight_))
         return problem
 
     def _sampling(self) -> Sampling | None:
@@ -710,10 +837,9 @@ class Variational(WithInducing):
         return np.asarray(host(exactly("y", y)), dtype=np.float64)
 
 
-def _untrained(trainer: Trainer, betas: _Betas) -> Outcome:
-    """The model that the search for β has kept, without training on all rows."""
-    outcome = replace(trainer, optimizer=None).run("kept", betas.point)
-    reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+def _untrained(trainer: Trainer, point: Parameters, reason: str) -> Outcome:
+    """The model that a choice before training has kept, without training."""
+    outcome = replace(trainer, optimizer=None).run("kept", point)
     return replace(outcome, run=replace(outcome.run, status="interrupted", reason=reason))
 
 

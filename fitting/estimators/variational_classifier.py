@@ -34,9 +34,17 @@ as in `VariationalGP`
     kernel, start : as in `VariationalGP`
         The exact fits of ``start`` are those of the labels as −1 and 1; the variance of f starts at the ratio of signal
         to noise.
+    lengthscales : "auto", "separate" or "shared"
+        "auto", of a kernel that is None or a name, without ``fixed`` lengthscales: the ELBO trains a model with one
+        lengthscale for each of D inputs, and one with a lengthscale that all share in units of standard deviations.
+        The larger ELBO − ½k ln N is kept, k the number of its lengthscales: the ELBO alone always grows with k, and
+        ½ ln N each is what integrating hyperparameters out costs, up to terms that do not grow with N (BIC).  Training
+        takes up to twice the time.  `partial_fit` has separate ones.
 
     Attributes
     ----------
+    lengthscales_ : "separate" or "shared"
+        Which of both is kept, where they were compared.
     classes_ : array (2,)
         The labels in their order; y = 1 of the likelihood is the second.
 
@@ -52,6 +60,7 @@ as in `VariationalGP`
     objective: str = "elbo"
     noise: ClassVar[None] = None  # type: ignore[misc]
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+    _by_evidence: ClassVar[bool] = True
 
     def partial_fit(
         self, X: ArrayLike | Array, y: ArrayLike | Array, classes: ArrayLike | None = None, *, N: int | None = None

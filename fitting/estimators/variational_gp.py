@@ -69,8 +69,8 @@ class VariationalGP(Scored, Variational):
     natural_rate : float in (0, 1], optional
         Rate ρ of natural-gradient steps.  None: 1 where one step reaches the optimum (a Gaussian likelihood, all rows),
         otherwise 0.1.
-    max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, device, \
-progress, checkpoint : as in `ExactGP`
+    max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, random_state, \
+device, progress, checkpoint : as in `ExactGP`
         ``mean`` is that of f: for counts of the logarithm of the rate, or before softplus.
 
     >>> import numpy as np
@@ -88,7 +88,7 @@ progress, checkpoint : as in `ExactGP`
     noise: float | None = field(default=None, kw_only=True)
     _partitions: ClassVar[bool] = True
 
-    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,): arrays, or rows that are read by partitions.
 
         A `numpy.memmap` X of doubles in C order, or the path of a .npy file, stays on its disk: mini-batches read their
@@ -107,6 +107,11 @@ progress, checkpoint : as in `ExactGP`
         ----------
         X, y : arrays
             Or what `gpbounds.rows.source` takes.
+        sample_weight : array (N,), optional
+            Factors w_i ≥ 0 of the losses ℓ_i of rows in memory: J = Σ w_i ℓ_i + β·KL(q‖p).  A whole number counts its
+            row that often; for Gaussian noise a row of weight w has the noise σ²/w.  Rows of weight 0 are left out.
+            `log_evidence_bounds` refuses such a model.  Not for "pep", sampled gradients, ``beta="auto"`` and
+            ``normalize_y``.
         client : distributed.Client, optional
             Where Dask reads the rows.
 
@@ -126,7 +131,7 @@ progress, checkpoint : as in `ExactGP`
         """
         if isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy") and client is None:
             X, y = mapped(X), np.array(mapped(y)) if isinstance(y, str | os.PathLike) else y
-        return super().fit(X, y, client=client)
+        return super().fit(X, y, sample_weight=sample_weight, client=client)
 
     def _takes_single_rows(self) -> bool:
         return True
@@ -175,6 +180,9 @@ progress, checkpoint : as in `ExactGP`
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
     ) -> Any:
         """Mean of y at X (N*, D); for real targets, on request with the standard deviation or covariance of f.
+
+        ``return_std=True`` gives the standard deviation of f, without noise; ``noisy=True`` with it that of a new y,
+        for a Gaussian likelihood.  `predict_interval` is about a new y with any likelihood.
 
         Parameters
         ----------

@@ -16,6 +16,7 @@ from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.small_variances import difference_error, upper_ends
+from gpbounds.texts import in_one_line
 from gpbounds.whitening import CHUNK, slices
 
 MEANS = 1e-3
@@ -49,6 +50,8 @@ class IterativePosterior(Posterior):
     X: Array
     weights: Array
     mean_error: float
+
+    __repr__ = in_one_line
 
     @property
     def dim(self) -> int:

@@ -14,19 +14,29 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fitting.objectives.collapsed import Member, member
 from fitting.objectives.free import Losses
-from fitting.objectives.losses import OBJECTIVES, ExpectedLoss, PowerEP, Sampling, of_likelihood, of_loss, only_gaussian
+from fitting.objectives.losses import (
+    OBJECTIVES,
+    ExpectedLoss,
+    PowerEP,
+    Sampling,
+    WeightedLosses,
+    of_likelihood,
+    of_loss,
+    only_gaussian,
+)
 from fitting.objectives.passes import AtLosses
 from fitting.objectives.point import Evaluation, Parameters, finite_or_refused
 from fitting.objectives.start_of_q import quadratic_loss
 from fitting.training import NaturalSteps
+from gpbounds.arrays import Array
 from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
 from gpbounds.losses import Loss
 from gpbounds.montecarlo.addressed import Draws
@@ -52,6 +62,10 @@ class Goal(ABC):
     def temper(self) -> float:
         """The factor t such that the collapsed posterior has the noise t·σ² where observations have σ²."""
         return 1.0
+
+    def of_rows(self, rows: Any) -> Goal:
+        """The same goal for some of its rows."""
+        return self
 
     @abstractmethod
     def value(self, problem: Objective, point: Parameters, *, gradient: bool) -> Evaluation:
@@ -146,6 +160,8 @@ class ExpectedLosses(LossGoal):
         Whether `fitting.objectives.start_of_q.quadratic_loss` takes the place of the losses.
     settles : bool
         As for `LossGoal`.
+    weights : array (N,) or None
+        Factors of the losses of the rows, on their device; None is 1.  No q then has a closed form.
     """
 
     likelihood: Likelihood
@@ -155,10 +171,14 @@ class ExpectedLosses(LossGoal):
     sampling: Sampling | None = None
     is_quadratic: bool = False
     settles: bool = True
+    weights: Array | None = field(default=None, compare=False)
 
     @property
     def held(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("noise",) if self.loss == "square-loss" else ()
+
+    def of_rows(self, rows: Any) -> ExpectedLosses:
+        return self if self.weights is None else replace(self, weights=self.weights[rows])
 
     @property
     def member(self) -> Member:  # type: ignore[override]
@@ -176,6 +196,8 @@ class ExpectedLosses(LossGoal):
     def losses(self, likelihood: Likelihood) -> Losses:
         if self.sampling is not None:
             return self.sampling.loss(likelihood, 0)
+        if self.weights is not None and not self.is_quadratic:
+            return WeightedLosses(likelihood, self.loss, self.power, self.weights)
         return quadratic_loss(likelihood) if self.is_quadratic else loss_of(likelihood, self.loss, self.power)
 
     def price(self, total: float, kl: float, *, weight: float) -> tuple[float, float, float]:

@@ -122,7 +122,9 @@ class PowerEP:
         return expected
 
 
-def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float = 1.0) -> ExpectedLoss:
+def of_likelihood(
+    likelihood: Likelihood, objective: str = "elbo", power: float = 1.0, weights: Array | None = None
+) -> ExpectedLoss:
     """The expected losses of a likelihood, for one output; `Expected.in_parameters` are those of its own parameters.
 
     Parameters
@@ -132,6 +134,8 @@ def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float 
         A row of the table above.
     power : float in [0, 1]
         a, for "power" only.  At 0 and below 1e-6 the loss is its limit, "elbo".
+    weights : array (n,), optional
+        Factors of the losses of the rows; None is 1.
 
     >>> from gpbounds.likelihoods import Gaussian
     >>> y, m, v = np.array([[1.0]]), np.array([[0.0]]), np.array([0.5])
@@ -142,13 +146,36 @@ def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float 
     a = scalar(closed_unit, "power", power)
     if objective == "square-loss":
         only_gaussian(likelihood, objective)
-        return _square_loss
+        return _square_loss if weights is None else _weighted_square_loss(weights)
     asked: dict[str, Any] = {"gradient": True, "parameters": True, "checked": True}
     if objective == "log-loss":
-        return _negated(lambda y, m, v: likelihood.log_expected_density(y, m, v, **asked))
+        return _negated(lambda y, m, v: likelihood.log_expected_density(y, m, v, **asked), 1.0, weights)
     if objective == "elbo" or a < SMALLEST:
-        return _negated(lambda y, m, v: likelihood.expected_log_density(y, m, v, **asked))
-    return _negated(lambda y, m, v: likelihood.log_expected_power(y, m, v, a, **asked), 1.0 / a)
+        return _negated(lambda y, m, v: likelihood.expected_log_density(y, m, v, **asked), 1.0, weights)
+    return _negated(lambda y, m, v: likelihood.log_expected_power(y, m, v, a, **asked), 1.0 / a, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedLosses:
+    """The losses of `of_likelihood` times a weight of each row: a `fitting.objectives.free.LossOfRows`.
+
+    A whole weight counts a row that often.
+
+    Attributes
+    ----------
+    likelihood, objective, power : as in `of_likelihood`
+    weights : array (N,)
+        Of all rows, on their device.
+    """
+
+    likelihood: Likelihood
+    objective: str
+    power: float
+    weights: Array
+
+    def at(self, rows: slice) -> ExpectedLoss:
+        """The expected losses of these rows."""
+        return of_likelihood(self.likelihood, self.objective, self.power, self.weights[rows])
 
 
 def only_gaussian(likelihood: Likelihood, objective: str) -> Gaussian:
@@ -161,11 +188,12 @@ def only_gaussian(likelihood: Likelihood, objective: str) -> Gaussian:
     return likelihood
 
 
-def _negated(means: Callable[..., tuple[Any, ...]], factor: float = 1.0) -> ExpectedLoss:
-    """The sum of −``factor`` times the values, with their derivatives."""
+def _negated(means: Callable[..., tuple[Any, ...]], factor: float, weights: Array | None) -> ExpectedLoss:
+    """The sum of −``factor`` times the values, times the ``weights`` of the rows, with their derivatives."""
 
     def expected(Y: Array, m: Array, v: Array) -> Expected:
-        values, in_mean, in_variance, *in_each_parameter = means(Y[:, 0], m[:, 0], v)
+        parts = means(Y[:, 0], m[:, 0], v)
+        values, in_mean, in_variance, *in_each_parameter = parts if weights is None else [weights * p for p in parts]
         in_parameters = -factor * _totals(in_each_parameter)
         return Expected(-factor * values.sum(), -factor * in_mean[:, None], -factor * in_variance, in_parameters)
 
@@ -185,6 +213,15 @@ def _totals(parts: Sequence[Array]) -> Array:
 def _square_loss(Y: Array, m: Array, v: Array) -> Expected:
     difference = m - Y
     return Expected(0.5 * (difference * difference).sum(), difference, 0.0 * v, np.zeros(1))
+
+
+def _weighted_square_loss(weights: Array) -> ExpectedLoss:
+    def expected(Y: Array, m: Array, v: Array) -> Expected:
+        difference = m - Y
+        slopes = weights[:, None] * difference
+        return Expected(0.5 * (slopes * difference).sum(), slopes, 0.0 * v, np.zeros(1))
+
+    return expected
 
 
 # Sampled expected losses of direct loss minimisation: bMC, smooth bMC, the sampled ELBO, and product sampling (uPS).

@@ -132,7 +132,7 @@ class Objective:
         than B on average (P-46).
         """
         part = self.law.some(self.data, rows, sums=isinstance(self.goal, LossGoal))
-        return replace(self, data=part, weight=self.weight * self.data.N / part.N)
+        return replace(self, data=part, goal=self.goal.of_rows(rows), weight=self.weight * self.data.N / part.N)
 
     def standing_for(self, N: int) -> Objective:
         """The objective in which the n rows count N/n times."""

@@ -102,6 +102,36 @@ class _LogBlock(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class _TiedBlock(Block):
+    """One entry for parameters of the kernel that keep their ratios: the mean of their logarithms.
+
+    Attributes
+    ----------
+    places : array of int
+        Their positions among the kernel's `log_parameters`.
+    apart : array
+        Their logarithms minus the mean of these.
+    names, bounds
+    """
+
+    places: Any
+    apart: Float
+    names: tuple[str, ...]
+    bounds: list[Limits]
+
+    def pack(self, point: Parameters) -> Float:
+        return np.array([point.kernel.log_parameters[self.places].mean()])
+
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
+        logs = point.kernel.log_parameters
+        logs[self.places] = entries + self.apart
+        return replace(point, kernel=point.kernel.with_log_parameters(logs))
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        return np.array([gradient.kernel[self.places].sum()])
+
+
+@dataclass(frozen=True, eq=False)
 class _InputsBlock(Block):
     """Inducing inputs, divided by ``scale`` (D,); of ``shape`` (M, D)."""
 
@@ -386,8 +416,9 @@ def packing_of(
     fixed: Sequence[str] = (),
     limits: Mapping[str, Limits] | None = None,
     scale: ArrayLike = 1.0,
+    tied: bool = False,
 ) -> Packing:
-    """As `packing`, from a point."""
+    """As `packing`, from a point; ``tied`` keeps the ratios of parameters that each input has (`each_input`)."""
     by_name = dict(limits or {})
     owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
         ("kernel", start.kernel),
@@ -400,13 +431,18 @@ def packing_of(
                 raise ValueError(f"{argument}: expected names among {', '.join(names)}, got {name!r}")
     blocks: list[Block] = []
     for owner, held in owners:
-        free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
+        groups = each_input(held) if tied and owner == "kernel" else {}
+        together = {i for places in groups.values() for i in places}
+        free = [i for i, name in enumerate(held.parameter_names) if name not in fixed and i not in together]
         free_names = tuple(held.parameter_names[i] for i in free)
         bounds = [
             _logs_of_limits(name, by_name, value)
             for name, value in zip(free_names, held.log_parameters[free], strict=True)
         ]
         blocks.append(_LogBlock(owner, np.array(free, dtype=np.int64), free_names, bounds))
+        for name, places in groups.items():
+            if not any(held.parameter_names[i] in fixed for i in places):
+                blocks.append(_tied(name, np.array(places, dtype=np.int64), held, by_name))
     if start.prior_mean is not None and start.prior_mean.trained:
         blocks.append(_MeanBlock(start.prior_mean))
     if isinstance(start.kernel, FeatureKernel) and start.kernel.weights.size:
@@ -420,6 +456,29 @@ def packing_of(
     if start.q is not None:
         blocks.append(LawBlock(start.q.M))
     return Packing(start, tuple(blocks))
+
+
+def each_input(kernel: Kernel) -> dict[str, list[int]]:
+    """Positions of the parameters that a kernel has one of for each input, by their common name.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> each_input(SquaredExponential(1.0, [0.5, 2.0]))
+    {'lengthscale': [1, 2]}
+    """
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(kernel.parameter_names):
+        if name.endswith("]"):
+            groups.setdefault(name.rpartition("[")[0], []).append(i)
+    return groups
+
+
+def _tied(name: str, places: Any, kernel: Kernel, limits: Mapping[str, Limits]) -> _TiedBlock:
+    """The block of the parameters at ``places``, within the limits of each."""
+    logs = kernel.log_parameters[places]
+    apart = logs - logs.mean()
+    ends = [_logs_of_limits(kernel.parameter_names[i], limits, value) for i, value in zip(places, logs, strict=True)]
+    low, high = (np.array(end) - apart for end in zip(*ends, strict=True))
+    return _TiedBlock(places, apart, (name,), [(float(low.max()), float(high.min()))])
 
 
 def _logs_of_limits(name: str, limits: Mapping[str, Limits], log_value: float) -> Limits:

@@ -152,10 +152,11 @@ def pilot(
     limits: Mapping[str, Limits],
     fixed: Sequence[str],
     rounds: Sequence[tuple[int, int]] = ROUNDS,
+    tied: bool = False,
 ) -> Run | None:
     """The run to the largest evidence of the rows X (n, D), Y (n, P), from the best of the candidates ``points``.
 
-    The computation runs on the device of X.
+    The computation runs on the device of X.  ``tied`` lengthscales keep their ratios.
 
     Returns
     -------
@@ -169,7 +170,7 @@ def pilot(
         as there is nothing to keep yet.
     """
     problem = objective(X, Y, "exact")
-    layouts = [packing_of(point, fixed=fixed, limits=limits) for point in points]
+    layouts = [packing_of(point, fixed=fixed, limits=limits, tied=tied) for point in points]
     losses = [layout.loss(problem) for layout in layouts]
     runs: dict[int, Run] = {}
     for places, iterations in rounds:
@@ -209,6 +210,7 @@ def _pilot_start(
     session: Session,
     name: str,
     known: Sequence[Parameters] = (),
+    tied: bool = False,
 ) -> tuple[Parameters, Parameters]:
     """Where a `pilot` fit of ``rows`` ends, and its best candidate before training; ``session`` keeps both by ``name``.
 
@@ -224,17 +226,19 @@ def _pilot_start(
         All rows in host memory, for their scale.
     known : sequence of Parameters
         The candidates, from an earlier fit; by default those of `candidates`.
+    tied : bool
+        Whether lengthscales keep their ratios, those of standard deviations: no input then matters alone.
     """
     nearer = near(limits, given, X)
-    alone = that_matter_alone(*on_host)
+    alone = [] if tied else that_matter_alone(*on_host)
     points = known or candidates(given, X, Y, nearer, fixed, alone)
-    layout = packing_of(points[0], fixed=fixed, limits=nearer)
+    layout = packing_of(points[0], fixed=fixed, limits=nearer, tied=tied)
     if not layout.bounds:
         return given, given
     rounds = _AGAIN_ROUNDS if known else ROUNDS
 
     def train(earlier: Run | None, save: object) -> Run:
-        run = pilot(*rows, points, limits=nearer, fixed=fixed, rounds=rounds)
+        run = pilot(*rows, points, limits=nearer, fixed=fixed, rounds=rounds, tied=tied)
         if run is not None:
             return run
         return Run(layout.pack(points[0]), -math.inf, (), "stalled", "No candidate has a value.", 0, 0)
@@ -363,6 +367,10 @@ class PilotFits:
     limits, fixed, session : as in `_pilot_start`
     placed : callable or None
         Row numbers ↦ these rows of X and Y on the device of the fits; None: the host.
+    tied : bool
+        Whether lengthscales keep their ratios.
+    prefix : str
+        Prefix of the names of both fits, for a session with several trainings.
     """
 
     X: Float
@@ -376,6 +384,8 @@ class PilotFits:
     fixed: Sequence[str]
     session: Session
     placed: Callable[[Array], tuple[Array, Array]] | None = None
+    tied: bool = False
+    prefix: str = ""
 
     def start(self) -> Parameters:
         """The start of training."""
@@ -393,7 +403,9 @@ class PilotFits:
         return self._fit(rows_of(self.X.shape[0], self.more, self.seed, 1), SECOND, known)[0]
 
     def _fit(self, rows: Array, name: str, known: Sequence[Parameters] = ()) -> tuple[Parameters, Parameters]:
+        name = self.prefix + name
         options: dict[str, Any] = {"limits": self.limits, "fixed": self.fixed, "session": self.session}
+        options["tied"] = self.tied
         placed, alone = self._only(rows)
         return _pilot_start(placed, alone, self.given, self.X, self.Y, name=name, known=known, **options)
 

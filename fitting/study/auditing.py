@@ -353,6 +353,8 @@ def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> No
     if np.ndim(model.y_train_) == 2 and np.shape(model.y_train_)[1] != 1:
         P = np.shape(model.y_train_)[1]
         raise WrongArguments(f"{option}: expected a model of one target, got one of {P}{where}")
+    if hasattr(model, "sample_weight_"):
+        raise WrongArguments(f"{option}: expected one without sample_weight, got one whose rows are weighted{where}")
     if len(model.X_train_) == 0:
         raise WrongArguments(
             f"{option}: expected a model that holds its training rows, got one trained by partitions{where}: audit a "

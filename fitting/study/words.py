@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,25 +22,6 @@ def argument(name: str, value: object = None) -> str:
     ('rows', 'rows=40', "y_norm2='prior'")
     """
     return name if value is None else f"{name}={value!r}"
-
-
-def smoothness(name: str) -> float:
-    """The smoothness ν of a named kernel; infinity for the squared exponential.
-
-    >>> smoothness("se"), smoothness("matern32"), smoothness("matern:0.7")
-    (inf, 1.5, 0.7)
-    """
-    named = {"se": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-    if name in named:
-        return named[name]
-    family, _, nu = name.partition(":")
-    try:
-        value = float(nu) if family == "matern" else math.nan
-    except ValueError:
-        value = math.nan
-    if not (0.0 < value < math.inf):
-        raise ValueError(f"kernel: expected se, matern12, matern32, matern52 or matern:NU with NU > 0, got {name!r}")
-    return value
 
 
 def describe(inputs: InputLaw) -> str:

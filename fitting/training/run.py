@@ -15,6 +15,7 @@ from fitting.archive import one_line, read_archive, write_archive
 from fitting.training.ending import Ending
 from gpbounds.arrays import Float
 from gpbounds.records import ANY, Fields, Format
+from gpbounds.texts import in_one_line
 
 Loss = Callable[[Float], tuple[float, Float]]
 """vector ↦ (−F, −∂F)."""
@@ -56,6 +57,8 @@ class Run:
     evaluations: int
     failures: int
     state: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    __repr__ = in_one_line
 
     @property
     def iterations(self) -> int:

@@ -7,10 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
-from gpbounds.cli.options import Command, Parser
 from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
-from gpbounds.errors import ImpossibleInterval
+from gpbounds.errors import Hidden, ImpossibleInterval, check_not_hidden
+
+if TYPE_CHECKING:
+    from gpbounds.cli.options import Parser
 
 COMMANDS = {
     "rate": "the bound for given N, M, alpha",
@@ -41,6 +44,7 @@ command has an answer (also if no number of inducing points meets the target); 1
 def build_parser() -> Parser:
     """The parser of ``gpbounds`` and its commands."""
     from gpbounds import __version__
+    from gpbounds.cli.options import Command, Parser
 
     parser = Parser(
         prog="gpbounds",
@@ -62,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: no α ends a command where no α can be shown
+    try:
+        check_not_hidden()  # the parsers import fitting
+    except Hidden as error:
+        print(f"gpbounds: {error}", file=sys.stderr)
+        return 2
     try:
         args = build_parser().parse_args(argv)
         with sigterm_raises(), _threads(getattr(args, "large", True)):

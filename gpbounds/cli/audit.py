@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpbounds.cli import options, output
+from gpbounds.kernels.named import SQUARED_EXPONENTIAL
 from gpbounds.rows.tables import column_names
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
             "sparse",
             settings | {"random_state": args.seed},
             train,
-            options.SQUARED_EXPONENTIAL,
+            SQUARED_EXPONENTIAL,
             progress=sys.stderr.isatty(),
         )
         if any(run.status == "interrupted" for run in model.runs_):

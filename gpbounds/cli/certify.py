@@ -159,7 +159,7 @@ def _add_statement(group: Any) -> None:
         "--kernel",
         metavar="NAME",
         type=options.family,
-        default=options.SQUARED_EXPONENTIAL,
+        default="se",
         help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
         "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )

@@ -18,8 +18,9 @@ from fitting.study.words import describe_kernel, headline, kernel_record
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
 from gpbounds.cli.examples import Examples
-from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
+from gpbounds.cli.options import UsageError
 from gpbounds.kernels import Stationary
+from gpbounds.kernels.named import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
 from gpbounds.texts import short, table, wrapped
@@ -49,6 +50,7 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
     "--method": ("sparse", "sparse-pac"),
     "--alpha": ("renyi",),
     "--solver": ("exact", "renyi"),
+    "--kernel-lengthscale": ("exact", *SPARSE, "lowrank", *FREE),
     "--mean": ("exact", *SPARSE, "lowrank", *FREE),
     "--inducing": (*SPARSE, *FREE, "sparse-pac"),
     "--features": ("lowrank",),
@@ -62,7 +64,12 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
 }
 """The options that some models do not have, and the models that have them."""
 
-ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
+ARGUMENTS = {
+    "--kernel-lengthscale": "lengthscales",
+    "--inducing": "n_inducing",
+    "--seed": "random_state",
+    "--restarts": "n_restarts",
+}
 """Arguments of the estimators whose names differ from those of the options."""
 
 _UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
@@ -88,6 +95,8 @@ def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
         arguments["posterior"] = arguments.pop("method")
         if arguments["posterior"] == "free":
             raise UsageError("--method: expected fitc or vfe for --model sparse-pac, got free, which has no noise")
+    if arguments.get("lengthscales") == "ard":
+        arguments["lengthscales"] = "separate"
     if "batch_size" in arguments:
         arguments.setdefault("optimizer", "adam")
     return arguments
@@ -111,7 +120,9 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, family: Fa
     from fitting import estimators
 
     chosen = dict(arguments)
-    if family.text != SQUARED_EXPONENTIAL.text:  # with which the estimators start if no kernel is passed
+    if model == "classifier":  # which compares shared and separate lengthscales of a kernel that it knows by name
+        chosen["kernel"] = family.text
+    elif not family.is_squared_exponential:  # with which the estimators start if no kernel is passed
         kernel = family.at(1.0, _widths(model, chosen.get("dim"), train), shared=False)
         chosen |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
     if model in CERTIFIED:
@@ -245,6 +256,8 @@ class Result:
             about.append(f"of the inputs projected to {self.estimator.dim} dimensions")
         if hasattr(self.estimator, "beta_") and self.estimator.beta_ != 1.0:
             about.append(f"beta {self.estimator.beta_:g}")
+        if hasattr(self.estimator, "lengthscales_"):
+            about.append(f"{self.estimator.lengthscales_} lengthscales, which have the larger evidence")
         if hasattr(self.estimator, "inducing_"):
             about.append(f"{self.estimator.inducing_.shape[0]} inducing points")
         return ", ".join(about)

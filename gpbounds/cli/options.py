@@ -5,20 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
-from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fitting.study.steps import WrongArguments
 
 if TYPE_CHECKING:
     from fitting.study.problem import Problem, Question
     from fitting.study.ranks import Aims
-    from gpbounds.arrays import Float
     from gpbounds.inputs import InputLaw
-    from gpbounds.kernels import Kernel
+    from gpbounds.kernels.named import Family
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
@@ -123,7 +120,7 @@ def interval(text: str) -> tuple[float, float]:
 
 def _kernel_family(text: str) -> float:
     """The smoothness ν of a named kernel; infinity for the squared exponential."""
-    from fitting.study.words import smoothness
+    from gpbounds.kernels.named import smoothness
 
     try:
         return smoothness(text)
@@ -131,82 +128,14 @@ def _kernel_family(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error).removeprefix("kernel: ")) from None
 
 
-KERNELS = "se, matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant"
-
-
-class Scale(NamedTuple):
-    """Where training starts: a share of the mean square of y, and √D standard deviations of the inputs."""
-
-    square: float
-    widths: Float
-    shared: bool
-
-    @property
-    def lengths(self) -> float | Float:
-        """One length for each input, or their geometric mean for all."""
-        import numpy as np
-
-        return math.exp(float(np.log(self.widths).mean())) if self.shared else self.widths
-
-
-class Family(NamedTuple):
-    """A kernel by name, or a sum such as ``linear+se``, at the scale of the data."""
-
-    text: str
-
-    def at(self, square: float, widths: Float, shared: bool) -> Kernel:
-        """The kernel whose parts share the mean square of y.
-
-        >>> import numpy as np
-        >>> family("linear+se").at(2.0, np.array([1.0, 2.0]), shared=True).k2.variance
-        1.0
-        """
-        parts = [_part(name) for name in self.text.split("+")]
-        scale = Scale(square / len(parts), widths, shared)
-        return reduce(add, (part(scale) for part in parts))
-
-
-SQUARED_EXPONENTIAL = Family("se")
-
-
 def family(text: str) -> Family:
     """The kernel that ``text`` names, for argparse."""
-    for name in text.split("+"):
-        _part(name)
-    return Family(text)
+    from gpbounds.kernels.named import family as named
 
-
-def _part(name: str) -> Callable[[Scale], Kernel]:
-    """The kernel of one name, as a function of the scale."""
-    import numpy as np
-
-    from gpbounds.kernels import Constant, Linear, Periodic, Polynomial, RationalQuadratic
-    from gpbounds.kernels.plain import stationary
-
-    kind, _, degree = name.partition(":")
-    if kind == "polynomial" and degree.isdigit() and 1 <= int(degree) <= 20:
-        p = int(degree)
-
-        def polynomial(s: Scale) -> Kernel:
-            half = 0.5 * s.square ** (1.0 / p)
-            return Polynomial(p, half / s.lengths**2, half)
-
-        return polynomial
-    if name == "rq":
-        return lambda s: RationalQuadratic(1.0, s.square, s.lengths)
-    if name == "periodic":
-        return lambda s: Periodic(s.lengths, s.square, 1.0 if s.shared else np.ones(s.widths.size))
-    if name == "linear":
-        return lambda s: Linear(s.square / s.lengths**2)
-    if name == "constant":
-        return lambda s: Constant(s.square)
     try:
-        nu = _kernel_family(name)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(
-            f"expected {KERNELS} with a DEGREE up to 20, or several joined by +, got {name!r}"
-        ) from None
-    return lambda s: stationary(nu, s.square, s.lengths)
+        return named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("kernel: ")) from None
 
 
 def picture_file(text: str) -> Path:

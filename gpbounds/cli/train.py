@@ -17,8 +17,8 @@ example:
   beside those of one law for all rows.  It writes model/model.npz, which fitting.load reads, and a figure of the
   predictions and of their calibration, model/predictions.png.
 
-The model predicts from raw rows, in the units of the file.  Every input has its own lengthscale, so that the units of
-the columns do not matter; real targets are standardised for training, labels and counts are not.
+The model predicts from raw rows, in the units of the file.  Lengthscales are in units of each column, so that
+these do not matter; real targets are standardised for training, labels and counts are not.
 
 --model pac and sparse-pac train by a risk bound.  It holds only for units that were fixed before the data were seen;
 here they come from the rows for training.  `gpbounds certify train` issues certificates that hold.
@@ -73,9 +73,15 @@ def _add_model(group: Any) -> None:
         "--kernel",
         metavar="NAME",
         type=options.family,
-        default=options.SQUARED_EXPONENTIAL,
-        help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
-        "such as linear+periodic+se, in which each name adds a kernel of all inputs",
+        default="se",
+        help="se (default; also rbf), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, "
+        "or a sum such as linear+periodic+se, in which each name adds a kernel of all inputs",
+    )
+    group.add_argument(
+        "--kernel-lengthscale",
+        choices=("auto", "ard", "shared"),
+        help="ard: one lengthscale (variance of a linear kernel, period) for each input; shared: one for all, in units "
+        "of standard deviations; auto (default): ard, and of a classifier the one with the larger evidence",
     )
     group.add_argument(
         "--mean",
@@ -188,6 +194,7 @@ def _beta(text: str) -> float | str:
 
 OPTIONS = (
     *(
+        "kernel_lengthscale",
         "mean",
         "inducing",
         "features",

@@ -13,9 +13,10 @@ import numpy as np
 from fitting.study.terms import DECLARED, figure, scalings, terms, tolerance
 from fitting.study.words import describe_kernel
 from gpbounds.arrays import Float
-from gpbounds.cli.options import SQUARED_EXPONENTIAL, Family, UsageError
+from gpbounds.cli.options import UsageError
 from gpbounds.cli.rows import Table
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.named import SQUARED_EXPONENTIAL, Family
 from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.rigor import decimal

@@ -19,6 +19,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.triangular import factorise, solve_triangular
 from gpbounds.readings import Readings
+from gpbounds.texts import in_one_line
 from gpbounds.validation import non_negative
 
 Jitter = float | Literal["auto"]
@@ -31,6 +32,7 @@ class Cholesky:
 
     L: Array
     jitter: float
+    __repr__ = in_one_line
 
     def solve_lower(self, B: Array) -> Array:
         """L⁻¹ B."""

@@ -6,10 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic, SquaredExponential
+from gpbounds.kernels import (
+    Kernel,
+    Linear,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    SquaredExponential,
+    Sum,
+    White,
+)
 from gpbounds.kernels.plain import stationary
 from gpbounds.renyi.models import Model
-from gpbounds.renyi.readers.shared import Term, added, imported, multiplied, needs, unknown_kernel
+from gpbounds.renyi.readers.shared import Term, added, imported, multiplied, needs, total, unknown_kernel
 
 SUPPORTED = (
     "ConstantKernel, RBF, Matern, RationalQuadratic, ExpSineSquared of one input, DotProduct and WhiteKernel, their "
@@ -47,6 +56,33 @@ def from_sklearn(model: Any) -> Model:
     kernel = getattr(model, "kernel_", None) or model.kernel
     terms = [Term(1.0, SquaredExponential())] if kernel is None else _terms(kernel)  # None: its documented default
     return imported(terms, float(alpha[0]), None, SUPPORTED)
+
+
+def kernel_of_sklearn(kernel: Any) -> Kernel:
+    """A kernel object of scikit-learn as one of gpbounds; the levels of its WhiteKernels are a `White`.
+
+    Raises
+    ------
+    ValueError
+        for kernels that `from_sklearn` does not read, noise alone, and hyperparameters that are "fixed".
+
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> kernel_of_sklearn(2.0 * RBF(0.5) + WhiteKernel(0.1))
+    Sum(k1=SquaredExponential(variance=2.0, lengthscale=0.5), k2=White(variance=0.1))
+    """
+    held = [each.name for each in kernel.hyperparameters if each.fixed]
+    if held:
+        raise ValueError(
+            f"kernel: expected a scikit-learn kernel without fixed hyperparameters, got fixed {', '.join(held)}: name "
+            "them in the argument fixed instead, such as fixed=('lengthscale',)"
+        )
+    try:
+        smooth, white = total(_terms(kernel))
+    except ValueError as error:
+        raise ValueError(f"kernel:{str(error).removeprefix('model:')}") from None
+    if smooth is None:
+        raise ValueError(f"kernel: expected {SUPPORTED}, got noise alone")
+    return Sum(smooth, White(white)) if white else smooth
 
 
 def _terms(kernel: Any) -> list[Term]:
