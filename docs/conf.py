@@ -95,7 +95,8 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_search_scorer = str(HERE / "static" / "scorer.js")
 # A tree of all pages on each of 300 pages takes minutes to build; breadcrumbs lead back from these.
-html_sidebars = {page: [] for page in ("reference/generated/*", "gallery/*", "scripts/*", "copies/*", "commands/*", "claims", "theorems", "scale")}
+PLAIN = ("reference/generated/*", "gallery/*", "scripts/*", "copies/*", "commands/*", "claims", "theorems", "scale")
+html_sidebars = {page: [] for page in PLAIN}
 smartquotes = False  # they turn the primes of formulas into quotation marks
 html_show_sourcelink = False
 

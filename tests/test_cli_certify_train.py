@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from thinning import one_in
 
+import fitting
 from fitting.study.terms import tolerance
 from fitting.training.watch import Watch
 from gpbounds.cli import main, rows, training
@@ -295,14 +296,19 @@ def test_several_epsilon_give_a_certificate_each_and_a_table_that_pays_for_the_c
     words = ("--epsilon", "0.6,1.2", *QUICK[2:])
     status, out, _ = ask(capsys, "train", folder / "data.csv", *words, "--out", tmp_path)
     assert status == 0
-    files = tmp_path / "certificate.json", tmp_path / "certificate-1.2.json"
+    files = tmp_path / "certificate-0.6.json", tmp_path / "certificate-1.2.json"
+    assert not (tmp_path / "certificate.json").exists()  # whose E nobody could tell
     certificates = [Certificate.load(file) for file in files]
     assert [c.loss.epsilon for c in certificates] == [0.6, 1.2]
     assert certificates[1].bound < certificates[0].bound
     assert certificates[0].log_count == pytest.approx(full.log_count + np.log(2.0), rel=1e-12)
     assert all(ask(capsys, "check", file, "--data", folder / "data.csv")[0] == 0 for file in files)
     rows = [line.split() for line in out.splitlines() if line.split()[:1] in (["0.6"], ["1.2"])]
-    for row, each in zip(rows, certificates, strict=True):
+    for name, row, each in zip(("0.6", "1.2"), rows[2:], certificates, strict=True):
+        model = fitting.load(tmp_path / f"model-{name}.npz")
+        assert row[1:] == [str(tmp_path / f"certificate-{name}.json"), str(tmp_path / f"model-{name}.npz")]
+        assert model.certificate_ == each
+    for row, each in zip(rows[:2], certificates, strict=True):
         assert float(row[3]) == pytest.approx(each.risk, abs=5e-5)
         assert each.bound <= float(row[4]) < each.bound + 1e-3
 
@@ -311,7 +317,12 @@ def test_with_scales_from_other_rows_epsilon_has_values_that_no_data_have_influe
     words = ("--scaling", "split", *QUICK[2:-1], 2)
     record = train(capsys, folder / "data.csv", *words, "--out", tmp_path)
     assert [each["loss"]["epsilon"] for each in (record, *record["others"])] == [0.2, 0.4, 0.6, 0.8, 1.0]
-    assert len(record["files"]["other certificates"]) == 4
+    pairs = [record["files"], *(each["files"] for each in record["others"])]
+    for files, each in zip(pairs, (record, *record["others"]), strict=True):
+        name = f"{each['loss']['epsilon']:g}"
+        assert files["certificate"] == str(tmp_path / f"certificate-{name}.json")
+        assert fitting.load(files["model"]).certificate_ == Certificate.load(files["certificate"])
+        assert ask(capsys, *shlex.split(each["check"])[2:])[0] == 0
 
 
 def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):

@@ -64,7 +64,7 @@ def test_progress_counts_the_members_and_changes_no_bit(monkeypatch: pytest.Monk
         def update(self) -> None:
             self.done += 1
 
-    monkeypatch.setattr("tqdm.tqdm", Bar)
+    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
     calls = [({}, len(ALL)), ({"members": "all", "alphas": (0.5, 1.0)}, len(ALL) + 3), ({"members": "vecchia"}, 2)]
     for options, total in calls:
         pairs = [evidence(kernel, X, y, Z, noise=noise, progress=progress, **options) for progress in (False, True)]

@@ -135,7 +135,12 @@ def test_gpytorch_models() -> None:
     inner = stand_in("InducingPointKernel", base_kernel=scaled(rbf()), inducing_points=Tensor(Z), active_dims=None)
     sparse = from_gpytorch(torch_model(inner))
     outer = stand_in("InducingPointKernel", base_kernel=rbf(), inducing_points=Tensor(Z), active_dims=None)
-    variational = stand_in("VariationalStrategy", inducing_points=Tensor(Z))
+    law = stand_in(
+        "CholeskyVariationalDistribution", variational_mean=Tensor([0.0] * 4), chol_variational_covar=Tensor(np.eye(4))
+    )
+    variational = stand_in(
+        "VariationalStrategy", inducing_points=Tensor(Z), jitter_val=1e-6, _variational_distribution=law
+    )
     models = [sparse, from_gpytorch(torch_model(scaled(outer)))]
     models.append(from_gpytorch(torch_model(scaled(rbf()), variational_strategy=variational)))
     for imported in models:

@@ -22,13 +22,15 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
-from gpbounds.renyi import evidence, log_evidence
+from gpbounds.renyi import Model, evidence, log_evidence, variational_bound
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 
 PEERS = Path(__file__).parent / "peers"
 READERS = {"gpflow": from_gpflow, "gpytorch": from_gpytorch, "gpjax": from_gpjax, "gpjax_0": from_gpjax}
 STORED = {library: json.loads((PEERS / f"{library}.json").read_text(encoding="utf-8")) for library in READERS}
 CASES = [(library, name) for library in READERS for name in STORED[library]["models"]]
+VARIATIONAL = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in PEERS.glob("*_variational.json")}
+WITH_LAW = [(file, name) for file, stored in sorted(VARIATIONAL.items()) for name in stored["models"]]
 
 
 def rebuilt(record):
@@ -62,6 +64,37 @@ def test_matrices_noise_mean_and_inducing_points_are_the_same(library: str, name
         np.testing.assert_array_equal(model.Z, stored["Z"])
     else:
         assert model.Z is None
+
+
+@pytest.mark.parametrize(("file", "name"), WITH_LAW)
+def test_elbo_and_predictions_are_those_of_the_library_with_the_law_of_its_inducing_variables(
+    file: str, name: str, tmp_path
+) -> None:
+    """Also after a file; the jitter that a library adds to variances of f is no part of the model that is read."""
+    stored = VARIATIONAL[file]
+    record = stored["models"][name]
+    model = READERS[file.removesuffix("_variational")](rebuilt(record["model"]))
+    model.save(tmp_path / "model.json")
+    model = Model.load(tmp_path / "model.json")
+    posterior = model.q.posterior(model.kernel, model.Z)
+    X, new = np.array(stored["X"]), np.array(stored["new"])
+    law = posterior.inducing_law()
+    settings = {"noise": model.noise, "jitter": posterior.jitter}
+    ours = float(variational_bound(model.kernel, X, model.residuals(X, stored["y"]), model.Z, *law, **settings))
+    of_f = 0.0 if file.startswith("gpflow") or name.startswith("Unwhitened") else model.q.jitter
+    assert ours - 5.0 * of_f / (2.0 * model.noise) == pytest.approx(record["elbo"], rel=1e-11)
+    predicted = posterior.predict(new)
+    np.testing.assert_allclose(predicted.mean + model.mean(new), record["mean"], rtol=1e-10)
+    np.testing.assert_allclose(np.asarray(predicted.variance) + of_f, record["variance"], rtol=1e-10)
+
+
+def test_the_best_law_of_a_library_is_not_stored() -> None:
+    """SGPR and the collapsed family have q*, which the rows determine."""
+    for library in ("gpjax", "gpjax_0"):
+        collapsed = rebuilt(STORED[library]["models"]["linear"]["model"])
+        assert type(collapsed).__name__ == "CollapsedVariationalGaussian"
+        assert READERS[library](collapsed).q is None
+    assert from_gpflow(rebuilt(STORED["gpflow"]["models"]["RQ"]["model"])).q is None
 
 
 def test_every_library_has_each_mean() -> None:
@@ -161,6 +194,32 @@ def with_prior(**changes):
     return model
 
 
+def torch_model():
+    """A stored variational model of GPyTorch."""
+    return rebuilt(VARIATIONAL["gpytorch_variational"]["models"]["VariationalStrategy, Cholesky"]["model"])
+
+
+def with_strategy(name="VariationalStrategy", **attributes):
+    """It with another strategy."""
+    model = torch_model()
+    model.variational_strategy.__class__ = type(name, (), {})
+    for key, value in attributes.items():
+        setattr(model.variational_strategy, key, value)
+    return model
+
+
+def with_law(**attributes):
+    """It with another variational distribution."""
+    model = torch_model()
+    for key, value in attributes.items():
+        setattr(model.variational_strategy._variational_distribution, key, value)
+    return model
+
+
+def jax_family():
+    return VARIATIONAL["gpjax_variational"]["models"]["VariationalGaussian"]["model"]
+
+
 MAXIMUM = {"class": "function", "__name__": "max"}
 
 
@@ -171,6 +230,31 @@ def named(name: str, **attributes):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: from_gpytorch(with_strategy("CiqVariationalStrategy")), "got CiqVariationalStrategy"),
+        (lambda: from_gpytorch(with_strategy(variational_params_initialized=0.0)), "expected a trained model, got one"),
+        (
+            lambda: from_gpytorch(with_strategy(_variational_distribution=named("DeltaVariationalDistribution"))),
+            "a point has an infinite divergence",
+        ),
+        (
+            lambda: from_gpytorch(with_strategy(_variational_distribution=named("TrilNaturalVariationalDistribution"))),
+            "MeanFieldVariationalDistribution or NaturalVariationalDistribution, got TrilNatural",
+        ),
+        (lambda: from_gpytorch(with_strategy(inducing_points=np.zeros((3, 3)))), "as Z has rows, 3, got 2"),
+        (
+            lambda: from_gpytorch(with_law(chol_variational_covar=np.diag([1.0, 0.0]))),
+            "a covariance of full rank, got one that is fixed in a direction",
+        ),
+        (lambda: from_gpytorch(with_law(variational_mean=np.zeros((3, 2)))), r"one q\(u\), of one output, got a mean"),
+        (lambda: from_gpytorch(with_law(variational_mean=np.array([0.0, np.nan]))), "q.mean: expected a finite number"),
+        (
+            lambda: from_gpjax(rebuilt(jax_family() | {"class": "DualVariationalGaussian"})),
+            "or CollapsedVariationalGaussian, got DualVariationalGaussian",
+        ),
+        (
+            lambda: from_gpflow(changed("gpflow", "RQ", q_mu=np.zeros((2, 2)), q_sqrt=np.ones((2, 2)), whiten=True)),
+            r"of one output, got q_sqrt of shape \(2, 2\)",
+        ),
         (lambda: from_sklearn(GaussianProcessRegressor(PairwiseKernel())), "got PairwiseKernel"),
         (
             lambda: from_sklearn(GaussianProcessRegressor(Exponentiation(RBF(), 0.5))),

@@ -209,7 +209,7 @@ def test_progress_counts_sets_or_numbers_tried_and_changes_no_plan(monkeypatch: 
         def update(self) -> None:
             self.done += 1
 
-    monkeypatch.setattr("tqdm.tqdm", Bar)
+    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
     X = np.linspace(0.0, 9.0, 20)
     calls = [
         ({"inputs": Empirical(X), "y": np.sin(X), "draws": 10}, None),

@@ -26,9 +26,9 @@ WIDTH = 88
 INTRODUCTION = """\
 # Commands
 
-`pip install .` in a copy of the repository installs the command `gpbounds`. Each page below is made from the parser of its
-command, so it says what `gpbounds COMMAND --help` says. `--json` prints the same numbers for a program; a wrong option or
-a wrong cell of a table is answered by one sentence and exit status 2.
+`pip install .` in a copy of the repository installs the command `gpbounds`. Each page below is made from the parser of
+its command, so it says what `gpbounds COMMAND --help` says. `--json` prints the same numbers for a program; a wrong
+option or a wrong cell of a table is answered by one sentence and exit status 2.
 
 A walk through the first five with one table: [Which M for my table?](../tutorials/plan.md)
 """
@@ -106,7 +106,7 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[tupl
             and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
         ]
         if rows:
-            yield group.title or "", rows
+            yield (group.title or "").removeprefix("positional "), rows
 
 
 def blocks(text: str) -> Iterator[tuple[bool, str]]:
@@ -131,10 +131,10 @@ def blocks(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def divided(title: str) -> tuple[str, str]:
-    """The title of a group of options, and the remark in brackets or after its colon, as a sentence.
+    """The title of a group of options, and a remark of several words in brackets at its end, as a sentence.
 
-    >>> divided("the statement (fixed in advance)"), divided("options")
-    (('the statement', 'Fixed in advance.'), ('options', ''))
+    >>> divided("the statement (fixed in advance)"), divided("features (lowrank)")
+    (('the statement', 'Fixed in advance.'), ('features (lowrank)', ''))
     """
-    heading, _, remark = re.sub(r"\s*\((.*)\)$", r": \1", title).partition(": ")
-    return heading, f"{remark[0].upper()}{remark[1:]}." if remark else ""
+    match = re.fullmatch(r"(.*) \((.* .* .*)\)", title)
+    return (match[1], f"{match[2][0].upper()}{match[2][1:]}.") if match else (title, "")

@@ -85,7 +85,7 @@ def converted(lines: Sequence[str]) -> list[str]:
 
 
 def resolved(lines: Sequence[str], docstring_of: Callable[[str], Sequence[str] | None]) -> list[str]:
-    """The lines with each entry ``a, b : as in `other``` replaced by the entries of a and b in the docstring of ``other``.
+    """The lines with the entries of a and b in the docstring of ``other`` in place of ``a, b : as in `other```.
 
     Words after the name of ``other``, and a text below the entry, follow the first of these entries.  An entry stays
     as it is if ``other`` has no docstring (None) or does not describe each of the names.
@@ -105,7 +105,8 @@ def resolved(lines: Sequence[str], docstring_of: Callable[[str], Sequence[str] |
         entries = [[f"{name}{described[name][0]}", *described[name][1:]] for name in names]
         note = shared["rest"].strip(" ,.")
         own = [f"    Here: {note}."] * bool(note) + below
-        result += [*entries[0], *[""] * bool(own and entries[0][1:]), *own, *(each for entry in entries[1:] for each in entry)]
+        result += [*entries[0], *[""] * bool(own and entries[0][1:]), *own]
+        result += [each for entry in entries[1:] for each in entry]
     return result
 
 

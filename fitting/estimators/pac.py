@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -47,7 +48,8 @@ class PacGaussianProcess(Regression, GaussianProcess):
         The certificate of the model that predicts; ``certificate_.check(X, y)`` recomputes it from the raw data, which
         must be float64.
     certificates_ : tuple of Certificate
-        One certificate for each ε, in order, each of a model trained for this ε; ``certificate_`` is the first.
+        One certificate for each ε, in order, each of a model trained for this ε; ``certificate_`` is the first.  The
+        other models are those of `models`.
     risk_, kl_, bound_ : float
         R_S(Q), KL(Q‖P^θ) and the bound of ``certificate_``, rounded upwards.
     grid_ : HyperGrid
@@ -115,6 +117,38 @@ class PacGaussianProcess(Regression, GaussianProcess):
         """
         return super().fit(X, y, client=client)
 
+    def models(self) -> tuple[Self, ...]:
+        """The fitted model of each ε, in the order of ``certificates_``; each has its own certificate alone.
+
+        Raises
+        ------
+        ValueError
+            for a model of several ε that was loaded: its file holds the model of the first, as `save` writes one.
+
+        >>> import numpy as np
+        >>> from fitting import PACGP
+        >>> X = np.linspace(0.0, 6.0, 100)[:, None]
+        >>> trained = PACGP((0.4, 0.8), delta=0.05).fit(X, np.sin(X[:, 0]))
+        >>> [model.certificate_.loss for model in trained.models()]
+        [Band(epsilon=0.4), Band(epsilon=0.8)]
+        """
+        self._fitted()
+        if len(self.certificates_) == 1:
+            return (self,)
+        if not hasattr(self, "_each"):
+            raise ValueError(
+                f"expected a model as fit left it, got one of {len(self.certificates_)} values of ε from a file, which "
+                "holds the model of the first: save each of models() after fit"
+            )
+        found = []
+        for results in self._each:
+            model = copy(self)
+            del model._each
+            model.__dict__.update(results)
+            model._certified(list(model.certificates_))
+            found.append(model)
+        return tuple(found)
+
     def _train(self, X: Float, Y: Float) -> list[Remark]:
         losses = losses_of(self.loss, self.epsilon)
         scalings = scalings_of(self.scaling, self.nonrigorous)
@@ -175,23 +209,11 @@ class PacGaussianProcess(Regression, GaussianProcess):
 
     def _take_over(self, kind: Kind, data: Dataset, models: list[Certified]) -> None:
         """Set the fitted attributes from the first of ``models``, and the certificates from all."""
-        first = models[0]
-        self._certified([each.certificate for each in models])
-        self.kernel_, self.noise_ = first.certificate.kernel, first.point.noise
-        self.unrounded_kernel_ = first.free.parameters.kernel
-        if first.point.Z is not None:
-            self.inducing_ = host(first.point.Z)
-        self.jitter_ = float(getattr(first.certificate.posterior, "jitter", 0.0))
-        certified_point = replace(first.point, kernel=self.kernel_)
-        self.posterior_ = kind.posterior(data, certified_point, self.jitter_)
-        if (power := kind.power(first.point)) is not None:
-            self.power_ = power
-        own_runs = [end.run for end in first.ends]
-        self.objective_ = -first.terms.bound
-        self.history_ = -np.concatenate([np.array(run.values) for run in own_runs])
-        self.stop_reason_ = " On the grid: ".join(run.reason for run in own_runs)
-        self.runs_ = tuple(run for each in models for run in each.runs)
-        self.n_iter_ = max(sum(run.iterations for run in own_runs), 1)
+        each = [_results(kind, data, model) for model in models]
+        self.__dict__.update(each[0])
+        self._certified([model.certificate for model in models])
+        self.runs_ = tuple(run for model in models for run in model.runs)
+        self._each = each
 
     def _certified(self, certificates: list[Certificate]) -> None:
         """Set the attributes that the certificates determine."""
@@ -248,3 +270,24 @@ class PacGaussianProcess(Regression, GaussianProcess):
                     "start within the grid, or fix another grid, or other units, before the data are seen"
                 )
         return start
+
+
+def _results(kind: Kind, data: Dataset, model: Certified) -> dict[str, Any]:
+    """The fitted attributes of one ``model``, by name."""
+    point, kernel, own_runs = model.point, model.certificate.kernel, [end.run for end in model.ends]
+    jitter, power = float(getattr(model.certificate.posterior, "jitter", 0.0)), kind.power(point)
+    return {
+        "certificates_": (model.certificate,),
+        "kernel_": kernel,
+        "noise_": point.noise,
+        "unrounded_kernel_": model.free.parameters.kernel,
+        **({} if point.Z is None else {"inducing_": host(point.Z)}),
+        "jitter_": jitter,
+        "posterior_": kind.posterior(data, replace(point, kernel=kernel), jitter),
+        **({} if power is None else {"power_": power}),
+        "objective_": -model.terms.bound,
+        "history_": -np.concatenate([np.array(run.values) for run in own_runs]),
+        "stop_reason_": " On the grid: ".join(run.reason for run in own_runs),
+        "runs_": model.runs,
+        "n_iter_": max(sum(run.iterations for run in own_runs), 1),
+    }

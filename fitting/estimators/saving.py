@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from gpbounds.linalg import Cholesky
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
-from gpbounds.records import Fields, Format, Slot, many, plain
+from gpbounds.pacbayes.certificate.statement import FORMAT
+from gpbounds.records import Fields, Format, Slot, many, plain, read_json
+from gpbounds.renyi.models import KIND as IMPORTED
 from gpbounds.whitening import Inducing
 
 # Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable.
@@ -287,14 +290,39 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises
     ------
     ValueError
-        as `read_archive`; for plain values without the parts of a model.
+        as `read_archive`; for plain values without the parts of a model; for a certificate, or a model of another
+        library, with a word on where the model is.
     """
+    _refuse_json(path)
     about, arrays = read_archive(path, KIND, VERSION)
     parts = {"class": str, "arguments": dict, "found": dict, "runs": list, "feature_names": list}
     for name, kind in parts.items():
         if not isinstance(about.get(name), kind):
             raise ValueError(f"path: expected a model with {name!r}, got one without it in {os.fspath(path)!r}")
     return about, arrays
+
+
+def _refuse_json(path: str | os.PathLike[str]) -> None:
+    """Say what a JSON file of gpbounds is, instead of a model that predicts."""
+    with open(path, "rb") as file:
+        if not file.read(64).lstrip().startswith(b"{"):
+            return
+    name = os.fspath(path)
+    try:
+        record = read_json(path, "JSON")
+    except ValueError:  # `read_archive` refuses it
+        return
+    if record.get("format") == FORMAT:
+        own = Path(name)
+        model = own.with_name(own.stem.replace("certificate", "model", 1) + ".npz")
+        known = own.stem.startswith("certificate") and model.exists()
+        where = f"its model is in {os.fspath(model)!r}" if known else "its model is in another file, .npz"
+        raise ValueError(f"path: expected a model that save wrote (.npz), got a risk certificate in {name!r}: {where}")
+    if record.get("kind") == IMPORTED:
+        raise ValueError(
+            f"path: expected a model that save wrote (.npz), got a model of another library in {name!r}: "
+            "gpbounds.renyi.Model.load reads it, gpbounds audit audits it, and that library predicts with it"
+        )
 
 
 BROKEN = (KeyError, TypeError, AttributeError, IndexError, AssertionError, ArithmeticError, RecursionError, ValueError)

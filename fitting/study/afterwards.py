@@ -16,6 +16,7 @@ from gpbounds.bound import Bound, Cost, outward
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
+from gpbounds.progress import bar, on_terminal
 
 CHOICES = ("greedy", "kdpp", "best", "rpcholesky", "uniform", "kmeans", "leverage")
 NAMES = {
@@ -66,11 +67,6 @@ class Chooser:
         if selection.indices is not None and self.nested:
             self._order = selection.indices
         return selection.Z
-
-
-def hidden(progress: bool) -> bool | None:
-    """What tqdm takes as ``disable``: None shows a bar on terminals."""
-    return None if progress else True
 
 
 Pair = tuple[Bound, Bound]
@@ -244,8 +240,6 @@ def afterwards(
     spelled: Spelling = argument,
 ) -> Afterwards:
     """The least M ≤ ``most``, M < N, whose upper bound meets ``target``."""
-    from tqdm import tqdm
-
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.renyi import needed
 
@@ -258,11 +252,11 @@ def afterwards(
             kernel, data.X, alpha, noise=noise, target=target, landmarks=None if data.N <= rows else last
         )
     reason_to_stop, interrupted = "", False
-    with tqdm(desc=f"After the fact, {chooser.name}", unit="subset", leave=False, disable=hidden(progress)) as bar:
+    with bar(f"After the fact, {chooser.name}", None, "subset", on_terminal(progress)) as subsets:
 
         def meets(M: int) -> bool | None:
             nonlocal reason_to_stop
-            bar.update()
+            subsets.update()
             try:
                 return float(gaps(M, target)[1]) <= target
             except (NoSuchSubset, NotPositiveDefinite) as error:
@@ -434,8 +428,6 @@ def brackets(
 
     With ``rigor="sharp"`` those in O(NM²), and log p(y), with all rounding proved.
     """
-    from tqdm import tqdm
-
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.renyi import evidence, log_evidence
     from gpbounds.renyi.members import BLOCKS, CHEAP
@@ -445,7 +437,8 @@ def brackets(
     members = "cheap" if proved else (*CHEAP, *BLOCKS) if whole else CHEAP  # those that depend on the inducing points
     options: dict[str, Any] = {"noise": noise, "rigor": rigor}
     sizes, pairs = [], []
-    for M in tqdm(counts, desc=f"Evidence, {chooser.name}", unit="subset", leave=False, disable=hidden(progress)):
+    shown = on_terminal(progress)
+    for M in bar(f"Evidence, {chooser.name}", len(counts), "subset", shown, iterable=counts):
         try:
             pairs.append(evidence(kernel, data.X, data.y, chooser.points(M), members=members, **options))
         except (NotPositiveDefinite, NoSuchSubset):

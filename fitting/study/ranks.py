@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fitting.study.afterwards import CHOICES, Afterwards, hidden
+from fitting.study.afterwards import CHOICES, Afterwards
 from fitting.study.problem import Case, Problem, fitted_law, worst_plan
 from fitting.study.standardised import Standardised
 from fitting.study.steps import Steps, WrongArguments, full_stop
@@ -21,6 +21,7 @@ from gpbounds.bound import UP, Plan, outward
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.numerics.search import least
+from gpbounds.progress import bar, on_terminal
 from gpbounds.texts import short
 
 METHODS = ("inducing", "fourier", "mercer")
@@ -288,8 +289,6 @@ def mercer(problem: Problem, aims: Aims, rows: Rows) -> Answers:
 
 def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
     """The least rank whose residual on these rows proves the target (L-54), without probability."""
-    from tqdm import tqdm
-
     from gpbounds.lowrank.features import MercerFeatures
     from gpbounds.lowrank.truncation import residual_certificate
 
@@ -308,8 +307,7 @@ def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
             bounds[r] = residual_certificate(residual * UP, noise=noise)
         return bounds[r]
 
-    silent = hidden(problem.asked.progress)
-    with tqdm(desc="Residual of the Mercer features", unit="rank", leave=False, disable=silent) as progress:
+    with bar("Residual of the Mercer features", None, "rank", on_terminal(problem.asked.progress)) as progress:
         r = least(lambda r: float(bound(r)) <= target, 1, last)
         _, needed = rows()
         plan = Plan.at(r, bound, first=1, method="mercer", N=data.N, target=target, needed=needed)

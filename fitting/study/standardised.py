@@ -128,6 +128,46 @@ def columns_of(table: Any, argument: str) -> tuple[tuple[str, ...], Float]:
     return names, as_host_points(table, argument)
 
 
+def inputs_and_target(X: Any, y: Any = None, target: str | None = None) -> tuple[tuple[str, ...], Float, Float, str]:
+    """Names of the inputs (none of an array), inputs (N, D), targets (N,), and the name of the target.
+
+    The targets are ``y``, or the column of the data frame ``X`` that ``target`` names; the other columns are the
+    inputs then.  The name of an array without one is "y".
+
+    Raises
+    ------
+    TypeError
+        for a ``target`` that is not text; a level in nats is called ``nats``.
+    ValueError, NonFinite
+        for both or none of ``y`` and ``target``, an unknown column, and as :func:`columns_of`.
+
+    >>> inputs_and_target([[1.0], [2.0]], [3.0, 4.0])[2:]
+    (array([3., 4.]), 'y')
+    """
+    if target is not None and not isinstance(target, str):
+        raise TypeError(
+            f"target: expected the name of a column of X, got {target!r}; the level in nats is the argument nats="
+        )
+    columns, points = columns_of(X, "X")
+    if target is None:
+        if y is None:
+            raise ValueError("y: expected targets, or target=, the name of a column of the data frame X; got neither")
+        names, targets = columns_of(y, "y")
+        if targets.shape != (len(points), 1):
+            raise ValueError(f"y: expected {len(points)} targets, one for each row of X, got shape {targets.shape}")
+        return columns, points, targets[:, 0], names[0] if names else "y"
+    if y is not None:
+        raise ValueError("target: expected either y or target, got both")
+    if columns.count(target) != 1:
+        there = ", ".join(columns) or "no names: X is an array"
+        raise ValueError(f"target: expected the name of one column of X ({there}), got {target!r}")
+    if len(columns) < 2:
+        raise ValueError(f"X: expected an input beside the target {target!r}, got no other column")
+    place = columns.index(target)
+    inputs = tuple(name for name in columns if name != target)
+    return inputs, np.delete(points, place, axis=1), points[:, place], target
+
+
 def _refuse_text(table: Any, names: tuple[str, ...], argument: str) -> None:
     """Refuse a column of a data frame that holds text, by its name."""
     cells = np.asarray(table)

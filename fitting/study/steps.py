@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -83,14 +83,14 @@ def shown(name: str, wanted: bool = True) -> Iterator[None]:
     if not (wanted and sys.stderr.isatty()):
         yield
         return
-    from tqdm import tqdm
+    from gpbounds.progress import bar
 
-    bar: Any = tqdm(desc=name, bar_format="{desc} [{elapsed}]", leave=False, file=sys.stderr)
+    line = bar(name, None, "", True, bar_format="{desc} [{elapsed}]")
     over = threading.Event()
 
     def tick() -> None:
         while not over.wait(1.0):
-            bar.refresh()
+            line.refresh()
 
     clock = threading.Thread(target=tick, daemon=True)
     clock.start()
@@ -99,4 +99,4 @@ def shown(name: str, wanted: bool = True) -> Iterator[None]:
     finally:
         over.set()
         clock.join()
-        bar.close()
+        line.close()

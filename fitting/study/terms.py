@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -84,20 +84,42 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
     return list(zip(("KL(Q‖P)", "ln|Θ|", "ln(ξ(N)/δ)"), nats, strict=True))
 
 
-def figure(certificate: Certificate, y: Float, mean: Float, std: Float, name: str = "", target: str = "target") -> Any:
-    """The figure of a certificate and of the predictions at rows with targets y (n,)."""
+def figure(
+    certificate: Certificate,
+    y: Float,
+    mean: Float,
+    std: Float,
+    name: str = "",
+    target: str = "target",
+    others: Sequence[Certificate] = (),
+) -> Any:
+    """The figure of a certificate and of the predictions at rows with targets y (n,).
+
+    ``others`` are certificates for other values of ε that hold together with it: the figure shows every bound, and the
+    predictions of ``certificate``.
+    """
     from gpbounds import plotting
 
     width, label = tolerance(certificate, y)
+    all_bounds = [
+        plotting.Stack(f"{accuracy(each):g}", each.risk, costs(each), each.bound) for each in (certificate, *others)
+    ]
     return plotting.certificate_page(
         plotting.Predictions(y, mean, std, width),
         certificate.risk,
         costs(certificate),
         certificate.bound,
-        title=as_written(title(certificate, name)),
+        title=as_written(title(certificate, name, others)),
         target=as_written(target),
         tolerated=label,
+        several=all_bounds if others else (),
     )
+
+
+def accuracy(certificate: Certificate) -> float:
+    """The ε of the loss, in units of the scaled target, or as a share of it."""
+    loss: Any = certificate.loss
+    return float(loss.high if loss.name == "interval" else loss.epsilon)
 
 
 def terms(certificate: Certificate) -> list[tuple[str, str, str]]:
@@ -132,8 +154,7 @@ def scalings(certificate: Certificate) -> list[tuple[str, str]]:
 
 def tolerance(certificate: Certificate, y: Float) -> tuple[float | Float, str]:
     """The deviation |v − y| that the loss tolerates, in raw units, and a label for it."""
-    loss: Any = certificate.loss
-    epsilon, unit = float(loss.high if loss.name == "interval" else loss.epsilon), float(certificate.outputs.scale)
+    loss, epsilon, unit = certificate.loss, accuracy(certificate), float(certificate.outputs.scale)
     value = {"squared": "< 1", "relative": "< 1", "exponential": "< 0.632"}.get(loss.name, "0")
     if loss.name in ("relative", "interval"):
         return epsilon * np.abs(y), f"loss {value}: within ±{epsilon:g} |y|"
@@ -145,14 +166,20 @@ def as_written(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def title(certificate: Certificate, name: str) -> str:
-    """Four lines: the claim, the loss and the scaling, the kernel, the posterior."""
+def title(certificate: Certificate, name: str, others: Sequence[Certificate] = ()) -> str:
+    """Four lines: the claim, the loss and the scaling, the kernel, the posterior; of several, those of the first."""
     kernel = headline(certificate.kernel, 1.0).rpartition(", noise")[0]
     scaling = "as given" if certificate.outputs.origin == "as given" else "scaled by constants from other rows"
     lead = f"{name}, " if name else ""
+    rows = f"{lead}N = {certificate.data.rows:,}, D = {certificate.data.columns}: with probability "
+    share, own = f"{100 * (1 - certificate.delta):g} %", ""
+    if others:
+        claim = f"{share} all {1 + len(others)} bounds on the Gibbs risk hold together"
+        values = ", ".join(f"{accuracy(each):g}" for each in (certificate, *others))
+        loss, own = f"Loss {certificate.loss.name}, E = {values}", f"E = {accuracy(certificate):g}: "
+    else:
+        claim = f"{share} the Gibbs risk is at most {decimal(certificate.bound, True, 4)}"
+        loss = f"Loss {certificate.loss!r}"
     return (
-        f"{lead}N = {certificate.data.rows:,}, D = {certificate.data.columns}: with probability "
-        f"{100 * (1 - certificate.delta):g} % the Gibbs risk is at most {decimal(certificate.bound, True, 4)}\n"
-        f"Loss {certificate.loss!r}; inputs and target {scaling}\n{kernel}\n"
-        f"Q: {certificate.posterior.describe()}"
+        f"{rows}{claim}\n{loss}; inputs and target {scaling}\n{own}{kernel}\n{own}Q: {certificate.posterior.describe()}"
     )

@@ -136,6 +136,17 @@ class Ending:
             return None
         return math.ceil(min(end.until(self.tol * self.unit), 1e9))
 
+    def outlook(self, values: Sequence[float]) -> str:
+        """What further iterations are expected to gain against ``tol``, for a progress bar; empty if it is not known.
+
+        >>> Ending(1e-3).outlook([-1.0 / t for t in range(1, 130)])
+        ', to gain 0.015, tol 0.001'
+        >>> Ending(1e-3).outlook([0.0])
+        ''
+        """
+        end = tail_of(values, self.after) if self.tol > 0.0 else None
+        return "" if end is None else f", to gain {end.to_come / self.unit:.2g}, tol {self.tol:g}"
+
     def shown(self, value: float) -> str:
         """The objective as a progress bar shows it."""
         return f"{self.symbol} = {self.sign * value:.6g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gpbounds.progress import bar
 from gpbounds.rows.engines import Progress, Tell
 
 
@@ -19,14 +20,12 @@ def shown_passes(progress: bool) -> Iterator[Tell | None]:
     if not progress:
         yield None
         return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=0, unit="partition", leave=False) as bar:
+    with bar("pass", 0, "partition", True) as passes:
 
         def tell(now: Progress) -> None:
             if now.done == 0:
-                bar.reset(total=now.total)
-            bar.set_description_str(f"pass {now.number} of {now.passes}", refresh=False)
-            bar.update(now.done - bar.n)
+                passes.reset(total=now.total)
+            passes.set_description_str(f"pass {now.number} of {now.passes}", refresh=False)
+            passes.update(now.done - passes.n)
 
         yield tell

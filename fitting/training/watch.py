@@ -13,6 +13,7 @@ from fitting.training.ending import Ending
 from fitting.training.run import Loss, Run, Status
 from gpbounds.arrays import Float, exactly
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.progress import bar
 
 EVERY = 10
 """Largest number of iterations between two checkpoints."""
@@ -78,7 +79,8 @@ class Watch:
         self.ending = Ending(0.0) if ending is None else ending
         self.quiet, self.since = False, 0
         self._saved_at, self._cost = time.perf_counter(), 0.0
-        self._save, self._most, self._bar = save, max_iter, _bar(progress, label, max_iter, self.iterations)
+        self._save, self._most = save, max_iter
+        self._bar = bar(label, None, "it", True, initial=self.iterations) if progress else None
 
     @property
     def iterations(self) -> int:
@@ -128,13 +130,17 @@ class Watch:
         """A sentence if further iterations are expected to gain less than matters, by the values after ``since``."""
         return self.ending.reason(self.values[self.since :])
 
-    def _show(self, bar: Any) -> None:
-        """The bar ends where the run is expected to settle, so that it shows the time left until then."""
-        expected = self.ending.expected(self.values)
+    def _show(self, line: Any) -> None:
+        """The bar has an end as soon as it is known where the run is expected to settle, and shows the time left.
+
+        Before, it shows iterations and the objective alone: `max_iter` is seldom reached, and says nothing of the end.
+        """
+        values = self.values[self.since :]
+        expected = self.ending.expected(values)
         if expected is not None:
-            bar.total = min(max(expected, self.iterations), self._most)
-        bar.set_postfix_str(self.ending.shown(self.value), refresh=False)
-        bar.update()
+            line.total = min(max(self.since + expected, self.iterations), self._most)
+        line.set_postfix_str(f"{self.ending.shown(self.value)}{self.ending.outlook(values)}", refresh=False)
+        line.update()
 
     def record(self, status: Status, reason: str) -> Run:
         """The current state as a `Run`."""
@@ -160,11 +166,3 @@ class Watch:
         return self.end(
             "interrupted", f"Interrupted after {self.iterations} iterations; the best point so far is kept."
         )
-
-
-def _bar(progress: bool, label: str, total: int, done: int) -> Any:
-    if not progress:
-        return None
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, initial=done, desc=label, unit="it")

@@ -17,6 +17,7 @@ from gpbounds.interval import possible
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.numerics.search import bisected
+from gpbounds.progress import bar
 from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.brackets import assemble, bracket
 from gpbounds.renyi.escalation import whole_evidence
@@ -332,11 +333,9 @@ def enough(
     >>> result.verdict, result.needed, result.suffices
     ('not enough', 11, 13)
     """
-    from tqdm import tqdm
-
     level, largest = scalar(positive, "target", target), count("most", most)
-    with tqdm(desc="KL against M", unit="set", leave=False, disable=not progress) as bar:
-        search = _Search(about, level, bar.update)
+    with bar("KL against M", None, "set", progress) as sets:
+        search = _Search(about, level, sets.update)
         try:
             search.run(largest, rows)
         except KeyboardInterrupt:

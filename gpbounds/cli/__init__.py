@@ -23,6 +23,7 @@ COMMANDS = {
     "pac": "the PAC-Bayes bound on the true risk",
     "certify": "risk certificates: train, check",
     "train": "train any model on a table, and score it",
+    "predict": "predict for a table with a saved model",
     "audit": "audit a trained model: one page",
     "mc": "bias and cost of Monte Carlo",
     "claims": "the ledger of theorems",

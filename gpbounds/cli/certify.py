@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fitting.study.steps import shown
 from gpbounds.cli import options, output
+from gpbounds.progress import on_terminal
 
 EPILOG = None
 _TRAIN_EPILOG = """\
 example:
   gpbounds certify train train.csv --epsilon 0.6 --delta 0.01 --scaling split --out model
 
-  trains a Gaussian process by the bound on its risk, and writes model/certificate.json and a figure in the same folder.
-  With --scaling split, or if the target is not the last column, it also writes the certified rows.  It prints the terms
-  of the bound, and the command with which anyone can check the certificate.
+  trains a Gaussian process by the bound on its risk, and writes in the folder model: certificate.json, a figure, and
+  model.npz, with which `gpbounds predict` predicts from raw rows.  With --scaling split, or if the target is not the
+  last column, it also writes the certified rows.  It prints the terms of the bound, and the command with which anyone
+  can check the certificate.
 
   gpbounds certify train train.csv --scaling split --out model
 
-  certifies 0.2, 0.4, 0.6, 0.8 and 1 standard deviations together and prints a table of bound against E.  You may choose
-  a row after you have seen the table: the bounds pay for this choice by ln(5).
+  certifies 0.2, 0.4, 0.6, 0.8 and 1 standard deviations together and prints a table of bound against E.  It trains a
+  model for each: certificate-0.2.json is about model-0.2.npz, and so on.  You may choose a row after you have seen the
+  table: the bounds pay for this choice by ln(5).
 
 You must fix the options of the statement before you see the data.  If you train with E settings of them and report the
 best result, the penalty grows by ln(E); the command charges it for several --epsilon, but not for several runs.  You
@@ -119,7 +123,8 @@ def _add_train(actions: Any) -> None:
         metavar="DIR",
         type=Path,
         default=Path(),
-        help="folder for certificate.json and certificate.png; it is created if missing (default: the current folder)",
+        help="folder for certificate.json, model.npz and certificate.png, of several E certificate-E.json and "
+        "model-E.npz; it is created if missing (default: the current folder)",
     )
     parser.add_argument(
         "--seed",
@@ -239,21 +244,23 @@ def train(args: argparse.Namespace) -> None:
 
     _check_statement(args)
     accuracies = _accuracies(args)
-    table = rows.read_large(
-        args.data,
-        args.target,
-        in_memory=args.method == "full",
-        split=args.scaling == "split",
-        share=0.1 if args.share is None else args.share,
-        seed=args.seed,
-        centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
-        linear=args.mean == "linear",
-    )
-    files = {"certificate": args.out / "certificate.json", "picture": args.out / "certificate.png"}
-    more = {each: args.out / f"certificate-{each:g}.json" for each in accuracies[1:]}
+    with shown("Reading the data"):
+        table = rows.read_large(
+            args.data,
+            args.target,
+            in_memory=args.method == "full",
+            split=args.scaling == "split",
+            share=0.1 if args.share is None else args.share,
+            seed=args.seed,
+            centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
+            linear=args.mean == "linear",
+        )
+    files = {"picture": args.out / "certificate.png"}
+    names = [f"-{each:g}" for each in accuracies] if len(accuracies) > 1 else [""]
+    pairs = [(args.out / f"certificate{name}.json", args.out / f"model{name}.npz") for name in names]
     if not table.as_in_file:
         files["data"] = args.out / f"certificate_data{table.suffix}"
-    if any(path.exists() and path.samefile(args.data) for path in files.values()):
+    if any(path.exists() and path.samefile(args.data) for path in (*files.values(), *chain(*pairs))):
         raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.data}")
     args.out.mkdir(parents=True, exist_ok=True)
     print(f"Training on {table.N} rows of {table.name} ...", file=sys.stderr)
@@ -271,28 +278,23 @@ def train(args: argparse.Namespace) -> None:
         iterations=args.iterations,
         tol=args.tol,
         seed=args.seed,
-        progress=sys.stderr.isatty(),
+        progress=on_terminal(),
     )
-    # The certificates come last: whoever finds a new one finds the rows of which it speaks.
+    # The certificates come last: whoever finds a new one finds the rows and the model of which it speaks.
     if not table.as_in_file:
         table.write(files["data"])
-    training.picture(table, trained).savefig(files["picture"])
-    for other, path in zip(trained.others, more.values(), strict=True):
-        other.save(path)
-    trained.certificate.save(files["certificate"])
-    data_file = files.get("data", args.data)
-    check_command = shlex.join(("gpbounds", "certify", "check", str(files["certificate"]), "--data", str(data_file)))
+    with shown("Drawing the figure"):
+        training.picture(table, trained).savefig(files["picture"])
+    for model, (_, path) in zip(trained.models, pairs, strict=True):
+        model.save(path)
+    for certificate, (path, _) in reversed(list(zip(trained.certificates, pairs, strict=True))):
+        certificate.save(path)
+    written = training.Written(pairs, files["picture"], files.get("data"), args.data)
     if args.json:
-        written: dict[str, Any] = {name: str(path) for name, path in files.items()}
-        written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
-        terms = training.record(table, trained)
-        output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
+        output.print_json({"command": "certify train", **training.record(table, trained, written)})
     else:
         print(training.report(table, trained))
-        print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
-        if not table.as_in_file:
-            print(f"{data_file} holds the certified rows, with the target in the last column.")
-        print(f"Check it:\n  {check_command}")
+        print(f"\n{written.report(trained)}")
     output.leave(trained.interrupted)
 
 
@@ -327,8 +329,10 @@ def check(args: argparse.Namespace) -> None:
     from gpbounds.pacbayes.certificate import Certificate, Exact
 
     certificate = Certificate.load(args.certificate)
-    data = rows.certified(args.data, in_memory=isinstance(certificate.posterior, Exact))
-    report = certificate.check(*data, rigorous=args.rigorous)
+    with shown("Reading the data"):
+        data = rows.certified(args.data, in_memory=isinstance(certificate.posterior, Exact))
+    with shown("Computing R_S and KL again"):
+        report = certificate.check(*data, rigorous=args.rigorous)
     if args.json:
         output.print_json({"command": "certify check", **report.to_dict()})
     else:

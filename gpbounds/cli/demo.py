@@ -14,6 +14,8 @@ from fitting.study.subsets import Study, fitted_on_held_out, study
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.cli import options, output
+from gpbounds.progress import bar as progress_bar
+from gpbounds.progress import on_terminal
 
 EPILOG = """\
 example:
@@ -139,7 +141,5 @@ def show(
 
 
 def bar(jobs: Sequence[Any]) -> Iterable[Any]:
-    """A progress bar on stderr."""
-    from tqdm import tqdm
-
-    return tqdm(jobs, desc="Subsets", unit="subset", file=sys.stderr)
+    """``jobs`` with a progress bar, on a terminal."""
+    return progress_bar("Subsets", len(jobs), "subset", on_terminal(), iterable=jobs)

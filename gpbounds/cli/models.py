@@ -279,14 +279,14 @@ def report(result: Result) -> str:
         "",
         table(("score on the rows held out", "model", "without inputs"), scores),
         "",
-        wrapped(EXPLAINED.get(type(result.own.likelihood), _OF_REAL_TARGETS)),
+        wrapped(EXPLAINED.get(type(result.own.likelihood), OF_REAL_TARGETS)),
         *(wrapped(f"Note: {note}") for note in notes(result)),
     ]
     return "\n".join(lines)
 
 
 _LOG_LOSS = "Log loss: the mean of -log p(target), in nats; lower is better."
-_OF_REAL_TARGETS = f"RMSE: in units of the target.  {_LOG_LOSS}"
+OF_REAL_TARGETS = f"RMSE: in units of the target.  {_LOG_LOSS}"
 EXPLAINED: dict[type, str] = {
     Bernoulli: f"Error: the share of wrong labels.  {_LOG_LOSS}  Calibration: the mean distance between predicted "
     "probability and share of labels, in ten bins.",

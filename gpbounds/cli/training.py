@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fitting.study.terms import DECLARED, figure, scalings, terms, tolerance
+from fitting.study.terms import DECLARED, accuracy, figure, scalings, terms, tolerance
 from fitting.study.words import describe_kernel
 from gpbounds.arrays import Float
 from gpbounds.cli.options import UsageError
@@ -47,6 +49,8 @@ class Trained:
         One sentence about the training.
     notes : tuple of str
         Messages of the training.
+    models : tuple of estimators
+        The model of each ε, fitted.
     others : tuple of Certificate
         For the other values of ε; all hold together.
     interrupted : bool
@@ -58,8 +62,14 @@ class Trained:
     std: Float
     how: str
     notes: tuple[str, ...]
+    models: tuple[Any, ...]
     others: tuple[Certificate, ...] = ()
     interrupted: bool = False
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """One for each ε."""
+        return (self.certificate, *self.others)
 
 
 def train(
@@ -128,7 +138,8 @@ def train(
     remarks = tuple(dict.fromkeys(text for text in texts if text not in how))
     notes = (*_at_the_edge(certificate), *remarks)
     interrupted = any(run.status == "interrupted" for run in model.runs_)
-    return Trained(certificate, mean, std, how, notes, model.certificates_[1:], interrupted)
+    models = tuple(each.set_params(progress=False) for each in model.models())
+    return Trained(certificate, mean, std, how, notes, models, model.certificates_[1:], interrupted)
 
 
 def start(rows: Table, family: Family, edges: tuple[float, float, int], shared: bool) -> tuple[Kernel, HyperGrid]:
@@ -159,17 +170,17 @@ def _for_the_shell(text: str) -> str:
 
 
 def report(table: Table, trained: Trained) -> str:
-    """The statement as text, and its terms as a table."""
+    """The statement as text, and its terms as a table; several values of ε as a table before the terms of the first."""
     certificate = trained.certificate
     lines = [
         wrapped(f"Data: {table.name}, N = {table.N}, D = {table.D}. {' '.join(table.notes)}".rstrip()),
+        *(["", _by_accuracy(trained), "", f"In detail, for E = {accuracy(certificate):g}:"] if trained.others else []),
         wrapped(f"Prior: {describe_kernel(certificate.kernel)}, on the grid. Q: {certificate.posterior.describe()}."),
         wrapped(trained.how),
         "",
         wrapped(certificate.statement),
         "",
         aligned(("term", "value", "from"), terms(certificate)),
-        *(["", _by_accuracy(trained)] if trained.others else []),
         "",
         wrapped(DECLARED),
         *(wrapped(f"{name} were {text}.") for name, text in scalings(certificate)),
@@ -208,13 +219,11 @@ def _advice(table: Table, certificate: Certificate) -> str:
 
 def _by_accuracy(trained: Trained) -> str:
     """The table of bound against ε, for all certificates of one training."""
-    certificates = (trained.certificate, *trained.others)
     unit = float(trained.certificate.outputs.scale)
     rows = []
-    for each in certificates:
-        loss: Any = each.loss
-        epsilon = float(loss.high if loss.name == "interval" else loss.epsilon)
-        raw = "-" if loss.name in ("relative", "interval") else short(epsilon * unit)
+    for each in trained.certificates:
+        epsilon = accuracy(each)
+        raw = "-" if each.loss.name in ("relative", "interval") else short(epsilon * unit)
         bound = decimal(each.bound, True, 4)
         rows.append((f"{epsilon:g}", raw, f"{each.kl:.4g}", f"{each.risk:.4f}", bound))
     head = (
@@ -224,9 +233,81 @@ def _by_accuracy(trained: Trained) -> str:
     return f"{wrapped(head)}\n{aligned(('E', 'in raw units', 'KL', 'R_S', 'bound'), rows)}"
 
 
-def record(table: Table, trained: Trained) -> dict[str, Any]:
-    """The content of `report`, ready for JSON."""
+@dataclass(frozen=True)
+class Written:
+    """The files that the command wrote, and what can be done with them.
+
+    Attributes
+    ----------
+    pairs : sequence of (certificate, model)
+        A pair of files for each ε.
+    picture : Path
+    own_rows : Path or None
+        The certified rows, if they are not those of the file ``table``.
+    table : Path
+        The file that the command read.
+    """
+
+    pairs: Sequence[tuple[Path, Path]]
+    picture: Path
+    own_rows: Path | None
+    table: Path
+
+    def check(self, i: int = 0) -> str:
+        """The command that checks the certificate of the ``i``-th ε."""
+        data = self.own_rows or self.table
+        return shlex.join(("gpbounds", "certify", "check", str(self.pairs[i][0]), "--data", str(data)))
+
+    def predict(self, i: int = 0) -> str:
+        """The command that predicts with the model of the ``i``-th ε."""
+        return f"{shlex.join(('gpbounds', 'predict', str(self.pairs[i][1])))} NEW.csv --out predictions.csv"
+
+    def report(self, trained: Trained) -> str:
+        """The names of the files, and the commands for a model: of several, the first one with a bound below 1/2."""
+        i = next((k for k, each in enumerate(trained.certificates) if each.bound < 0.5), len(self.pairs) - 1)
+        others = [str(path) for path in (self.picture, self.own_rows) if path is not None]
+        lines = []
+        if trained.others:
+            rows = [
+                (f"{accuracy(each):g}", *map(str, pair))
+                for each, pair in zip(trained.certificates, self.pairs, strict=True)
+            ]
+            lines += ["Saved for each E:", aligned(("E", "certificate", "model"), rows), f"and {', '.join(others)}"]
+        else:
+            lines.append(f"Saved {', '.join([*map(str, self.pairs[0]), *others])}")
+        if self.own_rows is not None:
+            lines.append(f"{self.own_rows} holds the certified rows, with the target in the last column.")
+        which = f", here with E = {accuracy(trained.certificates[i]):g}" if trained.others else ""
+        lines += ["", *self._held_out(trained), f"Predict for new rows{which}:\n  {self.predict(i)}"]
+        lines.append(f"Check it:\n  {self.check(i)}")
+        return "\n".join(lines)
+
+    def _held_out(self, trained: Trained) -> list[str]:
+        """A note on bounds from rows held out, for losses in the units of the target."""
+        certificate = trained.certificate
+        if certificate.loss.name not in ("band", "squared", "exponential"):
+            return []
+        raw = short(accuracy(certificate) * float(certificate.outputs.scale))
+        table, folder = shlex.quote(str(self.table)), shlex.quote(str(self.picture.parent / "held_out"))
+        return [
+            wrapped(
+                "This bound comes from the rows of the training alone.  If you can spare some, a bound from rows held "
+                "out is often lower:"
+            ),
+            f"  gpbounds train {table} --out {folder}",
+            f"  gpbounds audit {table} --model {folder}/model.npz --certificate {raw}",
+        ]
+
+
+def record(table: Table, trained: Trained, written: Written) -> dict[str, Any]:
+    """The content of `report` and of ``written``, ready for JSON."""
     certificate = trained.certificate
+    files = [{"certificate": str(stated), "model": str(model)} for stated, model in written.pairs]
+    beside = {"picture": written.picture, "data": written.own_rows}
+    others = [
+        {"loss": each.loss.to_dict(), "risk": each.risk, "bound": each.bound, "files": own, "check": written.check(i)}
+        for i, (each, own) in enumerate(zip(trained.others, files[1:], strict=True), 1)
+    ]
     return {
         "data": {"name": table.name, "N": table.N, "D": table.D, "notes": table.notes},
         "statement": certificate.statement,
@@ -241,12 +322,14 @@ def record(table: Table, trained: Trained) -> dict[str, Any]:
         "mean": "zero" if certificate.mean is None else certificate.mean.describe(),
         "training": trained.how,
         "notes": trained.notes,
-        "others": [{"loss": each.loss.to_dict(), "risk": each.risk, "bound": each.bound} for each in trained.others],
+        "others": others,
         "claims": ["P-14", "P-10", "P-44", "P-45", "P-47", "P-49"],
+        "files": {**files[0], **{name: str(path) for name, path in beside.items() if path is not None}},
+        "check": written.check(),
     }
 
 
 def picture(table: Table, trained: Trained) -> Any:
-    """The figure: predictions against truth with the band that the loss tolerates, and the terms of the bound."""
+    """The figure: predictions against truth with the band that the loss tolerates, and the terms of each bound."""
     y = table.shown[1]
-    return figure(trained.certificate, y, trained.mean, trained.std, table.name, table.target)
+    return figure(trained.certificate, y, trained.mean, trained.std, table.name, table.target, trained.others)

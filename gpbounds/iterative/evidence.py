@@ -21,6 +21,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.linalg.parallel import one_blas_thread, share
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.progress import bar
 from gpbounds.renyi.blocks import absolute_products, two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.validation import count, noise_variance, open_unit, positive, scalar
@@ -279,8 +280,6 @@ def evidence(
     True
     """
     as_kernel(kernel)
-    from tqdm import tqdm
-
     share, variance = scalar(open_unit, "delta", delta), noise_variance(noise)
     wanted = None if width is None else scalar(positive, "width", width)
     generator = fresh(rng)
@@ -289,9 +288,9 @@ def evidence(
     columns = targets[:, None] if targets.ndim == 1 else targets
     p = _neighbours(int(points.shape[0])) if neighbours is None else count("neighbours", neighbours, 0)
     sizes, first = {"block": count("block", block), "neighbours": p}, count("probes", probes, 2)
-    with tqdm(desc="log p(y)", unit="product", leave=False, disable=not progress) as bar:
+    with bar("log p(y)", None, "product", progress) as products:
         problem = _problem(kernel, points, columns, variance, generator, scalar(positive, "memory", memory), **sizes)
-        return _enclosed(kernel, replace(problem, advance=bar.update), variance, generator, share, wanted, first)
+        return _enclosed(kernel, replace(problem, advance=products.update), variance, generator, share, wanted, first)
 
 
 def _enclosed(

@@ -3,7 +3,7 @@
 The functions return figures; they do not show or save them, and do not change matplotlib's global state.
 """
 
-from gpbounds.plotting.certificates import Predictions, certificate_page, plot_predictions, plot_terms
+from gpbounds.plotting.certificates import Predictions, Stack, certificate_page, plot_predictions, plot_terms
 from gpbounds.plotting.elements import (
     BLACK,
     BLUE,
@@ -53,6 +53,7 @@ __all__ = [
     "Predictions",
     "Probabilities",
     "Range",
+    "Stack",
     "bound_curves",
     "bound_vs_empirical",
     "bounds_and_evidence",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +59,31 @@ class Predictions:
         return truth[order], mean[order], std[order], width[order]
 
 
+class Stack(NamedTuple):
+    """A bound and its terms.
+
+    Attributes
+    ----------
+    name : str
+        The accuracy ε.
+    risk : float
+    costs : sequence of (label, nats)
+    bound : float
+    """
+
+    name: str
+    risk: float
+    costs: Sequence[tuple[str, float]]
+    bound: float
+
+
+def _heights(risk: float, costs: Sequence[tuple[str, float]], bound: float) -> Float:
+    """R_S, and the parts into which the difference to the bound is divided, in proportion to the nats."""
+    nats = np.array([cost for _, cost in costs], dtype=np.float64)
+    total = nats.sum()
+    return np.array([risk, *((bound - risk) * (nats / total if total > 0.0 else nats))])
+
+
 def certificate_page(
     predictions: Predictions | None,
     risk: float,
@@ -68,6 +93,7 @@ def certificate_page(
     title: str,
     target: str = "target",
     tolerated: str = "tolerated",
+    several: Sequence[Stack] = (),
 ) -> Any:
     """A figure of two panels: predictions against targets with the tolerated band, and the bound as a stacked bar.
 
@@ -87,6 +113,8 @@ def certificate_page(
         Name of the target.
     tolerated : str
         Label of the band.
+    several : sequence of Stack
+        Bounds for several ε, which the second panel shows instead; the predictions are those of the first.
 
     Returns
     -------
@@ -98,16 +126,24 @@ def certificate_page(
         panels = [page.subplots()]
     else:
         panels = list(page.subplots(1, 2, width_ratios=(1.15, 1.0)))
-        plot_predictions(panels[0], predictions, target, tolerated)
-    plot_terms(panels[-1], risk, costs, bound)
+        plot_predictions(panels[0], predictions, target, tolerated, f", E = {several[0].name}" if several else "")
+    if several:
+        plot_bounds(panels[-1], several)
+    else:
+        plot_terms(panels[-1], risk, costs, bound)
     for ax in panels:
         for spine in ("top", "right"):
             ax.spines[spine].set_visible(False)
     return page
 
 
-def plot_predictions(ax: Any, predictions: Predictions, target: str = "target", tolerated: str = "tolerated") -> None:
-    """Plot predictions against targets on the axes ``ax``, with the tolerated band around the diagonal."""
+def plot_predictions(
+    ax: Any, predictions: Predictions, target: str = "target", tolerated: str = "tolerated", whose: str = ""
+) -> None:
+    """Plot predictions against targets on the axes ``ax``, with the tolerated band around the diagonal.
+
+    ``whose`` ends the title.
+    """
     truth, mean, std, width = predictions.by_truth()
     inside = np.abs(mean - truth) <= width
     low, high = min(truth.min(), mean.min()), max(truth.max(), mean.max())
@@ -132,16 +168,40 @@ def plot_predictions(ax: Any, predictions: Predictions, target: str = "target", 
     ax.set_ylabel(f"Predicted {target}", fontsize=TEXT + 1)
     ax.tick_params(labelsize=TEXT)
     count = f"{N:,} certified rows" if shown.size == N else f"{N:,} certified rows, of which {shown.size:,} are shown"
-    ax.set_title(f"Predictions at the {count}", fontsize=TEXT, loc="left")
+    ax.set_title(f"Predictions at the {count}{whose}", fontsize=TEXT, loc="left")
+    ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
+
+
+def plot_bounds(ax: Any, several: Sequence[Stack]) -> None:
+    """Plot bounds for several ε as stacked bars on the axes ``ax``, beside one another, with the trivial bound 1."""
+    places = np.arange(len(several))
+    heights = np.array([_heights(*each[1:]) for each in several])
+    below = np.cumsum(heights, axis=1) - heights
+    names = ["$R_S$ on these rows", *(name for name, _ in several[0].costs)]
+    for k, name in enumerate(names):
+        color = GREEN if k == 0 else COSTS[(k - 1) % len(COSTS)]
+        ax.bar(places, heights[:, k], 0.62, below[:, k], color=color, edgecolor="white", linewidth=0.6, label=name)
+    for place, each in zip(places, several, strict=True):
+        ax.hlines(each.bound, place - 0.31, place + 0.31, color=BLACK, linewidth=1.6)
+        text = decimal(each.bound, True, 3)
+        ax.text(place, each.bound + 0.012, text, fontsize=TEXT, ha="center", va="bottom", fontweight="bold")
+    ax.axhline(1.0, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
+    ax.text(places[-1] + 0.5, 1.012, "trivial bound 1", fontsize=TEXT, ha="right", va="bottom", color="0.3")
+    ax.set_xlim(-0.5, places[-1] + 0.5)
+    ax.set_ylim(0.0, 1.1)
+    ax.set_xticks(places, [each.name for each in several])
+    ax.tick_params(labelsize=TEXT)
+    ax.tick_params(axis="x", length=0)
+    ax.set_ylabel("Gibbs risk: mean loss of a new row", fontsize=TEXT + 1)
+    ax.set_xlabel("E, the deviation that the loss tolerates", fontsize=TEXT + 1)
+    ax.set_title("The bound for each E, and its terms", fontsize=TEXT, loc="left")
     ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
 
 
 def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: float) -> None:
     """Plot the bound as a stacked bar on the axes ``ax``: relative to the trivial bound 1, and enlarged with labels."""
-    nats = np.array([cost for _, cost in costs], dtype=np.float64)
-    total = nats.sum()
-    added = (bound - risk) * (nats / total if total > 0.0 else nats)
-    heights = np.array([risk, *added])
+    heights = _heights(risk, costs, bound)
+    added = heights[1:]
     colors = [GREEN, *(COSTS[i % len(COSTS)] for i in range(len(costs)))]
     zoom = 1.0 / bound if bound > 0.0 else 1.0
     tops = np.cumsum(heights)

@@ -13,6 +13,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
+from gpbounds.progress import bar
 from gpbounds.rates.balls import REFUSED
 from gpbounds.rates.base import Numbers, Statement
 from gpbounds.rates.draws.line import draws_on_a_line
@@ -213,7 +214,7 @@ def inducing_points(
     target = float(validation.positive("target", target))
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
     numbers.single()
-    with _bar(simulate, progress) as bar:
+    with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return statement(
             kernel,
             np.asarray(float(size)),
@@ -229,13 +230,7 @@ def inducing_points(
             direction=direction,
             certified=certified,
             rigor=rigor,
-        ).least(target, bar.update)
-
-
-def _bar(sets: int | None, progress: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(desc="Inducing points", total=sets, unit="set" if sets else "try", leave=False, disable=not progress)
+        ).least(target, tries.update)
 
 
 def statement(

@@ -14,13 +14,14 @@ from gpbounds.renyi.gap_bounds import (
     gap_from_trace,
     gap_variance,
 )
-from gpbounds.renyi.models import Model
+from gpbounds.renyi.models import InducingLaw, Model
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, oracle_risk_bound, pac_risk_bound, predict
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 from gpbounds.renyi.residual import Nystrom, nystrom
 
 __all__ = [
+    "InducingLaw",
     "LogDet",
     "Model",
     "Nystrom",

@@ -18,6 +18,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter
 from gpbounds.numerics.scalars import log1p_sum_bounds
+from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
 from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
 from gpbounds.renyi.escalation import decided, sharper, spoilt, thirty_digits
@@ -510,13 +511,11 @@ def evidence(
         X, Z = exactly("X", X), exactly("Z", Z)
         names = member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
     streams = set(names) <= set(CHEAP) and orders == (1.0,)
-    from tqdm import tqdm
-
-    with tqdm(desc=QUANTITY, total=len(names), unit="member", leave=False, disable=not progress) as bar:
+    with bar(QUANTITY, len(names), "member", progress) as done:
         made = bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams)
         with np.errstate(**WITHOUT_WARNINGS):
             try:
-                pair = assemble(made, names, bar.update)
+                pair = assemble(made, names, done.update)
             except NotPositiveDefinite:  # σ² is below the rounding error of a matrix that is σ²I or more
                 pair = assemble(made, ("trace",))
     if rigor == "auto" and members == "auto" and spoilt(pair):

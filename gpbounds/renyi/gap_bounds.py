@@ -18,6 +18,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.numerics.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.numerics.search import halved
+from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import Bracket, bracket
@@ -322,13 +323,11 @@ def gap(
         )
     if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
-    from tqdm import tqdm
-
     total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
-    with tqdm(desc=GAP, total=total, unit="member", leave=False, disable=not progress) as bar:
+    with bar(GAP, total, "member", progress) as done:
         members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed")
         with np.errstate(**WITHOUT_WARNINGS):
-            pair = streamed_gap(members, a, method, bar.update)
+            pair = streamed_gap(members, a, method, done.update)
     return pair if rigor == "float" or not spoilt(pair) else _by_evidence(pair, members, a, y)
 
 

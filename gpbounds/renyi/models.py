@@ -1,4 +1,4 @@
-"""Kernel, mean, noise and inducing points of a trained model, for `evidence`, `gap` and audits; as a JSON file."""
+"""Kernel, mean, noise, Z and q(u) of a trained model, for `evidence`, `gap` and audits; as a JSON file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, as_points, exactly
+from gpbounds.divergences import SparsePosterior, whitened_posterior
+from gpbounds.divergences.sparse import triangular
 from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import KERNEL
 from gpbounds.means import LinearMean
-from gpbounds.records import Record, Slot, Slots, listed, or_none, read_json, to_json
-from gpbounds.validation import noise_variance
+from gpbounds.records import NUMBER, TRIANGLE, TRUTH, VECTOR, Record, Slot, Slots, listed, or_none, read_json, to_json
+from gpbounds.validation import finite, noise_variance, non_negative, scalar
+from gpbounds.whitening import inducing
 
 
 def _points(Z: Any, where: str) -> Any:
@@ -28,9 +31,63 @@ def _noise(noise: Any, where: str) -> float:
     return noise_variance(float(noise))
 
 
+@dataclass(frozen=True, eq=False)
+class InducingLaw(Record):
+    """q(u) of a sparse variational model, u = f(Z) − m(Z) for the mean function m.
+
+    Attributes
+    ----------
+    mean : array (M,)
+    factor : array (M, M)
+        Lower triangular with a positive diagonal; factor·factorᵀ is the covariance.
+    whitened : bool
+        Whether ``mean`` and ``factor`` are those of v, with u = Lv and LLᵀ = Kuu + jitter·I; else those of u.
+    jitter : float
+        What the library adds to the diagonal of Kuu, part of its model: u = f(Z) − m(Z) + noise of this variance.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for shapes that do not match, a factor that is no Cholesky factor, or a negative jitter.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> q = InducingLaw([1.0, 0.0], [[0.5, 0.0], [0.1, 0.4]], whitened=False, jitter=0.0)
+    >>> q.posterior(SquaredExponential(), [[0.0], [3.0]]).predict([[0.0]]).mean.round(6)
+    array([1.])
+    """
+
+    mean: Float
+    factor: Float
+    whitened: bool
+    jitter: float
+    stored: ClassVar[Slots] = {"mean": VECTOR, "factor": TRIANGLE, "whitened": TRUTH, "jitter": NUMBER}
+
+    def __post_init__(self) -> None:
+        factor, mean = triangular("q.factor", self.factor), finite("q.mean", self.mean)
+        if mean.shape != factor.shape[:1]:
+            raise ValueError(f"q.mean: expected shape ({len(factor)},), as factor has, got {mean.shape}")
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "factor", np.asarray(factor))
+        object.__setattr__(self, "jitter", scalar(non_negative, "q.jitter", self.jitter))
+
+    def posterior(self, kernel: Kernel, Z: ArrayLike) -> SparsePosterior:
+        """The posterior process of f − m with this law of u: f given u as under the prior.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            when Kuu + jitter·I does not factorise.
+        """
+        mean, factor = self.mean, self.factor
+        if not self.whitened:
+            L = inducing(kernel, Z, self.jitter).chol
+            mean, factor = L.solve_lower(mean[:, None])[:, 0], np.tril(L.solve_lower(factor))
+        return whitened_posterior(kernel, Z, mean, factor, jitter=self.jitter)
+
+
 @dataclass(frozen=True)
 class Model(Record):
-    """Kernel, mean, noise and inducing points of a trained model.
+    """Kernel, mean, noise, inducing points and q(u) of a trained model.
 
     Attributes
     ----------
@@ -41,18 +98,28 @@ class Model(Record):
         Inducing inputs; None for a model without inducing points: choose Z yourself.
     mean : LinearMean or None
         The mean function; None for 0.  Bounds assume a mean of 0: pass them `residuals` as y.
+    q : InducingLaw or None
+        The law of the inducing variables that the model was trained to; None for the best one, given its rows, with
+        these kernel, noise and Z.
     """
 
     kernel: Kernel
     noise: float
     Z: Float | None
     mean: LinearMean | None = None
+    q: InducingLaw | None = None
     stored: ClassVar[Slots] = {
         "kernel": KERNEL,
         "noise": Slot(_noise),
         "Z": or_none(_points),
         "mean": or_none(LinearMean.from_dict),
+        "q": Slot(InducingLaw.from_dict, optional=True),
     }
+
+    def __post_init__(self) -> None:
+        if self.q is not None and (self.Z is None or len(self.Z) != len(self.q.mean)):
+            got = "none" if self.Z is None else str(len(self.Z))
+            raise ValueError(f"q: expected a law of as many variables as Z has rows, {got}, got {len(self.q.mean)}")
 
     def residuals(self, X: ArrayLike, y: ArrayLike) -> Float:
         """y − mean(x) for the rows of X (N, D) and y (N,) or (N, P), in host memory.

@@ -2,7 +2,8 @@
 
 A description holds the class names and attributes that `gpbounds.renyi.readers` reads, and what the library computes:
 k(X, X'), the noise and the mean at X.  It is stored in ``gpflow.json``, ``gpytorch.json`` and ``gpjax.json``; that of
-GPJax before 1.0 in ``gpjax_0.json``.
+GPJax before 1.0 in ``gpjax_0.json``.  Models with a q(u) that is not the best one are stored beside it in
+``gpflow_variational.json`` etc., with the ELBO, and the mean and the variance of f at new inputs, of the library.
 """
 
 from __future__ import annotations
@@ -19,12 +20,18 @@ X, NEW, Z = RNG.standard_normal((5, 3)), RNG.standard_normal((3, 3)), RNG.standa
 ATTRIBUTES = (
     *("variance", "lengthscales", "lengthscale", "alpha", "period", "offset", "degree", "nu", "power", "c", "A", "b"),
     *("period_length", "outputscale", "constant", "weights", "bias", "Z", "inducing_points", "noise", "active_dims"),
-    *("shift", "obs_stddev", "inducing_inputs"),
+    *("shift", "obs_stddev", "inducing_inputs", "variational_mean", "variational_root_covariance", "jitter"),
+    *("q_mu", "q_sqrt", "whiten", "jitter_val", "chol_variational_covar", "_variational_stddev", "natural_vec"),
+    *("natural_mat", "variational_params_initialized"),
 )
 PARTS = (
-    *("prior", "posterior", "model"),
+    *("prior", "posterior", "model", "variational_strategy", "_variational_distribution"),
     *("kernel", "covar_module", "base_kernel", "likelihood", "mean_function", "mean_module", "inducing_variable"),
 )
+STRATEGIES = ("VariationalStrategy", "UnwhitenedVariationalStrategy")
+Y = np.sin(X[:, 0]) + 1.0
+MEAN, ROOT = RNG.standard_normal(2), np.array([[0.5, 0.0], [-0.4, 0.3]])
+"""The q(u) of variational models."""
 
 
 def described(part):
@@ -34,12 +41,15 @@ def described(part):
         value = getattr(part, name, None)
         if name == "active_dims" and isinstance(value, slice):
             record[name] = {"slice": [value.start, value.stop, value.step]}
+        elif isinstance(value, bool):
+            record[name] = value
         elif value is not None and (hasattr(value, "__array__") or not callable(value)):
             record[name] = numbers(value)
     if hasattr(part, "operator"):
         record["operator"] = {"class": "function", "__name__": part.operator.__name__}
     for name in PARTS:
-        if getattr(part, name, None) is not None:
+        own = name != "model" or type(part).__name__ not in STRATEGIES  # they hold the model that holds them
+        if own and getattr(part, name, None) is not None:
             record[name] = described(getattr(part, name))
     if hasattr(part, "kernels"):
         record["kernels"] = [described(each) for each in part.kernels]
@@ -147,27 +157,124 @@ def gpjax_models():
         model = gpjax.gps.Prior(mean_function=mean, kernel=kernel) * likelihood
         model = model if name == "RBF" else sparse[number % 3](model, inducing_inputs=Z)
         square = kernel.gram(X)
-        square = square.to_dense() if before else square.as_matrix()
+        square = square.to_dense() if hasattr(square, "to_dense") else square.as_matrix()
         matrices = kernel.cross_covariance(X, NEW), square, mean(X).ravel()
         yield name, model, *(np.asarray(each) for each in matrices)
+
+
+def gpflow_variational():
+    import gpflow
+
+    for whiten in (True, False):
+        for q_diag in (True, False):
+            model = gpflow.models.SVGP(
+                gpflow.kernels.SquaredExponential(1.3, [0.7, 1.1, 2.0]),
+                gpflow.likelihoods.Gaussian(0.2),
+                Z,
+                mean_function=gpflow.functions.Constant(0.7),
+                q_mu=MEAN[:, None],
+                q_sqrt=np.diag(ROOT)[:, None] if q_diag else ROOT[None],
+                q_diag=q_diag,
+                whiten=whiten,
+            )
+            mean, variance = model.predict_f(NEW)
+            elbo = model.elbo((X, Y[:, None]))
+            yield f"whiten={whiten}, q_diag={q_diag}", model, elbo.numpy(), mean.numpy(), variance.numpy()
+
+
+def gpytorch_variational():
+    import gpytorch
+    import torch
+    from gpytorch import variational as v
+
+    torch.set_default_dtype(torch.float64)
+
+    class Sparse(gpytorch.models.ApproximateGP):
+        def __init__(self, strategy, law):
+            super().__init__(strategy(self, torch.as_tensor(Z), law))
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=3))
+            self.mean_module.initialize(constant=0.7)
+            self.covar_module.base_kernel.lengthscale = torch.tensor([0.7, 1.1, 2.0])
+            self.covar_module.outputscale = 1.3
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    precision = np.linalg.inv(ROOT @ ROOT.T)
+    laws = {
+        "Cholesky": {"variational_mean": MEAN, "chol_variational_covar": ROOT},
+        "MeanField": {"variational_mean": MEAN, "_variational_stddev": -np.diag(ROOT)},
+        "Natural": {"natural_vec": precision @ MEAN, "natural_mat": -0.5 * precision},
+    }
+    for strategy in (v.VariationalStrategy, v.UnwhitenedVariationalStrategy):
+        for name, values in laws.items():
+            law = getattr(v, f"{name}VariationalDistribution")(2)
+            for key, value in values.items():
+                getattr(law, key).data = torch.as_tensor(value)
+            model, likelihood = Sparse(strategy, law), gpytorch.likelihoods.GaussianLikelihood()
+            model.variational_strategy.variational_params_initialized.fill_(1)
+            likelihood.noise = 0.2
+            objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=5)
+            elbo = 5.0 * objective(model(torch.as_tensor(X)), torch.as_tensor(Y)).item()
+            model.eval()
+            law_of_f = model(torch.as_tensor(NEW))
+            model.likelihood = likelihood
+            found = law_of_f.mean.detach().numpy(), law_of_f.variance.detach().numpy()
+            yield f"{strategy.__name__}, {name}", model, np.asarray(elbo), *found
+
+
+def gpjax_variational():
+    import gpjax
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    size = {"num_datapoints": 5} if is_old("gpjax") else {}
+    prior = gpjax.gps.Prior(
+        mean_function=gpjax.mean_functions.Constant(0.7),
+        kernel=gpjax.kernels.RBF(lengthscale=[0.7, 1.1, 2.0], variance=1.3),
+    )
+    joint = prior * gpjax.likelihoods.Gaussian(**size, obs_stddev=np.sqrt(0.2))
+    for name in ("VariationalGaussian", "WhitenedVariationalGaussian"):
+        given = {"variational_mean": MEAN[:, None], "variational_root_covariance": jax.numpy.asarray(ROOT)}
+        model = getattr(gpjax.variational_families, name)(joint, inducing_inputs=Z, **given)
+        elbo = gpjax.objectives.elbo(model, gpjax.Dataset(X=X, y=Y[:, None]))
+        law = model(NEW)
+        mean, variance = (each() if callable(each) else each for each in (law.mean, law.variance))
+        yield name, model, np.asarray(elbo), np.asarray(mean), np.asarray(variance)
 
 
 def is_old(library: str) -> bool:
     return library == "gpjax" and metadata.version("gpjax").startswith("0.")
 
 
-LIBRARIES = {"gpflow": gpflow_models, "gpytorch": gpytorch_models, "gpjax": gpjax_models}
+LIBRARIES = {
+    "gpflow": (gpflow_models, gpflow_variational),
+    "gpytorch": (gpytorch_models, gpytorch_variational),
+    "gpjax": (gpjax_models, gpjax_variational),
+}
 
 
 def main(library: str) -> None:
-    """Write the description beside this file."""
+    """Write the descriptions beside this file."""
+    exact, variational = LIBRARIES[library]
+    file = f"{library}_0" if is_old(library) else library
     records = {}
-    for name, model, cross, square, mean in LIBRARIES[library]():
+    for name, model, cross, square, mean in exact():
         computed = {"cross": cross.tolist(), "square": square.tolist(), "mean": mean.tolist()}
         records[name] = {"model": described(model), **computed}
-    whole = {"X": X.tolist(), "new": NEW.tolist(), "Z": Z.tolist(), "models": records}
-    name = f"{library}_0.json" if is_old(library) else f"{library}.json"
-    Path(__file__).with_name(name).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    store(file, {"X": X.tolist(), "new": NEW.tolist(), "Z": Z.tolist(), "models": records})
+    records = {}
+    for name, model, elbo, mean, variance in variational():
+        computed = {"elbo": float(elbo), "mean": mean.ravel().tolist(), "variance": variance.ravel().tolist()}
+        records[name] = {"model": described(model), **computed}
+    store(f"{file}_variational", {"X": X.tolist(), "y": Y.tolist(), "new": NEW.tolist(), "models": records})
+
+
+def store(name: str, whole: object) -> None:
+    """Write one description."""
+    text = json.dumps(whole, indent=1) + "\n"
+    Path(__file__).with_name(f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ COMMANDS = (
         "gpbounds certify train",
         _certify,
         _after_another(_certify, 2),
-        ("out/certificate.json", "out/certificate_data.csv", "out/certificate.png"),
+        ("out/certificate.json", "out/model.npz", "out/certificate_data.csv", "out/certificate.png"),
     ),
     Job("gpbounds audit", "gpbounds audit", _audit, _prepared_audit, ("audit.html",)),
 )

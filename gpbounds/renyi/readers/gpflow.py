@@ -1,4 +1,4 @@
-"""Kernel, mean, noise and inducing points of models of GPflow."""
+"""Kernel, mean, noise, inducing points and q(u) of models of GPflow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import Model
+from gpbounds.renyi.models import InducingLaw, Model
 from gpbounds.renyi.readers.shared import (
     Term,
     added,
     as_numbers,
     columns_of,
     imported,
+    inducing_law,
     linear_slopes,
     multiplied,
     needs,
@@ -31,18 +32,27 @@ SUPPORTED = (
 )
 
 
-def from_gpflow(model: Any) -> Model:
-    """The kernel, mean, noise and Z of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or another model with these attributes.
+def from_gpflow(model: Any, *, jitter: float = 1e-6) -> Model:
+    """The kernel, mean, noise, Z and q(u) of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or a model with their attributes.
 
     Reads ``kernel`` with its ``active_dims``, ``likelihood.variance``, ``inducing_variable.Z`` (None without) and
     ``mean_function``: Zero, Constant or Linear.  Exponential is Matern12 with doubled lengthscales, Periodic is
     `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.
 
+    q(u) of an SVGP has the mean ``q_mu`` and the root ``q_sqrt``, the standard deviations where ``q_diag``, in the
+    coordinates that ``whiten`` says: u = f(Z) without the mean function, and Kuu with ``jitter`` on its diagonal.
+
+    Parameters
+    ----------
+    model : GPflow model
+    jitter : float
+        ``gpflow.config.default_jitter()``, which is no attribute of the model.
+
     Raises
     ------
     ValueError
-        for another kernel, mean function or kind of inducing variable, by its name; and for a likelihood other than a
-        Gaussian with one variance.
+        for another kernel, mean function or kind of inducing variable, by its name; several outputs; and for a
+        likelihood other than a Gaussian with one variance.
     """
     needs(model, "GPflow model", "kernel", "likelihood")
     needs(model.likelihood, "Gaussian likelihood", "variance")
@@ -52,7 +62,19 @@ def from_gpflow(model: Any) -> Model:
     Z = None if inducing is None else as_numbers(inducing.Z)
     mean = _mean(getattr(model, "mean_function", None))
     noise = one_number("likelihood.variance", model.likelihood.variance)
-    return imported(_terms(model.kernel), noise, Z, SUPPORTED, mean)
+    return imported(_terms(model.kernel), noise, Z, SUPPORTED, mean, _law(model, jitter))
+
+
+def _law(model: Any, jitter: float) -> InducingLaw | None:
+    """q(u) of an SVGP; None for a model without one, as SGPR, whose q is the best one."""
+    if not hasattr(model, "q_mu"):
+        return None
+    needs(model, "SVGP", "q_sqrt", "whiten")
+    root = as_numbers(model.q_sqrt)
+    if root.ndim not in (2, 3) or (root.shape[0] if root.ndim == 3 else root.shape[1]) != 1:
+        raise ValueError(f"model: expected a q(u) of one output, got q_sqrt of shape {root.shape}")
+    matrix = np.tril(root[0]) if root.ndim == 3 else np.diag(root[:, 0])
+    return inducing_law(as_numbers(model.q_mu), matrix, whitened=bool(model.whiten), jitter=jitter)
 
 
 def _terms(kernel: Any) -> list[Term]:

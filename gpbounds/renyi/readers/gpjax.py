@@ -1,4 +1,4 @@
-"""Kernel, mean, noise and inducing points of models of GPJax."""
+"""Kernel, mean, noise, inducing points and q(u) of models of GPJax."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from gpbounds.arrays import Float
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import Model
+from gpbounds.renyi.models import InducingLaw, Model
 from gpbounds.renyi.readers.shared import (
     Term,
     added,
     as_numbers,
     columns_of,
     imported,
+    inducing_law,
     multiplied,
     needs,
     on_columns,
@@ -35,21 +36,23 @@ OPERATORS = {"sum": "SumKernel", "prod": "ProductKernel"}
 
 
 def from_gpjax(model: Any) -> Model:
-    """The kernel, mean, noise and Z of a GPJax model, conditioned or not, or of one of its variational families.
+    """The kernel, mean, noise, Z and q(u) of a GPJax model, conditioned or not, or of a variational family.
 
     Reads ``prior.kernel`` with its ``active_dims``, ``prior.mean_function``: Zero or Constant, the square of
     ``likelihood.obs_stddev``, and ``inducing_inputs`` (None without), each with the transformations that parameters are
     trained in.  A variational family holds the model as ``model``, before GPJax 1.0 as ``posterior``.  Periodic is
-    `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.  ``jitter``, which GPJax adds to
-    the diagonal when it factorises, is not part of the model.
+    `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.
+
+    q(u) is that of a VariationalGaussian, of f(Z), or a WhitenedVariationalGaussian, of L⁻¹(f(Z) − m(Z)), with the
+    ``jitter`` that GPJax adds to the diagonal of Kuu.  That which it adds to other diagonals is not part of the model.
 
     Numbers have the precision of the model: enable 64 bits (``jax_enable_x64``) before you train.
 
     Raises
     ------
     ValueError
-        for another kernel or mean function, by its name; a negative constant or shift, for which a constant or a
-        polynomial is no kernel; and for a likelihood other than a Gaussian with one ``obs_stddev``.
+        for another kernel, mean function or family, by its name; a negative constant or shift, for which a constant
+        or a polynomial is no kernel; and for a likelihood other than a Gaussian with one ``obs_stddev``.
     """
     family = getattr(model, "family", model)  # of a conditioned variational family
     joint = next((getattr(family, name) for name in ("model", "posterior") if hasattr(family, name)), family)
@@ -59,7 +62,30 @@ def from_gpjax(model: Any) -> Model:
     inducing = getattr(family, "inducing_inputs", None)
     Z = None if inducing is None else _numbers("inducing_inputs", inducing)
     noise = _number("likelihood.obs_stddev", joint.likelihood.obs_stddev) ** 2
-    return imported(_terms(joint.prior.kernel), noise, Z, SUPPORTED, _mean(joint.prior.mean_function))
+    mean = _mean(joint.prior.mean_function)
+    q = None if Z is None else _law(family, joint, Z, mean)
+    return imported(_terms(joint.prior.kernel), noise, Z, SUPPORTED, mean, q)
+
+
+def _law(family: Any, joint: Any, Z: Float, prior: LinearMean | None) -> InducingLaw | None:
+    """q(u) of a variational family; None for the collapsed one, whose q is the best one."""
+    name = type(family).__name__
+    if name == "CollapsedVariationalGaussian":
+        return None
+    if name not in ("VariationalGaussian", "WhitenedVariationalGaussian"):
+        raise ValueError(
+            "model: expected a VariationalGaussian, WhitenedVariationalGaussian or CollapsedVariationalGaussian, got "
+            f"{name}"
+        )
+    holder = next((each for each in (family, joint.prior) if hasattr(each, "jitter")), None)
+    if holder is None:
+        raise ValueError("model: expected a prior or a variational family with its jitter, got none")
+    mean = _numbers("variational_mean", family.variational_mean).ravel()
+    root = _numbers("variational_root_covariance", family.variational_root_covariance)
+    whitened = name == "WhitenedVariationalGaussian"
+    if not whitened and prior is not None:
+        mean = mean - prior(Z)
+    return inducing_law(mean, root, whitened=whitened, jitter=_number("jitter", holder.jitter))
 
 
 def _terms(kernel: Any) -> list[Term]:

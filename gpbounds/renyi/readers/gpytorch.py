@@ -1,4 +1,4 @@
-"""Kernel, mean, noise and inducing points of models of GPyTorch."""
+"""Kernel, mean, noise, inducing points and q(u) of models of GPyTorch."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.arrays import Float
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
+from gpbounds.linalg import cholesky
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import Model
+from gpbounds.renyi.models import InducingLaw, Model
 from gpbounds.renyi.readers.shared import (
     Term,
     added,
     as_numbers,
     columns_of,
     imported,
+    inducing_law,
     linear_slopes,
     multiplied,
     needs,
@@ -32,16 +35,23 @@ SUPPORTED = (
 
 
 def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
-    """The kernel, mean, noise and Z of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
+    """The kernel, mean, noise, Z and q(u) of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
 
     Reads ``covar_module`` with its ``active_dims``; ``likelihood.noise``, from ``likelihood`` where the model holds
     none; Z from an InducingPointKernel or ``variational_strategy.inducing_points`` (None without); and
     ``mean_module``: ZeroMean, ConstantMean or LinearMean.  PeriodicKernel has the square root of its lengthscales.
 
+    q(u) is that of a VariationalStrategy, which whitens by the factor of Kuu + ``jitter_val``·I, or of an
+    UnwhitenedVariationalStrategy, with a Cholesky, MeanField or NaturalVariationalDistribution.  The former also adds
+    ``jitter_val`` to the variances of f in predictions; the model that is read does not: its ELBO is larger by
+    N·``jitter_val``/(2σ²).  Jitter that GPyTorch adds with a warning, when the factorisation fails, is not known here.
+
     Raises
     ------
     ValueError
-        for another kernel or mean, by its name; batches; or a likelihood without one noise.
+        for another kernel, mean, strategy or distribution, by its name; a strategy that was not called yet, which has
+        no q(u); a DeltaVariationalDistribution, a point, whose divergence is infinite; batches; or a likelihood
+        without one noise.
     """
     needs(model, "GPyTorch model", "covar_module")
     gaussian = getattr(model, "likelihood", None) if likelihood is None else likelihood
@@ -52,13 +62,50 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
     terms = _terms(model.covar_module, inducing)
     strategy = getattr(model, "variational_strategy", None)
     if strategy is not None:
-        needs(strategy, "variational strategy", "inducing_points")
+        needs(strategy, "variational strategy", "inducing_points", "jitter_val", "_variational_distribution")
         inducing.append(strategy.inducing_points)
     if len(inducing) > 1:
         raise ValueError(f"model: expected one set of inducing points, got {len(inducing)}")
     Z = as_numbers(inducing[0]) if inducing else None
     mean = _mean(getattr(model, "mean_module", None))
-    return imported(terms, one_number("likelihood.noise", gaussian.noise), Z, SUPPORTED, mean)
+    q = None if strategy is None else _law(strategy, as_numbers(inducing[0]), mean)
+    return imported(terms, one_number("likelihood.noise", gaussian.noise), Z, SUPPORTED, mean, q)
+
+
+def _law(strategy: Any, Z: Any, prior: LinearMean | None) -> InducingLaw:
+    """q(u) of a variational strategy; without whitening GPyTorch states that of f(Z), with its mean."""
+    name = type(strategy).__name__
+    if name not in ("VariationalStrategy", "UnwhitenedVariationalStrategy"):
+        raise ValueError(f"model: expected a VariationalStrategy or an UnwhitenedVariationalStrategy, got {name}")
+    if not as_numbers(getattr(strategy, "variational_params_initialized", 1.0)).all():
+        raise ValueError("model: expected a trained model, got one whose q(u) GPyTorch sets at the first call")
+    whitened, law = name == "VariationalStrategy", strategy._variational_distribution
+    mean, root = _moments(law)
+    if not whitened and prior is not None:
+        mean = mean - prior(Z)
+    return inducing_law(mean, root, whitened=whitened, jitter=float(strategy.jitter_val))
+
+
+def _moments(law: Any) -> tuple[Float, Float]:
+    """Mean and a root of the covariance of a variational distribution."""
+    name = type(law).__name__
+    if name == "CholeskyVariationalDistribution":
+        return as_numbers(law.variational_mean), np.tril(as_numbers(law.chol_variational_covar))
+    if name == "MeanFieldVariationalDistribution":
+        return as_numbers(law.variational_mean), np.diag(as_numbers(law._variational_stddev).ravel())
+    if name == "NaturalVariationalDistribution":
+        factor = cholesky(-2.0 * as_numbers(law.natural_mat), name="the precision of q(u)")
+        root = factor.solve_lower(np.eye(len(factor.L))).T
+        return root @ (root.T @ as_numbers(law.natural_vec)), root
+    if name == "DeltaVariationalDistribution":
+        raise ValueError(
+            "model: expected a q(u) with a density, got a DeltaVariationalDistribution: a point has an infinite "
+            "divergence from the exact posterior; audit the best q with its points, renyi.Model(kernel, noise, Z, mean)"
+        )
+    raise ValueError(
+        "model: expected a CholeskyVariationalDistribution, MeanFieldVariationalDistribution or "
+        f"NaturalVariationalDistribution, got {name}"
+    )
 
 
 def _terms(kernel: Any, inducing: list[Any]) -> list[Term]:

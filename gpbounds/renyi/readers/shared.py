@@ -13,7 +13,7 @@ from gpbounds.kernels import Constant, Kernel, Linear, OnColumns, Product, Stati
 from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.white import has_one_variance
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import Model
+from gpbounds.renyi.models import InducingLaw, Model
 from gpbounds.validation import positive
 
 # Kernels of other libraries as sums of terms: a number times a product of kernels, or noise.
@@ -97,13 +97,35 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
 # What the readers of all libraries share: numbers of parameters, columns, errors, the model.
 
 
-def imported(terms: list[Term], noise: float, Z: Float | None, supported: str, mean: LinearMean | None = None) -> Model:
+def imported(
+    terms: list[Term],
+    noise: float,
+    Z: Float | None,
+    supported: str,
+    mean: LinearMean | None = None,
+    q: InducingLaw | None = None,
+) -> Model:
     """The model of a sum of terms; the variances of its white terms add to ``noise``."""
     kernel, white = total(terms)
     if kernel is None:
         raise ValueError(f"model: expected {supported}, got noise alone")
     points = None if Z is None else np.asarray(as_points(Z, "Z"))
-    return Model(kernel, float(positive("noise", noise + white)), points, mean)
+    return Model(kernel, float(positive("noise", noise + white)), points, mean, q)
+
+
+def inducing_law(mean: Any, root: Float, *, whitened: bool, jitter: float) -> InducingLaw:
+    """q(u) = N(mean, root·rootᵀ) from numbers of another library, whose root may be any with M rows."""
+    centre = as_numbers(mean)
+    M = root.shape[0]
+    if root.shape != (M, M) or centre.size != M or centre.ndim > 2:
+        raise ValueError(
+            f"model: expected one q(u), of one output, got a mean of {centre.shape} and a root of {root.shape}"
+        )
+    factor = root if not np.triu(root, 1).any() else np.linalg.qr(root.T, mode="r").T
+    signs = np.where(factor.diagonal() < 0.0, -1.0, 1.0)
+    if not factor.diagonal().all():
+        raise ValueError("model: expected a q(u) with a covariance of full rank, got one that is fixed in a direction")
+    return InducingLaw(centre.ravel(), np.tril(factor * signs), whitened, jitter)
 
 
 def needs(part: Any, expected: str, *names: str) -> None:
