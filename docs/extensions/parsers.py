@@ -13,7 +13,7 @@ from gpbounds.cli import COMMANDS
 from gpbounds.cli.options import Parser, purpose
 
 GROUPS = {
-    "For a table": ("plan", "train", "audit", "certify"),
+    "For a table": ("plan", "train", "audit", "predict", "certify"),
     "For a kernel, before there are data": ("rate", "curve"),
     "For one number": ("pac", "klinv", "mc"),
     "To look around": ("demo", "claims"),
@@ -30,7 +30,7 @@ INTRODUCTION = """\
 its command, so it says what `gpbounds COMMAND --help` says. `--json` prints the same numbers for a program; a wrong
 option or a wrong cell of a table is answered by one sentence and exit status 2.
 
-A walk through the first five with one table: [Which M for my table?](../tutorials/plan.md)
+A walk with one table through plan, train, audit and predict: [Which M for my table?](../tutorials/table.md)
 """
 
 
