@@ -52,9 +52,14 @@ autosummary_context = {
     "own": {
         "gpbounds": TOP,  # autosummary does not see names that are loaded on first use
         "fitting": fitting.__all__,
-        **{package: [name for name in names if name not in TOP] for package, names in public.items()},
+        **{
+            package: [name for name in names if name not in TOP]
+            for package, names in public.items()
+        },
     },
-    "shared": {package: [name for name in names if name in TOP] for package, names in public.items()},
+    "shared": {
+        package: [name for name in names if name in TOP] for package, names in public.items()
+    },
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings state types with shapes and units
@@ -70,7 +75,9 @@ intersphinx_mapping = {name: (url, f"inventories/{name}.txt") for name, url in I
 (HERE / "sg_execution_times.rst").unlink(missing_ok=True)
 rmtree(HERE / "gallery", ignore_errors=True)  # sphinx-gallery keeps pages of scripts that are gone
 sphinx_gallery_conf = {
-    "examples_dirs": copied(HERE.parent / "examples", HERE / "gallery_source", HERE / "pictures", HERE / "scripts"),
+    "examples_dirs": copied(
+        HERE.parent / "examples", HERE / "gallery_source", HERE / "pictures", HERE / "scripts"
+    ),
     "gallery_dirs": "gallery",
     "plot_gallery": False,  # scripts are shown with committed pictures; some of them take hours
     "download_all_examples": False,
@@ -95,15 +102,30 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_search_scorer = str(HERE / "static" / "scorer.js")
 # A tree of all pages on each of 300 pages takes minutes to build; breadcrumbs lead back from these.
-PLAIN = ("reference/generated/*", "gallery/*", "scripts/*", "copies/*", "commands/*", "claims", "theorems", "scale")
+PLAIN = (
+    "reference/generated/*",
+    "gallery/*",
+    "scripts/*",
+    "copies/*",
+    "commands/*",
+    "claims",
+    "theorems",
+    "scale",
+)
 html_sidebars = {page: [] for page in PLAIN}
 smartquotes = False  # they turn the primes of formulas into quotation marks
 html_show_sourcelink = False
 
 
-def of_scikit_learn(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+def of_scikit_learn(
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
     """Leave out what scikit-learn adds to estimators: its texts refer to its own site."""
-    return True if name.endswith("_request") or str(getattr(member, "__module__", "")).startswith("sklearn") else None
+    return (
+        True
+        if name.endswith("_request") or str(getattr(member, "__module__", "")).startswith("sklearn")
+        else None
+    )
 
 
 def setup(app: Any) -> None:

@@ -45,12 +45,19 @@ def flow(X: np.ndarray) -> np.ndarray:
     """The flow without noise, in m3 a year.
 
     >>> print(f"{flow(np.array([[0.1, 25050.0, 89335.0, 1050.0, 89.55, 760.0, 1400.0, 10950.0]]))[0]:.1f}")
-    71.0
+    70.9
     """
     radius, influence, upper, upper_head, lower, lower_head, length, conductivity = X.T
     logarithm = np.log(influence / radius)
     resistance = 1.0 + 2.0 * length * upper / (logarithm * radius**2 * conductivity) + upper / lower
     return 2.0 * np.pi * upper * (upper_head - lower_head) / (logarithm * resistance)
+
+
+def write(path: Path, rows: int = 2000, seed: int = 0) -> None:
+    """Write the table as CSV with a line of names."""
+    X, y = table(rows, seed)
+    header = ",".join([*RANGES, TARGET])
+    np.savetxt(path, np.column_stack([X, y]), fmt="%.6g", delimiter=",", header=header, comments="", encoding="utf-8")
 
 
 def main() -> None:
@@ -60,9 +67,7 @@ def main() -> None:
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=Path, default=Path("borehole.csv"))
     args = parser.parse_args()
-    X, y = table(args.rows, args.seed)
-    header = ",".join([*RANGES, TARGET])
-    np.savetxt(args.out, np.column_stack([X, y]), fmt="%.6g", delimiter=",", header=header, comments="", encoding="utf-8")
+    write(args.out, args.rows, args.seed)
     print(f"{args.rows} rows of {len(RANGES)} inputs and {TARGET}: {args.out}")
 
 

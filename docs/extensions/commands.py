@@ -28,7 +28,9 @@ class Command(SphinxDirective):
         actions = actions_of(parser)
         if not actions:
             result.append(self._code(usage(parser)))
-            result += [self._section("Examples", self._examples(parser.epilog))] if parser.epilog else []
+            result += (
+                [self._section("Examples", self._examples(parser.epilog))] if parser.epilog else []
+            )
             for title, rows in options_of(parser):
                 heading, remark = divided(title)
                 body = [self._paragraph(remark)] if remark else []
@@ -39,7 +41,9 @@ class Command(SphinxDirective):
 
     def _section(self, title: str, body: list[nodes.Node]) -> nodes.section:
         name = title[0].upper() + title[1:] if not title.startswith("gpbounds") else title
-        section = nodes.section("", nodes.title("", name), *body, names=[nodes.fully_normalize_name(name)])
+        section = nodes.section(
+            "", nodes.title("", name), *body, names=[nodes.fully_normalize_name(name)]
+        )
         self.state.document.note_implicit_target(section, section)
         return section
 
@@ -50,13 +54,17 @@ class Command(SphinxDirective):
             if text not in ("example:", "examples:")
         ]
 
-    def _table(self, parser: argparse.ArgumentParser, rows: list[tuple[str, str]]) -> nodes.definition_list:
+    def _table(
+        self, parser: argparse.ArgumentParser, rows: list[tuple[str, str]]
+    ) -> nodes.definition_list:
         entries = nodes.definition_list(classes=["options"])
         for written, meaning in rows:
             term = nodes.term("", "", nodes.literal("", written))
             for option in re.findall(r"--[\w-]+", written):
                 term["ids"].append(f"{parser.prog} {option}".replace(" ", "-"))
-            entries += nodes.definition_list_item("", term, nodes.definition("", self._paragraph(meaning)))
+            entries += nodes.definition_list_item(
+                "", term, nodes.definition("", self._paragraph(meaning))
+            )
         return entries
 
     def _paragraph(self, text: str) -> nodes.paragraph:

@@ -25,9 +25,31 @@ Scripts that print tables and draw nothing: %s.
 """
 
 ORDER = (
-    *("plan_inducing", "bound_vs_trained", "kdpp_trace", "evidence_at_scale", "renyi_study", "predictive_sandwich"),
-    *("trained_divergence", "lowrank_decay", "lowrank_ranks", "lowrank_tables", "mercer_curves", "deep_features"),
-    *("deep_schemes", "losses", "kl_inverse", "pac_gp_toy", "pac_gp_housing", "pac_gp_grid", "pac_sgp_inducing"),
+    *(
+        "plan_inducing",
+        "bound_vs_trained",
+        "kdpp_trace",
+        "evidence_at_scale",
+        "renyi_study",
+        "predictive_sandwich",
+    ),
+    *(
+        "trained_divergence",
+        "lowrank_decay",
+        "lowrank_ranks",
+        "lowrank_tables",
+        "mercer_curves",
+        "deep_features",
+    ),
+    *(
+        "deep_schemes",
+        "losses",
+        "kl_inverse",
+        "pac_gp_toy",
+        "pac_gp_housing",
+        "pac_gp_grid",
+        "pac_sgp_inducing",
+    ),
     *("dlm_losses", "dlm_beta", "dlm_sampling", "bmc_bias", "bmc_trained", "sample_sizes"),
 )
 """The scripts of the gallery by subject: inducing points, low rank, risk bounds, direct loss and Monte Carlo."""
@@ -73,10 +95,14 @@ def copied(scripts: Path, target: Path, pictures: Path, tables: Path) -> str:
             (target / script.name).write_text(_copy(source, words, found, target), encoding="utf-8")
             shown.add(script.stem)
         else:
-            (tables / f"{script.stem}.rst").write_text(_page(words, script, tables), encoding="utf-8")
+            (tables / f"{script.stem}.rst").write_text(
+                _page(words, script, tables), encoding="utf-8"
+            )
             plain.append(script.stem)
     if shown != set(ORDER):
-        raise ValueError(f"ORDER: expected the scripts with a picture, {sorted(shown)}, got {sorted(ORDER)}")
+        raise ValueError(
+            f"ORDER: expected the scripts with a picture, {sorted(shown)}, got {sorted(ORDER)}"
+        )
     links = ", ".join(f":doc:`/{tables.name}/{name}`" for name in plain)
     entries = "\n".join(f"   /{tables.name}/{name}" for name in plain)
     (target / "GALLERY_HEADER.rst").write_text(HEADER % (links, entries), encoding="utf-8")
@@ -102,14 +128,20 @@ def _page(words: str, script: Path, folder: Path) -> str:
     """The page of a script without a picture: title, text and source."""
     heading = prose(titled(words), links=False)
     body = "\n".join(converted(words.splitlines()))
-    source = Path(*[".."] * len(folder.relative_to(script.parent.parent).parts), "examples", script.name).as_posix()
+    source = Path(
+        *[".."] * len(folder.relative_to(script.parent.parent).parts), "examples", script.name
+    ).as_posix()
     return f"{heading}\n{'=' * max(4, len(heading))}\n\n{body}\n\n.. literalinclude:: {source}\n   :language: python\n"
 
 
 def _copy(source: str, words: str, picture: Path, folder: Path) -> str:
     title = titled(words)
     heading = prose(title, links=False)
-    where = "/" + str(picture.relative_to(folder.parent)) if picture.is_relative_to(folder.parent) else ""
+    where = (
+        "/" + str(picture.relative_to(folder.parent))
+        if picture.is_relative_to(folder.parent)
+        else ""
+    )
     if not where:
         (folder / picture.name).write_bytes(picture.read_bytes())
         where = f"/{folder.name}/{picture.name}"

@@ -50,7 +50,9 @@ def write_pages(folder: Path) -> None:
     parts = [INTRODUCTION]
     for group, names in GROUPS.items():
         lines = [f"| [gpbounds {name}]({name}.md) | {COMMANDS[name]} |" for name in names]
-        parts.append("\n".join([f"## {group}\n", "| command | what it answers |", "|---|---|", *lines, ""]))
+        parts.append(
+            "\n".join([f"## {group}\n", "| command | what it answers |", "|---|---|", *lines, ""])
+        )
         for name in names:
             page = f"# gpbounds {name}\n\n```{{command}} {name}\n```\n"
             (folder / f"{name}.md").write_text(page, encoding="utf-8")
@@ -65,7 +67,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     'gpbounds klinv'
     """
     module = importlib.import_module(f"gpbounds.cli.{name}")
-    parser = Parser(prog=f"gpbounds {name}", description=purpose(module.__doc__), epilog=module.EPILOG)
+    parser = Parser(
+        prog=f"gpbounds {name}", description=purpose(module.__doc__), epilog=module.EPILOG
+    )
     module.add(parser)
     return parser
 
@@ -100,7 +104,10 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[tupl
     formatter = argparse.HelpFormatter(parser.prog, width=WIDTH)
     for group in parser._action_groups:
         rows = [
-            (formatter._format_action_invocation(action), formatter._expand_help(action) if action.help else "")
+            (
+                formatter._format_action_invocation(action),
+                formatter._expand_help(action) if action.help else "",
+            )
             for action in group._group_actions
             if action.help is not argparse.SUPPRESS
             and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)

@@ -66,7 +66,10 @@ def converted(lines: Sequence[str]) -> list[str]:
         heading = len(paragraph) > 1 and bool(_SECTION.match(paragraph[1]))
         section = paragraph[0].strip() if heading else section
         if paragraph[0].lstrip().startswith(">>>"):
-            if section not in ("", _EXAMPLES):  # numpydoc would read them as the entries of that section
+            if section not in (
+                "",
+                _EXAMPLES,
+            ):  # numpydoc would read them as the entries of that section
                 result += [_EXAMPLES, "-" * len(_EXAMPLES), ""]
                 section = _EXAMPLES
             result += paragraph
@@ -84,7 +87,9 @@ def converted(lines: Sequence[str]) -> list[str]:
     return result
 
 
-def resolved(lines: Sequence[str], docstring_of: Callable[[str], Sequence[str] | None]) -> list[str]:
+def resolved(
+    lines: Sequence[str], docstring_of: Callable[[str], Sequence[str] | None]
+) -> list[str]:
     """The lines with the entries of a and b in the docstring of ``other`` in place of ``a, b : as in `other```.
 
     Words after the name of ``other``, and a text below the entry, follow the first of these entries.  An entry stays
@@ -131,8 +136,12 @@ def _described(lines: Sequence[str]) -> dict[str, list[str]]:
         if _SECTION.match(after[0]):
             section = run[0]
         elif section == "Parameters" and (entry := _ENTRY.match(run[0])):
-            text = [line for i, line in enumerate(run[1:], 1) if any(each.strip() for each in run[i:])]
-            found |= {name.strip(): [entry["type"] or "", *text] for name in entry["names"].split(",")}
+            text = [
+                line for i, line in enumerate(run[1:], 1) if any(each.strip() for each in run[i:])
+            ]
+            found |= {
+                name.strip(): [entry["type"] or "", *text] for name in entry["names"].split(",")
+            }
     return found
 
 
@@ -171,7 +180,9 @@ def _docstrings_beside(obj: Any) -> Callable[[str], list[str] | None]:
 
     def docstring_of(name: str) -> list[str] | None:
         head, _, last = name.rpartition(".")
-        other = getattr(sys.modules.get(head) if head else module, last, None) or getattr(fitting, last, None)
+        other = getattr(sys.modules.get(head) if head else module, last, None) or getattr(
+            fitting, last, None
+        )
         doc = inspect.getdoc(other) if inspect.isclass(other) or inspect.isfunction(other) else None
         return None if doc is None else resolved(doc.splitlines(), _docstrings_beside(other))
 
