@@ -102,14 +102,13 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_search_scorer = str(HERE / "static" / "scorer.js")
 # A tree of all pages on each of 300 pages takes minutes to build; breadcrumbs lead back from these.
+FOLDERS = ("tutorials", "how_to", "reference/generated", "gallery", "scripts", "copies", "commands")
 PLAIN = (
-    "reference/generated/*",
-    "gallery/*",
-    "scripts/*",
-    "copies/*",
-    "commands/*",
+    *(f"{folder}/*" for folder in FOLDERS),
     "claims",
     "theorems",
+    "certified",
+    "kernels",
     "scale",
 )
 html_sidebars = {page: [] for page in PLAIN}

@@ -3,8 +3,9 @@
 var Scorer = {
   score: (result) => {
     const [page, , , , score] = result;
-    if (/^(tutorials|how_to|commands)\/|^index$/.test(page)) return score + 60;
-    if (/^(copies)\//.test(page)) return score - 60;
+    if (/^tutorials\/(table|nats)$/.test(page)) return score + 70;
+    if (/^(tutorials|how_to(?!\/extend)|commands)\/|^index$/.test(page)) return score + 60;
+    if (/^copies\//.test(page)) return score - 60;
     return score;
   },
   objNameMatch: 11,
