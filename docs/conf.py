@@ -14,11 +14,13 @@ sys.path[:0] = [str(HERE.parent), str(HERE / "extensions")]
 
 from copies import copy_all  # noqa: E402
 from gallery import copied  # noqa: E402
+from parsers import write_pages  # noqa: E402
 
 import fitting  # noqa: E402
 import gpbounds  # noqa: E402
 
 copy_all(HERE.parent, HERE)
+write_pages(HERE / "commands")
 
 project = "gpbounds"
 author = "The gpbounds developers"
@@ -33,6 +35,7 @@ extensions = [
     "plain_text",
     "claims",
     "combinations",
+    "commands",
 ]
 exclude_patterns = ["_build", "pictures/README.md", "gallery_source"]
 templates_path = ["templates"]
@@ -49,9 +52,14 @@ autosummary_context = {
     "own": {
         "gpbounds": TOP,  # autosummary does not see names that are loaded on first use
         "fitting": fitting.__all__,
-        **{package: [name for name in names if name not in TOP] for package, names in public.items()},
+        **{
+            package: [name for name in names if name not in TOP]
+            for package, names in public.items()
+        },
     },
-    "shared": {package: [name for name in names if name in TOP] for package, names in public.items()},
+    "shared": {
+        package: [name for name in names if name in TOP] for package, names in public.items()
+    },
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings state types with shapes and units
@@ -67,7 +75,9 @@ intersphinx_mapping = {name: (url, f"inventories/{name}.txt") for name, url in I
 (HERE / "sg_execution_times.rst").unlink(missing_ok=True)
 rmtree(HERE / "gallery", ignore_errors=True)  # sphinx-gallery keeps pages of scripts that are gone
 sphinx_gallery_conf = {
-    "examples_dirs": copied(HERE.parent / "examples", HERE / "gallery_source", HERE / "pictures"),
+    "examples_dirs": copied(
+        HERE.parent / "examples", HERE / "gallery_source", HERE / "pictures", HERE / "scripts"
+    ),
     "gallery_dirs": "gallery",
     "plot_gallery": False,  # scripts are shown with committed pictures; some of them take hours
     "download_all_examples": False,
@@ -75,6 +85,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 1e9,
     "backreferences_dir": None,
+    "within_subsection_order": "gallery.Order",
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -85,16 +96,35 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
+    "header_links_before_dropdown": 5,
 }
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "static" / "scorer.js")
 # A tree of all pages on each of 300 pages takes minutes to build; breadcrumbs lead back from these.
-html_sidebars = {page: [] for page in ("reference/generated/*", "gallery/*", "copies/*", "claims", "theorems", "scale")}
+FOLDERS = ("tutorials", "how_to", "reference/generated", "gallery", "scripts", "copies", "commands")
+PLAIN = (
+    *(f"{folder}/*" for folder in FOLDERS),
+    "claims",
+    "theorems",
+    "certified",
+    "kernels",
+    "scale",
+)
+html_sidebars = {page: [] for page in PLAIN}
 smartquotes = False  # they turn the primes of formulas into quotation marks
 html_show_sourcelink = False
 
 
-def of_scikit_learn(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+def of_scikit_learn(
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
     """Leave out what scikit-learn adds to estimators: its texts refer to its own site."""
-    return True if name.endswith("_request") or str(getattr(member, "__module__", "")).startswith("sklearn") else None
+    return (
+        True
+        if name.endswith("_request") or str(getattr(member, "__module__", "")).startswith("sklearn")
+        else None
+    )
 
 
 def setup(app: Any) -> None:

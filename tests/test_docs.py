@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib.util
+import inspect
 import io
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +20,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import fitting
 from fitting import SparseGP
-from gpbounds.cli import main
+from gpbounds.cli import COMMANDS, main
 
 DOCS = Path(__file__).parent.parent / "docs"
-GENERATED = ("_build", "copies", "gallery", "gallery_source", "generated")
+GENERATED = ("_build", "commands", "copies", "gallery", "gallery_source", "generated", "scripts")
 PAGES = [
     path.relative_to(DOCS).as_posix()
     for path in sorted(DOCS.rglob("*.md"))
@@ -134,7 +137,7 @@ def extension(monkeypatch: pytest.MonkeyPatch) -> Any:
     return load
 
 
-@pytest.mark.parametrize("name", ["plain_text", "copies", "gallery"])
+@pytest.mark.parametrize("name", ["plain_text", "copies", "gallery", "parsers"])
 def test_examples_of_the_extensions_hold(extension: Any, name: str) -> None:
     result = doctest.testmod(extension(name))
     assert result.attempted > 0
@@ -153,6 +156,83 @@ def test_code_and_examples_of_a_docstring_stay_as_they_are(extension: Any) -> No
 def test_a_link_that_leads_nowhere_is_refused(extension: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a link to a file of the repository, got gone\.md"):
         extension("copies").adapted("[words](gone.md)", Path("README.md"), tmp_path)
+
+
+def test_every_command_has_a_page_that_names_each_option_of_its_help(
+    extension: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parsers = extension("parsers")
+    parsers.write_pages(tmp_path / "commands")
+    index = (tmp_path / "commands" / "index.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"({name}.md)" in index
+        assert f"{{command}} {name}\n" in (tmp_path / "commands" / f"{name}.md").read_text(encoding="utf-8")
+        parser = parsers.parser_of(name)
+        for words, each in {(name,): parser, **{(name, at): p for at, p in parsers.actions_of(parser).items()}}.items():
+            assert main([*words, "--help"]) == 0
+            helped = set(re.findall(r"^  (?:-\w,? ?\S*,? )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+            written = " ".join(text for _, rows in parsers.options_of(each) for text, _ in rows)
+            assert helped - {"--help"} <= set(re.findall(r"--[\w-]+", written)), words
+
+
+def test_a_command_in_no_group_is_refused(extension: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsers = extension("parsers")
+    monkeypatch.setitem(parsers.COMMANDS, "stray", "a command")
+    with pytest.raises(ValueError, match=r"GROUPS: expected each of .*'stray'"):
+        parsers.write_pages(tmp_path / "commands")
+
+
+def test_every_card_of_the_gallery_has_a_picture_of_its_own(extension: Any, tmp_path: Path) -> None:
+    extension("plain_text")
+    gallery = extension("gallery")
+    root = DOCS.parent
+    for folder in ("docs/pictures", "examples"):
+        shutil.copytree(root / folder, tmp_path / folder)
+    site = tmp_path / "docs"
+    gallery.copied(tmp_path / "examples", site / "gallery_source", site / "pictures", site / "scripts")
+    cards = sorted((site / "gallery_source").glob("*.py"))
+    assert len(cards) == len(gallery.ORDER)
+    shown = []
+    for card in cards:
+        named = re.search(r"^# sphinx_gallery_thumbnail_path = '(.+)'$", card.read_text(encoding="utf-8"), re.MULTILINE)
+        assert named
+        assert (site / named[1]).exists()
+        shown.append(named[1])
+    assert len(set(shown)) == len(shown)
+    assert [path.stem for path in sorted((site / "scripts").glob("*.rst"))] == sorted(
+        script.stem
+        for script in (root / "examples").glob("*.py")
+        if f"python examples/{script.name}" in script.read_text(encoding="utf-8") and script.stem not in gallery.ORDER
+    )
+
+
+def test_examples_after_parameters_are_no_parameters(extension: Any) -> None:
+    lines = ["Sum.", "", "Parameters", "----------", "a : int", "", ">>> 1 + 1", "2", "", ">>> 2", "2"]
+    converted = extension("plain_text").converted(lines)
+    assert converted[5:9] == ["", "Examples", "--------", ""][:4]
+    assert converted.count("Examples") == 1
+
+
+@pytest.mark.parametrize("estimator", [getattr(fitting, name) for name in fitting.__all__ if name.endswith("GP")])
+def test_the_page_of_an_estimator_describes_each_of_its_parameters(extension: Any, estimator: type) -> None:
+    """Also those that its docstring leaves to another class."""
+    plain_text = extension("plain_text")
+    lines = plain_text.resolved(inspect.getdoc(estimator).splitlines(), plain_text._docstrings_beside(estimator))
+    assert not [line for line in lines if " : as in `" in line]
+    described = plain_text._described(lines)
+    assert set(inspect.signature(estimator).parameters) <= set(described)
+
+
+def test_code_of_the_site_and_the_readme_fits_into_the_column() -> None:
+    long = [
+        (path.name, line)
+        for path in (*(DOCS / page for page in PAGES), DOCS.parent / "README.md")
+        for match in BLOCK.finditer(path.read_text(encoding="utf-8"))
+        if match["language"] in RUN
+        for line in match["code"].splitlines()
+        if len(line) > 100
+    ]
+    assert not long
 
 
 def test_the_eight_functions_of_a_fit_stand_where_it_is_said_and_are_entered_in_this_order() -> None:

@@ -16,7 +16,13 @@ FOLDER = "claims"
 
 
 def claim_role(
-    name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = ()
+    name: str,
+    rawtext: str,
+    text: str,
+    lineno: int,
+    inliner: Any,
+    options: Any = None,
+    content: Any = (),
 ) -> tuple[list[nodes.Node], list[nodes.Node]]:
     """A link to the claim on the page of claims; its statement is the link's title."""
     return [_link(text, inliner.document.settings.env.docname)], []
@@ -25,7 +31,9 @@ def claim_role(
 def _link(id: str, document: str) -> nodes.reference:
     claim = find(id)
     up = "../" * document.count("/")
-    return nodes.reference(id, id, refuri=f"{up}{FOLDER}/index.html#{claim.id}", reftitle=claim.statement)
+    return nodes.reference(
+        id, id, refuri=f"{up}{FOLDER}/index.html#{claim.id}", reftitle=claim.statement
+    )
 
 
 def linked(text: str, document: str) -> list[nodes.Node]:
@@ -58,7 +66,9 @@ class Proofs(SphinxDirective):
         word = "" if claim.unproved else "Proof. "
         for i, paragraph in enumerate(text.strip().split("\n\n")):
             body += self._paragraph((word if i == 0 else "") + " ".join(paragraph.split()))
-        return nodes.definition_list_item("", nodes.term("", "", _link(claim.id, self.env.docname)), body)
+        return nodes.definition_list_item(
+            "", nodes.term("", "", _link(claim.id, self.env.docname)), body
+        )
 
     def _paragraph(self, text: str) -> nodes.paragraph:
         """The text with its links; its primes are not quotation marks."""

@@ -27,7 +27,11 @@ TARGETS: dict[str, dict[str, Any]] = {
     'y_norm2=c, y_norm2_known="before"': BEFORE,
     "y=y": GIVEN,
 }
-DRAWS: dict[str, dict[str, Any]] = {"": {}, "draws=10": {"draws": 10}, 'draws="certain"': {"draws": "certain"}}
+DRAWS: dict[str, dict[str, Any]] = {
+    "": {},
+    "draws=10": {"draws": 10},
+    'draws="certain"': {"draws": "certain"},
+}
 KERNEL, N, M = gpbounds.SquaredExponential(), 60, 25
 SUBJECTS = ("y is", "Kernel", "Z is drawn again", "Of the draws")
 """How the assumptions begin that tell one combination from another."""
@@ -42,15 +46,21 @@ class Combinations(SphinxDirective):
         table, group = nodes.table(classes=["combinations"]), nodes.tgroup(cols=len(HEAD))
         group += [nodes.colspec(colwidth=width) for width in (24, 24, 40, 6, 6)]
         group += nodes.thead("", self._row(nodes.Text(name) for name in HEAD))
-        group += nodes.tbody("", *(self._combination(words, options) for words, options in combinations()))
+        group += nodes.tbody(
+            "", *(self._combination(words, options) for words, options in combinations())
+        )
         table += group
         return [table]
 
     def _combination(self, words: str, options: dict[str, Any]) -> nodes.row:
         bounds = [
-            bound for law in (None, "kdpp", "tilted") if (bound := stated(law=law, **options)) and np.isfinite(bound)
+            bound
+            for law in (None, "kdpp", "tilted")
+            if (bound := stated(law=law, **options)) and np.isfinite(bound)
         ]
-        claims = ", ".join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(", ")))
+        claims = ", ".join(
+            dict.fromkeys(name for bound in bounds for name in bound.claim.split(", "))
+        )
         assumed = [sentence for sentence in bounds[0].assumptions if sentence.startswith(SUBJECTS)]
         sharp = stated(rigor="sharp", **options)
         return self._row(
@@ -70,7 +80,10 @@ class Combinations(SphinxDirective):
 def combinations() -> list[tuple[str, dict[str, Any]]]:
     """The arguments that `rate` has a bound for, in words and as they are."""
     every = [
-        (", ".join(filter(None, (inputs, y, draws))), {**INPUTS[inputs], **TARGETS[y], **DRAWS[draws]})
+        (
+            ", ".join(filter(None, (inputs, y, draws))),
+            {**INPUTS[inputs], **TARGETS[y], **DRAWS[draws]},
+        )
         for inputs in INPUTS
         for y in TARGETS
         for draws in DRAWS

@@ -55,7 +55,9 @@ def adapted(text: str, source: Path, repository: Path) -> str:
         if name in PAGES:
             return f"]({PAGES[name]}{fragment})"
         if not (repository / name).exists():
-            raise ValueError(f"{source}: expected a link to a file of the repository, got {match[1]}")
+            raise ValueError(
+                f"{source}: expected a link to a file of the repository, got {match[1]}"
+            )
         return f"](../../{name}{fragment})"
 
     return _LINK.sub(replaced, text)

@@ -15,25 +15,97 @@ Examples
 
 Each script is in the folder ``examples/`` of the repository and runs by itself; some run for hours.  The build of this
 site runs none of them: it shows pictures that were made before.  Their numbers are on the page :doc:`/copies/results`.
+Scripts that print tables and draw nothing: %s.
+
+.. toctree::
+   :hidden:
+
+%s
+
 """
 
+ORDER = (
+    *(
+        "plan_inducing",
+        "bound_vs_trained",
+        "kdpp_trace",
+        "evidence_at_scale",
+        "renyi_study",
+        "predictive_sandwich",
+    ),
+    *(
+        "trained_divergence",
+        "lowrank_decay",
+        "lowrank_ranks",
+        "lowrank_tables",
+        "mercer_curves",
+        "deep_features",
+    ),
+    *(
+        "deep_schemes",
+        "losses",
+        "kl_inverse",
+        "pac_gp_toy",
+        "pac_gp_housing",
+        "pac_gp_grid",
+        "pac_sgp_inducing",
+    ),
+    *("dlm_losses", "dlm_beta", "dlm_sampling", "bmc_bias", "bmc_trained", "sample_sizes"),
+)
+"""The scripts of the gallery by subject: inducing points, low rank, risk bounds, direct loss and Monte Carlo."""
 
-def copied(scripts: Path, target: Path, pictures: Path) -> str:
-    """Copy every script that can be run; return the folder of the copies.
+OTHER_NAMES = {"renyi_study": "renyi_boxplots"}
+"""The picture of a script that draws several, none of them under the script's name."""
+
+
+class Order:
+    """The key by which sphinx-gallery sorts the scripts of a folder: their place in `ORDER`."""
+
+    def __init__(self, folder: str) -> None:
+        """Sphinx-gallery passes the folder."""
+
+    def __call__(self, filename: str) -> int:
+        """The place of the script."""
+        return ORDER.index(Path(filename).stem)
+
+
+def copied(scripts: Path, target: Path, pictures: Path, tables: Path) -> str:
+    """Copy every script that can be run and has a picture; return the folder of the copies.
 
     A script can be run if its docstring holds a command.  Its picture is NAME.png in ``pictures``, or in the folder
-    ``results`` of the scripts.
+    ``results`` of the scripts.  A script without a picture has a page in ``tables``, to which the gallery's text links.
+
+    Raises
+    ------
+    ValueError
+        if the scripts with a picture are not those of `ORDER`.
     """
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    (target / "GALLERY_HEADER.rst").write_text(HEADER, encoding="utf-8")
+    for folder in (target, tables):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    shown, plain = set(), []
     for script in sorted(scripts.glob("*.py")):
         source = script.read_text(encoding="utf-8")
         words = ast.get_docstring(ast.parse(source))
-        if words and f"python examples/{script.name}" in words:
-            candidates = [folder / f"{script.stem}.png" for folder in (pictures, scripts / "results")]
-            shown = next((path for path in candidates if path.exists()), None)
-            (target / script.name).write_text(_copy(source, words, shown, target), encoding="utf-8")
+        if not words or f"python examples/{script.name}" not in words:
+            continue
+        picture = OTHER_NAMES.get(script.stem, script.stem)
+        candidates = [folder / f"{picture}.png" for folder in (pictures, scripts / "results")]
+        if found := next((path for path in candidates if path.exists()), None):
+            (target / script.name).write_text(_copy(source, words, found, target), encoding="utf-8")
+            shown.add(script.stem)
+        else:
+            (tables / f"{script.stem}.rst").write_text(
+                _page(words, script, tables), encoding="utf-8"
+            )
+            plain.append(script.stem)
+    if shown != set(ORDER):
+        raise ValueError(
+            f"ORDER: expected the scripts with a picture, {sorted(shown)}, got {sorted(ORDER)}"
+        )
+    links = ", ".join(f":doc:`/{tables.name}/{name}`" for name in plain)
+    entries = "\n".join(f"   /{tables.name}/{name}" for name in plain)
+    (target / "GALLERY_HEADER.rst").write_text(HEADER % (links, entries), encoding="utf-8")
     return str(target)
 
 
@@ -52,20 +124,30 @@ def titled(words: str) -> str:
     return head or first
 
 
-def _copy(source: str, words: str, picture: Path | None, folder: Path) -> str:
+def _page(words: str, script: Path, folder: Path) -> str:
+    """The page of a script without a picture: title, text and source."""
+    heading = prose(titled(words), links=False)
+    body = "\n".join(converted(words.splitlines()))
+    source = Path(
+        *[".."] * len(folder.relative_to(script.parent.parent).parts), "examples", script.name
+    ).as_posix()
+    return f"{heading}\n{'=' * max(4, len(heading))}\n\n{body}\n\n.. literalinclude:: {source}\n   :language: python\n"
+
+
+def _copy(source: str, words: str, picture: Path, folder: Path) -> str:
     title = titled(words)
     heading = prose(title, links=False)
-    shown = ""
-    comment = ""
-    if picture is not None:
-        where = "/" + str(picture.relative_to(folder.parent)) if picture.is_relative_to(folder.parent) else ""
-        if not where:
-            (folder / picture.name).write_bytes(picture.read_bytes())
-            where = f"/{folder.name}/{picture.name}"
-        shown = f".. image:: {where}\n   :alt: {title}\n   :class: sphx-glr-single-img\n\n"
-        comment = f"\n# sphinx_gallery_thumbnail_path = {where[1:]!r}\n"
+    where = (
+        "/" + str(picture.relative_to(folder.parent))
+        if picture.is_relative_to(folder.parent)
+        else ""
+    )
+    if not where:
+        (folder / picture.name).write_bytes(picture.read_bytes())
+        where = f"/{folder.name}/{picture.name}"
+    shown = f".. image:: {where}\n   :alt: {title}\n   :class: sphx-glr-single-img\n\n"
     body = "\n".join(converted(words.splitlines()))
     docstring = f'r"""\n{heading}\n{"=" * max(4, len(heading))}\n\n{shown}{body}\n"""\n'
     tree = ast.parse(source)
     rest = source.splitlines(keepends=True)[tree.body[0].end_lineno :]
-    return docstring + comment + "".join(rest)
+    return docstring + f"\n# sphinx_gallery_thumbnail_path = {where[1:]!r}\n" + "".join(rest)
