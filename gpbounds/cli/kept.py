@@ -94,8 +94,8 @@ def _start(found: _Found, train: Any, M: int) -> Any:
 
 
 def _found(path: Path, D: int) -> _Found:
+    from fitting import load
     from fitting.study.predicted import noise_of
-    from gpbounds.cli import models
     from gpbounds.likelihoods import Gaussian
     from gpbounds.renyi import Model
 
@@ -105,7 +105,7 @@ def _found(path: Path, D: int) -> _Found:
         return _Found(imported.kernel, imported.noise, imported.mean, imported.Z)
     if path.suffix != ".npz":
         raise UsageError(f"--keep-kernel: expected a file .npz or .json, got {path}")
-    model = models.saved(path)
+    model = load(path)
     name, likelihood = type(model).__name__, getattr(model, "likelihood_", None)
     if name not in GAUSSIAN or not isinstance(likelihood, Gaussian | type(None)) or model.y_scale_.size != 1:
         raise ValueError(
