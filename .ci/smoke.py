@@ -17,7 +17,7 @@ assert metadata["Version"] == gpbounds.__version__
 assert "site-packages" in gpbounds.__path__[0], gpbounds.__path__[0]
 assert len(gpbounds.claims.ledger()) > 200
 
-shown = subprocess.run(["gpbounds", "plan", "-N", "1e6", "--target", "0.1"], capture_output=True, text=True, check=True)
+shown = subprocess.run(["gpbounds", "plan", "-N", "1e6", "--nats", "0.1"], capture_output=True, text=True, check=True)
 assert "inducing points suffice" in shown.stdout
 
 rng = np.random.default_rng(0)

@@ -290,7 +290,7 @@ class Plan:
                 smaller, claim = f"choice of fewer than {self.needed} {units}", "N-low"
             else:
                 smaller, claim = f"approximation of rank below {self.needed}", "L-10"
-            lines.append(f"No {smaller} can reach the target ({claim}).")
+            lines.append(f"With this kernel and noise, no {smaller} can reach {self.target:g} nats ({claim}).")
         if self.cost is not None:
             lines.append(f"Cost: {self.cost}.")
         return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])

@@ -229,7 +229,7 @@ def test_numbers_that_are_not_finite_stay_strict_json(capsys):
 
 def test_plan_is_the_plan_of_the_library(capsys):
     expected = gpbounds.inducing_points(SE(1.0, 0.5), 1_000_000, 1.0, target=0.01)
-    words = ("plan", "-N", "1e6", "--lengthscale", 0.5, "--target", 0.01)
+    words = ("plan", "-N", "1e6", "--lengthscale", 0.5, "--nats", 0.01)
     answer = ask_json(capsys, *words)
     (plan,) = answer["plans"]
     assert {**plan, **expected.to_dict()} == plan
@@ -241,7 +241,7 @@ def test_plan_is_the_plan_of_the_library(capsys):
 
 
 def test_plans_by_balls_are_those_of_the_library(capsys):
-    words = ("plan", "-N", "1e5", "--target", 0.01, "--width", 3, "--method", "inducing", "fourier", "mercer")
+    words = ("plan", "-N", "1e5", "--nats", 0.01, "--width", 3, "--method", "inducing", "fourier", "mercer")
     answer = ask_json(capsys, *words, "--rigor", "sharp")
     options = {"target": 0.01, "noise": 0.1, "rigor": "sharp"}
     expected = (
@@ -255,14 +255,14 @@ def test_plans_by_balls_are_those_of_the_library(capsys):
 
 
 def test_a_target_that_no_M_meets_is_an_answer(capsys):
-    words = ("plan", "-N", 50, "--lengthscale", 0.01, "--target", 1e-3)
+    words = ("plan", "-N", 50, "--lengthscale", 0.01, "--nats", 1e-3)
     assert "No number of inducing points below N = 50 brings the bound down to 0.001." in ask(capsys, *words)
     assert ask_json(capsys, *words)["plans"][0]["M"] is None
 
 
 @pytest.mark.parametrize("name", ["se", "matern12"])
 def test_the_least_lengthscale_is_the_worst_where_that_is_proved(capsys, name):
-    common = ("plan", "-N", 500, "--kernel", name, "--inputs", "uniform", "--noise", 10, "--target", 20)
+    common = ("plan", "-N", 500, "--kernel", name, "--inputs", "uniform", "--noise", 10, "--nats", 20)
     (boxed,) = ask_json(capsys, *common, "--lengthscale-range", "0.5:4")["plans"]
     inside = [ask_json(capsys, *common, "--lengthscale", scale)["plans"][0]["M"] for scale in (0.5, 0.9, 2.0, 4.0)]
     assert boxed["M"] == inside[0] == max(inside)
@@ -287,7 +287,7 @@ def test_shorter_lengthscales_majorise_so_that_traces_under_a_k_dpp_grow():
 
 def test_a_grid_of_lengthscales_is_called_a_grid(capsys):
     common = ("--kernel", "matern32", "--inputs", "uniform", "--noise", 1)
-    (boxed,) = ask_json(capsys, "plan", "-N", 500, "--target", 5, *common, "--lengthscale-range", "0.5:2")["plans"]
+    (boxed,) = ask_json(capsys, "plan", "-N", 500, "--nats", 5, *common, "--lengthscale-range", "0.5:2")["plans"]
     assert any("evaluated on a grid, not proved" in note for note in boxed["notes"])
     kernels, _ = box(1.5, 1.0, 0.5, 2.0)
     assert len(kernels) == 9
@@ -302,10 +302,10 @@ def test_a_grid_of_lengthscales_is_called_a_grid(capsys):
 # Data
 
 
-def test_plan_for_data_is_about_the_standardised_data(capsys, table):
-    data = load(table)
+def test_plan_for_data_is_in_the_units_of_the_table(capsys, table):
+    data = load(table).centred
     fixed = ("--lengthscale", "2,3", "--variance", 1.5, "--noise", 0.2)
-    answer = ask_json(capsys, "plan", "--data", table, *fixed, "--target", 0.5, "--best", 0)
+    answer = ask_json(capsys, "plan", "--data", table, *fixed, "--nats", 0.5, "--best", 0)
     apriori, aware = answer["plans"]
     kernel = SE(1.5, [2.0, 3.0])
     settings = {"target": 0.5, "noise": 0.2, "y_norm2": float((data.y**2).sum())}
@@ -315,13 +315,13 @@ def test_plan_for_data_is_about_the_standardised_data(capsys, table):
     expected = gpbounds.inducing_points(kernel, 80, 1.0, inputs=gpbounds.Empirical(data.X), **settings)
     assert (aware["M"], aware["needed"]) == (expected.M, expected.needed)
     assert aware["bound"]["value"] == float(expected.bound)
-    assert data.y @ data.y == pytest.approx(80.0, rel=1e-12)
+    assert aware["y_norm2"] == pytest.approx(data.y @ data.y, rel=1e-12)
     assert not any("hyperparameters" in note for note in aware["notes"])
     assert any("fixed input law; here the law was fitted" in note for note in apriori["notes"])
     assert any("about these 80 rows" in note for note in aware["notes"])
     text = ask(capsys, "plan", "--data", table, *fixed)
     assert "table, N = 80, D = 2" in text
-    assert "standardised: mean 0, variance 1" in text
+    assert "Numbers here are in the table's units" in " ".join(text.split())
     assert "The first line was read as a header." in " ".join(text.split())
 
 
@@ -332,17 +332,17 @@ def test_the_law_of_the_inputs_has_the_covariance_of_all_rows(tmp_path):
     X = np.hstack([first, first + 0.05 * rng.standard_normal((120, 1)), rng.standard_normal((120, 1))])
     file = tmp_path / "alike.csv"
     np.savetxt(file, np.column_stack([X, X.sum(axis=1)]), delimiter=",")
-    data = load(file)
+    data = load(file).centred
     inputs = fitted_law(data)
-    np.testing.assert_allclose(inputs.cov, np.corrcoef(X.T), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(inputs.cov, np.cov(X.T, bias=True), rtol=1e-12, atol=1e-12)
     apriori, _ = data_cases(data, data.subset(60, 0))
     assert apriori.inputs == inputs
-    assert any("covariance of the standardised columns" in note for note in apriori.notes)
-    assert "with covariances, std=1, dim=3" in apriori.title
+    assert any("covariance of the columns" in note for note in apriori.notes)
+    assert "with covariances, std=[" in apriori.title
     settings = {"target": 0.5, "noise": 0.2}
     apart, together = (
         gpbounds.inducing_points(SE(1.0, 3.0), 120, 1.0, inputs=law, **settings).M
-        for law in (gpbounds.Gaussian(dim=3), inputs)
+        for law in (gpbounds.Gaussian(inputs.stds), inputs)
     )
     assert together < 0.7 * apart
 
@@ -366,8 +366,8 @@ def test_a_fit_is_confessed_in_every_plan(capsys, table):
 
 def test_the_plan_for_data_is_for_the_best_of_several_draws(capsys, table):
     """Each level is what the library says; with more known fewer points suffice; old forms come on request."""
-    data = load(table)
-    fixed = ("--lengthscale", "2,3", "--variance", 1.5, "--noise", 0.2, "--target", 0.5, "--simulate", 39)
+    data = load(table).centred
+    fixed = ("--lengthscale", "2,3", "--variance", 1.5, "--noise", 0.2, "--nats", 0.5, "--simulate", 39)
     answer = ask_json(capsys, "plan", "--data", table, *fixed, "--best", 4, "--old-forms")
     simulated, aware, given_y, _, one_draw = answer["plans"]
     names = [plan["case"] for plan in answer["plans"]]
@@ -375,7 +375,7 @@ def test_the_plan_for_data_is_for_the_best_of_several_draws(capsys, table):
     kernel, settings = SE(1.5, [2.0, 3.0]), {"target": 0.5, "noise": 0.2, "draws": 4, "law": "tilted"}
     rows = gpbounds.Empirical(data.X)
     for plan, options in (
-        (simulated, {"inputs": gpbounds.Gaussian([1.0, 1.0]), "simulate": 39, "rng": 0}),
+        (simulated, {"inputs": fitted_law(data), "simulate": 39, "rng": 0}),
         (aware, {"inputs": rows}),
         (given_y, {"inputs": rows, "y": data.y}),
     ):
@@ -393,7 +393,7 @@ def test_the_plan_for_data_is_for_the_best_of_several_draws(capsys, table):
 
 
 def test_a_box_of_lengthscales_takes_the_place_of_the_fitted_ones(capsys, table):
-    answer = ask_json(capsys, "plan", "--data", table, "--lengthscale-range", "1:3", "--target", 1)
+    answer = ask_json(capsys, "plan", "--data", table, "--lengthscale-range", "1:3", "--nats", 1)
     assert [kernel["lengthscale"] for kernel in answer["kernels"]] == [1.0]
     for plan in answer["plans"]:
         assert any("were fitted to the data (variance, noise)" in note for note in plan["notes"])
@@ -433,8 +433,8 @@ def test_data_fit_for_a_matern_kernel_beyond_known_spectra_keeps_the_data_aware_
 def test_rate_for_data_gives_both_bounds(capsys, table):
     fixed = ("--lengthscale", "2", "--variance", 1, "--noise", 0.2, "--y-norm2", "prior")
     answer = ask_json(capsys, "rate", "--data", table, "-M", "5,20", *fixed)
-    X = load(table).X
-    laws = gpbounds.Gaussian(cov=np.cov(X.T, bias=True)), gpbounds.Empirical(X)
+    data = load(table).centred
+    laws = fitted_law(data), gpbounds.Empirical(data.X)
     for bound, inputs in zip(answer["bounds"], laws, strict=True):
         expected = gpbounds.rate(SE(1.0, 2.0), 80, [5, 20], 1.0, inputs=inputs, noise=0.2)
         assert [cell["value"] for cell in bound["cells"]] == pytest.approx(expected.value.tolist(), rel=1e-13)
@@ -472,13 +472,14 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,b\n1,2\n3,four\n5,6\n", "got 'four' in line 3, column 2"),
-        ("1,2\n3,\n", "an empty cell in line 2, column 2"),
+        ("a,b\n1,2\n3,four\n5,6\n", "got other text in 1 of 3 cells, the first 'four' in line 3"),
+        ("1,2\n3,\n", "got 1 missing cell in 1 row and 1 column, the first in line 2, column 2: --drop-missing"),
         ("1\n2\n3\n", "at least two columns"),
         ("", "expected rows of numbers, got none"),
         ("a,b\n", "a header line only"),
         ("1,2\n", "at least 2 rows"),
-        ("1,2\nnan,3\n4,inf\n5,6\n", r"NaN or infinity in 2 row\(s\), line\(s\) 2, 3"),
+        ("1,2\nnan,3\n4,inf\n5,6\n", "got 1 missing cell in 1 row and 1 column, the first in line 2, column 1"),
+        ("1,2\n8,3\n4,inf\n5,-inf\n", "got 2 infinite cells in 2 rows and 1 column, the first in line 3, column 2"),
         ("1,2\n3,4,5\n", "2 columns in every row, got 3 in line 2"),
         ("1,2\n3,2\n5,2\n", "target that varies"),
         ("1,2\n1,3\n1,5\n", "input column that varies"),
@@ -543,8 +544,8 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
         ("plan -N 100 --lengthscale-range 2:1", "A <= B"),
         ("plan -N 100 --lengthscale-range 2", "A:B"),
         ("plan -N 100 --lengthscale-range 1:2 --lengthscale 1", "use one of the two options"),
-        ("plan -N 100 --target 0", "target"),
-        ("plan -N 100 --target nan", "target"),
+        ("plan -N 100 --nats 0", "nats"),
+        ("plan -N 100 --nats nan", "nats"),
         ("plan -N 100,200", "whole number"),
         ("plan -N 100 --targe 1", "unrecognized arguments"),
         ("curve -N 100 --out picture.txt", ".png"),
@@ -557,7 +558,7 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
         ("claims R-thm1 --section G", "not both"),
         ("demo --draws 0", "draws"),
         ("demo --alpha 2 --draws 1", "alpha"),
-        ("demo --target -1", "target"),
+        ("demo --nats -1", "nats"),
         ("guess", "invalid choice: 'guess'"),
         ("", "COMMAND"),
     ],
@@ -627,7 +628,7 @@ def test_curve_draws_what_rate_says(capsys, tmp_path, table):
     fixed = ("--lengthscale", 2, "--variance", 1, "--noise", 0.3)
     answer = ask_json(capsys, "curve", "--data", table, "-M", "5,20,40", "--out", out, *fixed)
     assert [series["case"] for series in answer["series"]] == ["a priori, simulated", "data-aware", "given y"]
-    X, y = load(table).X, load(table).y
+    X, y = load(table).centred.X, load(table).centred.y
     for series, options in zip(answer["series"][1:], ({}, {"y": y}), strict=True):
         settings = {"inputs": gpbounds.Empirical(X), "noise": 0.3, "draws": 10, "law": "tilted", **options}
         assert series["value"] == gpbounds.rate(SE(1.0, 2.0), 80, series["M"], 1.0, **settings).value.tolist()
@@ -709,17 +710,19 @@ def test_the_study_shows_the_truth_between_its_bounds(small):
     from gpbounds.kdpp import greedy
 
     Z = part.X[greedy(kernel(part.X), 30)]
-    assert value[M == 30] == pytest.approx(renyi.exact_gap(kernel, part.X, part.y, Z, 1.0, noise=0.4), rel=1e-9)
+    noise = small.problem.settings.noise
+    assert value[M == 30] == pytest.approx(renyi.exact_gap(kernel, part.X, part.y, Z, 1.0, noise=noise), rel=1e-9)
 
 
 def test_the_report_and_its_record_agree_with_the_library(small):
     plans = {(case.kind, case.about): (case, plan) for case, plan in small.plans if case.draws is None}
     case, plan = plans["data-aware", "y from the prior"]
-    expected = gpbounds.inducing_points(small.problem.kernels[0], 60, 1.0, target=1.0, inputs=case.inputs, noise=0.4)
+    kernel, noise = small.problem.kernels[0], small.problem.settings.noise
+    expected = gpbounds.inducing_points(kernel, 60, 1.0, target=1.0, inputs=case.inputs, noise=noise)
     assert plan.M == expected.M
     text = " ".join(str(small).split())
     assert f"M = {expected.M} " in text
-    assert f"fewer than {expected.needed} inducing variables do not reach the target for any y" in text
+    assert f"fewer than {expected.needed} inducing variables do not reach the level for any y" in text
     assert "a-priori plan is for all rows" in text
     answer = small.to_dict()
     assert expected.M in [p["M"] for p in answer["plans"] if (p["case"], p["y_norm2"]) == ("data-aware", None)]
@@ -801,7 +804,7 @@ def test_the_a_priori_law_of_a_study_takes_its_standard_deviations_from_all_rows
     laws = [line.case.inputs for line in done.lines] + [case.inputs for case, _ in done.plans]
     gaussian = [law for law in laws if isinstance(law, gpbounds.Gaussian)]
     assert len(gaussian) == 6  # lines and plans: simulated, one draw with any y and with y from the prior
-    assert all(law.stds == pytest.approx([1.0, 1.0]) for law in gaussian)
+    assert all(law.stds == pytest.approx(rare[1].scales) for law in gaussian)
     assert {line.case.sizes for line in done.lines} == {(20,)}
     assert all(np.isfinite(line.value).all() for line in done.lines)
 
@@ -818,7 +821,7 @@ def test_a_command_takes_the_standard_deviations_of_the_law_from_all_rows(rare, 
     args.sizes = None
     laws = [case.inputs for case in problem(args).cases if isinstance(case.inputs, gpbounds.Gaussian)]
     assert len(laws) == 1 + len(old)
-    assert all(law.stds == pytest.approx([1.0, 1.0]) for law in laws)
+    assert all(law.stds == pytest.approx(rare[1].scales) for law in laws)
     assert main(words) == 0
 
 

@@ -79,8 +79,8 @@ def test_the_least_size_is_found_wherever_it_lies(answer, first, last, end):
 
 @pytest.mark.parametrize(("method", "alpha"), [("greedy", 1.0), ("greedy", 0.4), ("kdpp", 1.0)])
 def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, table, method, alpha):
-    data = load(table)
-    words = ("plan", "--data", table, *FIXED, "--target", 0.3, "--alpha", alpha, "--select", method)
+    data = load(table).centred
+    words = ("plan", "--data", table, *FIXED, "--nats", 0.3, "--alpha", alpha, "--select", method)
     answer = ask_json(capsys, *words, "--old-forms")
     after = answer["after the fact"]
     (aware,) = [plan for plan in answer["plans"] if plan["case"] == "data-aware" and plan["y_norm2"] is not None]
@@ -105,21 +105,21 @@ def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, tab
 
 def test_one_more_point_is_as_good_and_fitted_hyperparameters_are_no_caveat(capsys, table):
     """Greedy sets are nested: D_α does not rise from M on (N-monoQ)."""
-    data = load(table)
-    answer = ask_json(capsys, "plan", "--data", table, *FIXED, "--target", 0.5)
+    data = load(table).centred
+    answer = ask_json(capsys, "plan", "--data", table, *FIXED, "--nats", 0.5)
     M = answer["after the fact"]["M"]
     chooser = Chooser(KERNEL, data.X, "greedy", 0)
     gaps = [gap_at(data, chooser.points(m)) for m in range(M, min(M + 10, 120))]
     assert gaps[0] <= 0.5
     assert (np.diff(gaps) <= 1e-12).all()
-    fitted = ask_json(capsys, "plan", "--data", table, "--target", 1)
+    fitted = ask_json(capsys, "plan", "--data", table, "--nats", 1)
     assert any("here they were fitted" in note for note in fitted["plans"][1]["notes"])
     assert not any("here they were fitted" in note for note in fitted["after the fact"]["notes"])
     assert any("may be fitted" in note for note in fitted["after the fact"]["notes"])
 
 
 def test_with_more_rows_than_dense_algebra_allows_the_bounds_are_wider_and_say_so(capsys, table):
-    words = ("plan", "--data", table, *FIXED, "--target", 0.5)
+    words = ("plan", "--data", table, *FIXED, "--nats", 0.5, "--select", "uniform")
     sharp = ask_json(capsys, *words)["after the fact"]
     cheap = ask_json(capsys, *words, "--rows", 60)["after the fact"]
     assert cheap["N"] == sharp["N"] == 120
@@ -140,20 +140,20 @@ def test_nothing_is_chosen_where_nothing_is_asked_or_no_single_kernel_is_there(c
 
 
 def test_the_search_ends_at_most_and_where_there_are_no_more_points(capsys, tmp_path, table):
-    capped = ask_json(capsys, "plan", "--data", table, *FIXED, "--target", 1e-3, "--most", 7)["after the fact"]
+    capped = ask_json(capsys, "plan", "--data", table, *FIXED, "--nats", 1e-3, "--most", 7)["after the fact"]
     assert (capped["M"], capped["tried"]) == (None, 7)
     assert capped["bounds"][1]["value"] > 1e-3
-    assert "no M <= 7" in ask(capsys, "plan", "--data", table, *FIXED, "--target", 1e-3, "--most", 7)
+    assert "no M <= 7" in ask(capsys, "plan", "--data", table, *FIXED, "--nats", 1e-3, "--most", 7)
     X = np.repeat(np.arange(6.0)[:, None], 10, axis=0)
     file = write(tmp_path / "twins.csv", X, np.random.default_rng(0).standard_normal(60))
-    words = ("plan", "--data", file, "--lengthscale", 0.1, "--variance", 1, "--noise", 0.1, "--target", 1e-3)
+    words = ("plan", "--data", file, "--lengthscale", 0.1, "--variance", 1, "--noise", 0.1, "--nats", 1e-3)
     twins = ask_json(capsys, *words)["after the fact"]
     assert twins["M"] == 6  # then Q = K
     assert twins["bounds"][1]["value"] < 1e-9
 
 
 def test_a_search_that_runs_out_of_points_says_why(capsys, table, monkeypatch):
-    words = ("plan", "--data", table, *FIXED, "--target", 0.01)
+    words = ("plan", "--data", table, *FIXED, "--nats", 0.01, "--select", "uniform")
     needed = ask_json(capsys, *words)["after the fact"]["needed"]
     points, most = Chooser.points, needed + 3
 
@@ -167,7 +167,7 @@ def test_a_search_that_runs_out_of_points_says_why(capsys, table, monkeypatch):
     assert (after["M"], after["tried"]) == (None, most)
     assert after["bounds"][1]["value"] > 0.01
     assert any(f"search stopped at M = {most + 1}: {most} points have all" in note for note in after["notes"])
-    curve = brackets(KERNEL, load(table), NOISE, [5, most - 1, most + 1], method="greedy", rows=50, seed=0)
+    curve = brackets(KERNEL, load(table).centred, NOISE, [5, most - 1, most + 1], method="greedy", rows=50, seed=0)
     assert curve.M == [5, most - 1]
     most = 1
     text = " ".join(ask(capsys, *words).split())
@@ -175,7 +175,7 @@ def test_a_search_that_runs_out_of_points_says_why(capsys, table, monkeypatch):
 
 
 def test_the_other_direction_costs_its_factor(table):
-    data = load(table)
+    data = load(table).centred
     chooser = Chooser(KERNEL, data.X, "greedy", 0)
     pair = Gaps(chooser, data, NOISE, 0.3, "q||p", 2000)(40)
     turned = directed(pair, 0.3, "p||q")
@@ -187,7 +187,7 @@ def test_the_other_direction_costs_its_factor(table):
 @pytest.mark.parametrize("method", CHOICES)
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_every_method_gives_points_whose_gap_lies_in_its_bracket(table, method, alpha):
-    data = load(table)
+    data = load(table).centred
     chooser = Chooser(KERNEL, data.X, method, 3)
     gaps = Gaps(chooser, data, NOISE, alpha, "q||p", 2000)
     for M in (40, 7):
@@ -215,7 +215,7 @@ def test_points_that_are_not_there_are_named(table):
 
 def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table):
     out = tmp_path / "c.png"
-    data = load(table)
+    data = load(table).centred
     exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
     answer = ask_json(capsys, "curve", "--data", table, *FIXED, "--best", 0, "--out", out)
     evidence = answer["evidence"]
@@ -242,7 +242,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
 
 
 def test_above_the_rows_for_dense_algebra_the_bracket_holds_without_the_exact_value(table):
-    data = load(table)
+    data = load(table).centred
     exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
     for method in CHOICES:
         bracket = brackets(KERNEL, data, NOISE, [1, 10, 60], method=method, rows=50, seed=1)
@@ -262,7 +262,7 @@ def test_a_curve_decomposes_the_rows_once_for_each_statement(monkeypatch, capsys
 
 
 def test_the_curve_after_the_fact_bounds_the_divergence_of_every_order(table):
-    data = load(table)
+    data = load(table).centred
     bracket = brackets(KERNEL, data, NOISE, [5, 30], method="uniform", rows=2000, seed=2)
     chooser = Chooser(KERNEL, data.X, "uniform", 2)
     for alpha in (0.2, 0.7, 1.0):
@@ -313,7 +313,7 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
         ("plan --most 0", "--most: expected a whole number >= 1, got 0"),
         ("curve --most -3", "--most: expected a whole number >= 1, got -3"),
         ("curve --most many", "expected a whole number such as 40000"),
-        ("plan --target 0", "target"),
+        ("plan --nats 0", "nats"),
         ("plan --alpha 2", "alpha"),
     ],
 )
@@ -399,7 +399,7 @@ def test_rigor_of_the_bounds_given_the_rows(capsys, tmp_path):
     file = write(tmp_path / "line.csv", X, np.sin(2.0 * X[:, 0]) + 0.05 * rng.standard_normal(100))
     words = ("--data", file, "--lengthscale", "0.7", "--variance", "1", "--simulate", "0")
     usual, proved = (
-        ask_json(capsys, "plan", *words, "--noise", "0.01", "--target", "1e-8", "--select", "none", "--rigor", rigor)[
+        ask_json(capsys, "plan", *words, "--noise", "0.01", "--nats", "1e-8", "--select", "none", "--rigor", rigor)[
             "plans"
         ]
         for rigor in ("float", "sharp")

@@ -16,7 +16,7 @@ from fitting.study.steps import Steps, shown
 from gpbounds.cli import main
 from gpbounds.renyi.streamed import Streamed
 
-FIXED = ("--lengthscale", "0.7", "--variance", "1", "--noise", "0.2", "--simulate", "0", "--target", "0.5")
+FIXED = ("--lengthscale", "0.7", "--variance", "1", "--noise", "0.2", "--simulate", "0", "--nats", "0.5")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,7 @@ def test_the_levels_stay_if_nothing_can_be_said_after_the_fact(capsys, table, mo
 
     monkeypatch.setattr("gpbounds.renyi.gap_bounds.bracket", refused)
     monkeypatch.setattr("gpbounds.renyi.gap_bounds.gap_record", refused)
+    monkeypatch.setattr("gpbounds.audit.levels.bracket", refused)
     assert main(["plan", "--data", table, *FIXED]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "data-aware" in text
@@ -108,7 +109,7 @@ def test_ctrl_c_during_the_search_keeps_the_least_number_that_is_known_to_suffic
         return pair
 
     monkeypatch.setattr(Gaps, "__call__", interrupted)
-    assert main(["plan", "--data", table, *FIXED, "--json"]) == 130
+    assert main(["plan", "--data", table, *FIXED, "--select", "uniform", "--json"]) == 130
     after = json.loads(capsys.readouterr().out)["after the fact"]
     assert after["M"] == next(M for M, enough in tried if enough)
     assert after["bounds"][1]["value"] <= 0.5

@@ -18,8 +18,8 @@ from gpbounds.cli import main
 from gpbounds.kernels import Constant
 from gpbounds.pacbayes import Certificate, Scaling
 
-SETTINGS = {"target": 0.5, "kernel": SquaredExponential(1.5, [0.7, 0.9]), "noise": 0.2, "simulate": 0}
-WORDS = ("--target", "0.5", "--variance", "1.5", "--lengthscale", "0.7,0.9", "--noise", "0.2", "--simulate", "0")
+SETTINGS = {"nats": 0.5, "kernel": SquaredExponential(1.5, [0.7, 0.9]), "noise": 0.2, "simulate": 0}
+WORDS = ("--nats", "0.5", "--variance", "1.5", "--lengthscale", "0.7,0.9", "--noise", "0.2", "--simulate", "0")
 
 
 def sample(N=60, seed=1):
@@ -75,6 +75,11 @@ def is_whole_page(text):
     return "".join(page.texts)
 
 
+def named_y(text):
+    """The words of the shell with the name that an array of targets has in Python."""
+    return text.replace("target column 3", "target y").replace('"column 3"', '"y"')
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -82,16 +87,16 @@ def is_whole_page(text):
         ({"alpha": 0.5, "select": "kdpp", "most": 20}, ("--alpha", "0.5", "--select", "kdpp", "--most", "20")),
         ({"draws": 0, "y_norm2": "prior", "delta": 0.1}, ("--best", "0", "--y-norm2", "prior", "--delta", "0.1")),
         ({"old_forms": True, "inputs": Gaussian([1.0, 2.0])}, ("--old-forms", "--std", "1,2")),
-        ({"method": ("inducing", "mercer"), "target": 1.0}, ("--method", "inducing", "mercer", "--target", "1")),
+        ({"method": ("inducing", "mercer"), "nats": 1.0}, ("--method", "inducing", "mercer", "--nats", "1")),
         ({"rng": 3, "alpha": 0.5, "direction": "p||q"}, ("--seed", "3", "--alpha", "0.5", "--direction", "p||q")),
     ],
 )
 def test_python_and_shell_have_the_same_record_and_text(capsys, file, more, words):
     planned = fitting.plan(*sample(), **SETTINGS | more, name="sample")
     assert main(["plan", "--data", file, *WORDS, *words, "--json"]) == 0
-    assert planned.to_dict() == json.loads(capsys.readouterr().out)
+    assert planned.to_dict() == json.loads(named_y(capsys.readouterr().out))
     assert main(["plan", "--data", file, *WORDS, *words]) == 0
-    text = capsys.readouterr().out
+    text = named_y(capsys.readouterr().out)
     planned.print()
     for option, argument in (("--old-forms", "old_forms=True"), ("--y-norm2 prior", "y_norm2='prior'")):
         text = text.replace(option, argument)
@@ -99,18 +104,18 @@ def test_python_and_shell_have_the_same_record_and_text(capsys, file, more, word
 
 
 def test_fitted_hyperparameters_are_those_of_the_shell(capsys, file):
-    planned = fitting.plan(*sample(), target=5.0, nu=1.5, noise=0.3, simulate=0, select="none", name="sample")
-    words = ("--target", "5", "--kernel", "matern32", "--noise", "0.3", "--simulate", "0", "--select", "none")
+    planned = fitting.plan(*sample(), nats=5.0, nu=1.5, noise=0.3, simulate=0, select="none", name="sample")
+    words = ("--nats", "5", "--kernel", "matern32", "--noise", "0.3", "--simulate", "0", "--select", "none")
     assert main(["plan", "--data", file, *words, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+    record = json.loads(named_y(capsys.readouterr().out))
     assert planned.to_dict() == record
     assert record["statement"]["noise"] == 0.3
     assert record["kernels"][0]["nu"] == 1.5
 
 
 def test_the_worst_lengthscale_of_a_range_takes_the_place_of_that_of_the_kernel(capsys, file):
-    planned = fitting.plan(*sample(), **SETTINGS | {"target": 30.0}, lengthscale_range=(0.5, 2.0), name="sample")
-    words = ("--target", "30", "--variance", "1.5", "--noise", "0.2", "--lengthscale-range", "0.5:2")
+    planned = fitting.plan(*sample(), **SETTINGS | {"nats": 30.0}, lengthscale_range=(0.5, 2.0), name="sample")
+    words = ("--nats", "30", "--variance", "1.5", "--noise", "0.2", "--lengthscale-range", "0.5:2")
     assert main(["plan", "--data", file, *words, "--json"]) == 0
     shell, python = json.loads(capsys.readouterr().out), planned.to_dict()
     assert python["kernels"] == shell["kernels"]
@@ -121,8 +126,8 @@ def test_the_worst_lengthscale_of_a_range_takes_the_place_of_that_of_the_kernel(
 
 def test_notes_name_arguments_in_the_words_of_their_reader(capsys, file):
     """More rows than ``rows``: Python reads rows=40, the shell --rows 40; all else is equal."""
-    planned = fitting.plan(*sample(), **SETTINGS, rows=40, name="sample")
-    assert main(["plan", "--data", file, *WORDS, "--rows", "40", "--json"]) == 0
+    planned = fitting.plan(*sample(), **SETTINGS, rows=40, select="uniform", name="sample")
+    assert main(["plan", "--data", file, *WORDS, "--rows", "40", "--select", "uniform", "--json"]) == 0
     shell = json.loads(capsys.readouterr().out)
     python = planned.to_dict()
     (note,) = [note for note in python["after the fact"]["notes"] if "rows=40" in note]
@@ -138,7 +143,10 @@ def test_data_frames_name_their_columns(planned, kind):
     target = library.Series(name="height", **{"data" if kind == "pandas" else "values": y})
     named = fitting.plan(frame, target, **SETTINGS, name="sample")
     assert named.problem.data.columns == ("east", "north")
-    assert named.to_dict() == planned.to_dict()
+    assert named.problem.data.target == "height"
+    assert named.to_dict()["plans"] == planned.to_dict()["plans"]
+    assert "target height" in " ".join(str(named).split())
+    assert "lengthscale=[east 0.7, north 0.9]" in str(named)
     assert "east, north" in is_whole_page(named.page())
 
 
@@ -169,8 +177,8 @@ def test_the_record_is_shown_saved_and_drawn(planned, tmp_path):
     text = is_whole_page((tmp_path / "plan.html").read_text(encoding="utf-8"))
     assert "Inducing points for sample" in text
     paragraphs = re.findall("<p>(.*?)</p>", planned.page(), re.S)
-    assert [line.split(":")[0] for line in paragraphs[:2]] == ["Data", "Kernel"]
-    assert paragraphs[1].endswith(planned.problem.origin)  # a paragraph is a text, not a line of the shell
+    assert [line.split(":")[0] for line in paragraphs[:3]] == ["About all 60 rows", "Data", "Kernel"]
+    assert paragraphs[2].endswith(planned.problem.origin)  # a paragraph is a text, not a line of the shell
     for entry in planned.entries:
         assert f"M = {entry.plan.M}" in text
     planned.save(tmp_path / "plan.json")
@@ -205,7 +213,7 @@ def test_after_ctrl_c_the_record_has_what_was_found(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"target": -1.0}, "target: expected a positive finite number"),
+        ({"nats": -1.0}, "nats: expected a positive finite number"),
         ({"rows": 1}, "rows: expected a whole number >= 2, got 1"),
         ({"select": "best of all"}, "select: expected"),
         ({"method": "nystrom"}, "method: expected"),
@@ -239,7 +247,7 @@ def test_rows_are_refused_by_name():
 
 def test_a_matern_kernel_is_taken_as_it_is():
     X, y = sample()
-    planned = fitting.plan(X, y, target=50.0, kernel=Matern(1.5, 2.0, [1.0, 3.0]), noise=0.5, simulate=0, select="none")
+    planned = fitting.plan(X, y, nats=50.0, kernel=Matern(1.5, 2.0, [1.0, 3.0]), noise=0.5, simulate=0, select="none")
     (kernel,) = planned.problem.kernels
     assert (kernel.nu, kernel.variance, list(kernel.lengthscale)) == (1.5, 2.0, [1.0, 3.0])
     assert planned.problem.origin == "Kernel and noise are as given."

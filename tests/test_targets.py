@@ -14,19 +14,20 @@ COLUMNS = {"area": [1.0, 2.0, 4.0], "price": [10.0, 20.0, 30.0], "rooms": [3.0, 
 def test_a_column_of_a_data_frame_is_the_target_and_the_others_are_inputs(library):
     frame = pytest.importorskip(library).DataFrame(COLUMNS)
     names, X, y, target = inputs_and_target(frame, target="price")
-    assert names == ("area", "rooms") and target == "price"
-    assert X.tolist() == [[1.0, 3.0], [2.0, 1.0], [4.0, 2.0]] and y.tolist() == COLUMNS["price"]
+    assert (names, target) == (("area", "rooms"), "price")
+    assert X.tolist() == [[1.0, 3.0], [2.0, 1.0], [4.0, 2.0]]
+    assert y.tolist() == COLUMNS["price"]
 
 
 def test_an_array_of_targets_keeps_the_name_that_it_has():
     pandas = pytest.importorskip("pandas")
     names, X, y, target = inputs_and_target(np.eye(3), pandas.Series([1.0, 2.0, 3.0], name="price"))
-    assert names == () and target == "price" and X.shape == (3, 3) and y.shape == (3,)
+    assert (names, target, X.shape, y.shape) == ((), "price", (3, 3), (3,))
     assert inputs_and_target(np.eye(3), [1.0, 2.0, 3.0])[3] == "y"
 
 
 def test_a_level_in_nats_is_no_target():
-    with pytest.raises(TypeError, match="name of a column of X, got 0.5; the level in nats is the argument nats="):
+    with pytest.raises(TypeError, match=r"name of a column of X, got 0\.5; the level in nats is the argument nats="):
         inputs_and_target(np.eye(3), [1.0, 2.0, 3.0], 0.5)
 
 

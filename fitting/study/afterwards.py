@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fitting.study.standardised import Standardised
+from fitting.study.standardised import TableRows
 from fitting.study.words import Spelling, argument
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Cost, outward
@@ -112,10 +112,13 @@ class Afterwards:
         if self.at is None:
             lines = [f"The target needs {self.needed} inducing points (N-low), but this method cannot choose so many."]
         elif self.M is None:
-            lines = [f"No M tried, up to {self.tried}, has an upper bound <= {self.target:g}."]
+            lines = [
+                f"With this kernel and noise, no M tried, up to {self.tried}, has an upper bound <= {self.target:g}."
+            ]
             lines.append(f"At M = {self.tried}: {interval(self.at)}")
         else:
-            lines = [f"M = {self.M} of N = {self.N} suffice for an upper bound <= {self.target:g}: {interval(self.at)}"]
+            lines = [f"With this kernel and noise, M = {self.M} of N = {self.N} suffice for an upper bound <= "]
+            lines[0] += f"{self.target:g}: {interval(self.at)}"
             lines += [f"At M - 1: {interval(self.before)}"] if self.before else []
             lines.append(f"Cost: {Cost.of(self.N, self.M)}.")
         lines += [f"  Assumes: {sentence}" for sentence in self.at[1].assumptions] if self.at else []
@@ -174,7 +177,7 @@ class Gaps:
     """
 
     chooser: Chooser
-    data: Standardised
+    data: TableRows
     noise: float
     alpha: float
     direction: str
@@ -226,7 +229,7 @@ def directed(pair: Pair, alpha: float, direction: str) -> Pair:
 
 def afterwards(
     kernel: Kernel,
-    data: Standardised,
+    data: TableRows,
     noise: float,
     alpha: float,
     target: float,
@@ -239,18 +242,73 @@ def afterwards(
     progress: bool = False,
     spelled: Spelling = argument,
 ) -> Afterwards:
-    """The least M ≤ ``most``, M < N, whose upper bound meets ``target``."""
+    """The least M ≤ ``most``, M < N, whose upper bound meets ``target``.
+
+    Greedy points at order 1 are searched as `gpbounds.audit.enough` searches them, so that a plan for a trained model
+    and its audit have the same M; then ``rows`` is at least `EXACT_ROWS`.
+    """
+    if alpha == 1.0 and direction == "q||p" and method == "greedy":
+        return _as_audited(kernel, data, noise, target, most, max(rows, EXACT_ROWS), progress)
+    gaps = Gaps(Chooser(kernel, data.X, method, seed), data, noise, alpha, direction, rows)
+    return _least_gap(gaps, target, most, progress, spelled)
+
+
+EXACT_ROWS = 3000
+"""Up to here log p(y) is computed, as `gpbounds.audit.enough` does by default."""
+
+_ABOUT_ROWS = "The bounds hold for these {N} rows, their y and the chosen points; the kernel may be fitted to them."
+_NESTED = "Larger sets contain the smaller ones, so D_α[q*||p] does not increase beyond this M (N-monoQ)."
+_JITTER = "The approximation adds jitter {jitter:.3g} to Kuu, the smallest value with which it factorises."
+_INTERRUPTED = "Interrupted: fewer points may suffice."
+
+
+def _as_audited(
+    kernel: Kernel, data: TableRows, noise: float, target: float, most: int, rows: int, progress: bool
+) -> Afterwards:
+    """The search of an audit without a model's own inducing points."""
+    from gpbounds.audit import enough, subject
+
+    about = subject(kernel, data.X, data.y, noise=noise)
+    found = enough(about, target=target, most=most, rows=rows, progress=on_terminal(progress))
+    M, tried = found.counts[0], found.tried[0]
+    levels = {level.M: level for level in found.of("chosen")}
+    if found.interrupted:
+        reached = [M for M, level in levels.items() if float(level.divergence(found.evidence)[1]) <= target]
+        M = min(reached, default=None)
+
+    def pair(size: int | None) -> Pair | None:
+        level = levels.get(size or 0)
+        return None if level is None else directed(level.divergence(found.evidence), 1.0, "q||p")
+
+    notes = [_ABOUT_ROWS.format(N=data.N)]
+    if M is not None:
+        notes.append(_NESTED)
+    if data.N > rows:
+        notes.append(f"Above {rows} rows log p(y) is bounded, not computed, so that fewer points may suffice.")
+    shown = levels.get(M or tried)
+    if shown is not None and (jitter := shown.trace[1].terms.get("jitter")):
+        notes.append(_JITTER.format(jitter=jitter))
+    if found.interrupted:
+        notes.append(_INTERRUPTED)
+    if M is None and tried < min(most, data.N - 1) and not found.interrupted:
+        notes.append(f"The search stopped at M = {tried}: no other row has a variance that these do not explain.")
+    before = None if M is None or found.interrupted else pair(M - 1)
+    return Afterwards(
+        "greedy", data.N, target, M, pair(M or tried), before, tried, found.needed, tuple(notes), found.interrupted
+    )
+
+
+def _least_gap(gaps: Gaps, target: float, most: int, progress: bool, spelled: Spelling) -> Afterwards:
+    """The search for other orders, directions and ways to choose points, one gap after another."""
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.renyi import needed
 
-    chooser = Chooser(kernel, data.X, method, seed)
-    gaps = Gaps(chooser, data, noise, alpha, direction, rows)
+    chooser, data, noise, rows = gaps.chooser, gaps.data, gaps.noise, gaps.rows
     last = min(most, data.N - 1)
     least_needed = 1
-    if direction == "q||p":
-        least_needed = needed(
-            kernel, data.X, alpha, noise=noise, target=target, landmarks=None if data.N <= rows else last
-        )
+    if gaps.direction == "q||p":
+        landmarks = None if data.N <= rows else last
+        least_needed = needed(chooser.kernel, data.X, gaps.alpha, noise=noise, target=target, landmarks=landmarks)
     reason_to_stop, interrupted = "", False
     with bar(f"After the fact, {chooser.name}", None, "subset", on_terminal(progress)) as subsets:
 
@@ -273,24 +331,23 @@ def afterwards(
         shown = M or tried
         at = gaps(shown) if shown else None
         before = gaps(M - 1) if M is not None and M > 1 and not interrupted else None
-    notes = [
-        f"The bounds hold for these {data.N} rows, their y and the chosen points; the kernel may be fitted to them."
-    ]
+    notes = [_ABOUT_ROWS.format(N=data.N)]
     if not chooser.nested:
+        seed = chooser.seed
         notes.append(f"For each M one {chooser.name} choice was tried (seed {seed}); another may have a smaller gap.")
     elif M is not None:
-        notes.append("Larger sets contain the smaller ones, so D_α[q*||p] does not increase beyond this M (N-monoQ).")
+        notes.append(_NESTED)
     if data.N > rows:
         notes.append(
             f"The data have more than {spelled('rows', rows)} rows, so these are the wider bounds, which cost O(NM²)."
         )
     if at is not None and (jitter := at[1].terms.get("jitter")):
-        notes.append(f"The approximation adds jitter {jitter:.3g} to Kuu, the smallest value with which it factorises.")
+        notes.append(_JITTER.format(jitter=jitter))
     if interrupted:
-        notes.append("Interrupted: fewer points may suffice.")
+        notes.append(_INTERRUPTED)
     if M is None and reason_to_stop:
         notes.append(f"The search stopped at {reason_to_stop}.")
-    return Afterwards(method, data.N, target, M, at, before, tried, least_needed, tuple(notes), interrupted)
+    return Afterwards(chooser.method, data.N, target, M, at, before, tried, least_needed, tuple(notes), interrupted)
 
 
 # Lower bounds for given rows: for any y, and on average over y from the prior.
@@ -339,9 +396,9 @@ class Floors:
 def sentence(record: dict[str, int]) -> str:
     """Both lower bounds as one sentence each."""
     return (
-        f"Lower bounds for {record['rows']} rows: fewer than {record['N-low']} inducing variables do not reach the "
-        f"target for any y (N-low); fewer than {record['N-lowprior']}, chosen without y, do not reach it on average "
-        "over y from the prior (N-lowprior)."
+        f"Lower bounds for {record['rows']} rows, with this kernel and noise: fewer than {record['N-low']} inducing "
+        f"variables do not reach the level for any y (N-low); fewer than {record['N-lowprior']}, chosen without y, do "
+        "not reach it on average over y from the prior (N-lowprior)."
     )
 
 
@@ -413,7 +470,7 @@ class Brackets:
 
 def brackets(
     kernel: Kernel,
-    data: Standardised,
+    data: TableRows,
     noise: float,
     counts: list[int],
     *,

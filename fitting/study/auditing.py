@@ -29,7 +29,7 @@ from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.records import plain
 from gpbounds.renyi import Model
-from gpbounds.rows.table_rows import TableRows
+from gpbounds.rows.table_rows import TableRows, remarks_on_split
 from gpbounds.texts import wrapped
 
 SAME = 1e-9
@@ -410,7 +410,7 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     if about.Z is not None:
         parts["places"] = steps.take("where it is worst", partial(audits.places, about, about.Z, points))
     parts["hyperparameters"] = audits.hyperparameters(about, examined.limited)
-    notes = list(examined.notes)
+    notes = [*examined.notes, *remarks_on_split(TableRows(examined.name, about.X, examined.targets), held)]
     if held.N:
         parts["calibration"] = steps.take("calibration", lambda: calibration(examined, asked.seed))
         if asked.epsilon is not None:

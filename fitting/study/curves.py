@@ -209,7 +209,7 @@ def picture(drawn: Curves) -> Any:
             curves.append(plotting.Curve(name, bracket.M, values, color, "-."))
     curves += _lower_curves(problem, series)
     case = problem.cases[0]
-    inputs = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
+    inputs = problem.data.name if problem.data is not None else describe(case.inputs)
     size = f", N = {_power_of_ten(case.sizes[0])}" if len(rows) == 1 else ""
     y = "y from the prior" if case.y_norm2 is None else "any y with the given norm"
     if case.draws is not None:

@@ -6,7 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
 
-_FIT_ROWS = 500
+FIT_ROWS = 500
 """Number of rows in the marginal likelihood; the cost of each step is its cube."""
 
 _RANGES = {"variance": (1e-3, 1e5), "lengthscale": (1e-3, 1e5), "noise": (1e-6, 1e2)}
@@ -37,6 +37,8 @@ class Hyperparameters:
         Names of the fitted ones; empty if the caller set all.
     notes : tuple of str
         Messages of the optimiser.
+    edges : tuple of str
+        Names of those at the edge of the search range: the data do not determine them.
     """
 
     kernel: Kernel
@@ -44,6 +46,7 @@ class Hyperparameters:
     origin: str
     fitted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    edges: tuple[str, ...] = ()
 
     @property
     def warning(self) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ def fit(
     lengthscale: Any = None,
     noise: float | None = None,
     shared: bool = False,
-    rows: int = _FIT_ROWS,
+    rows: int = FIT_ROWS,
     seed: int = 0,
     progress: bool = False,
 ) -> Hyperparameters:
@@ -103,7 +106,7 @@ def fit(
         progress=progress and sys.stderr.isatty(),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # `_sentences` reports it
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `edges` and `notes` report it
         model.fit(part.X, part.y)
     origin = (
         f"{', '.join(fitted).capitalize()} by marginal likelihood (fitting.ExactGP) on {part.N} of {data.N} rows, "
@@ -115,16 +118,56 @@ def fit(
         kernel_fitted.variance if variance is None else variance,
         kernel_fitted.lengthscale if lengthscale is None else lengthscale,  # values of the caller stay exact
     )
-    return Hyperparameters(
-        settled, model.noise_ if noise is None else noise, origin, fitted, _sentences(model.remarks_)
+    others = [remark for remark in model.remarks_ if "limit" not in remark.kind]
+    reported = tuple(f"Training reported: {' '.join(remark.text.split()).rstrip('.')}." for remark in others)
+    notes, edges = limited(model.remarks_, data.columns)
+    noise_found = model.noise_ if noise is None else noise
+    return Hyperparameters(settled, noise_found, origin, fitted, (*reported, *notes), edges)
+
+
+def limited(remarks: Sequence[Any], columns: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A note on inputs without influence, and the names of other hyperparameters at a limit of their search.
+
+    A lengthscale at its upper limit belongs to an input of which the kernel hardly depends; that is determined.
+    """
+    idle, edges = [], []
+    for remark in remarks:
+        if remark.kind not in ("lower limit", "upper limit"):
+            continue
+        for name in remark.names:
+            kind, _, index = name.rstrip("]").partition("[")
+            column = (columns[int(index)] if columns else f"input {int(index) + 1}") if index else ""
+            if remark.kind == "upper limit" and kind.endswith("lengthscale"):
+                idle.append(column or (columns[0] if len(columns) == 1 else "the inputs"))
+            else:
+                edges.append(f"{kind} of {column}" if column else kind)
+    note = f"The kernel hardly depends on {', '.join(idle)}: lengthscales at the upper limit of the search."
+    return (note,) if idle else (), tuple(edges)
+
+
+def of_table(
+    data: Standardised,
+    nu: float,
+    *,
+    variance: float | None = None,
+    lengthscale: Any = None,
+    noise: float | None = None,
+    rows: int = FIT_ROWS,
+    seed: int = 0,
+    progress: bool = False,
+) -> Hyperparameters:
+    """`fit`, with all hyperparameters in the units of the table."""
+    length = None if lengthscale is None else data.lengths(lengthscale)
+    if None not in (variance, lengthscale, noise):
+        return as_given(nu, variance, length, noise)
+    for name, value in (("variance", variance), ("lengthscale", length), ("noise", noise)):
+        if value is not None:
+            positive(name, value)
+    inner = fit(data, nu, **data.inside(variance, length, noise), rows=rows, seed=seed, progress=progress)
+    kernel, noise_variance = data.outside(inner.kernel, inner.noise)
+    settled = stationary(
+        nu,
+        kernel.max_variance if variance is None else variance,
+        kernel.lengthscale if length is None else length,  # values of the caller stay exact
     )
-
-
-def _sentences(remarks: Sequence[Any]) -> tuple[str, ...]:
-    """The remarks of training, one sentence each."""
-    edges = [name for remark in remarks if "limit" in remark.kind for name in remark.names]
-    texts = [" ".join(remark.text.split()).rstrip(".") for remark in remarks if "limit" not in remark.kind]
-    sentences = [f"Training reported: {text}." for text in texts]
-    if edges:
-        sentences.append(f"Training ended at the edge of the search range for: {', '.join(edges)}.")
-    return tuple(sentences)
+    return replace(inner, kernel=settled, noise=noise_variance if noise is None else noise)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fitting.study import hyperparameters
-from fitting.study.standardised import Standardised
-from fitting.study.words import Spelling, argument, describe, describe_kernel, kernel_record
+from fitting.study.standardised import Standardised, TableRows
+from fitting.study.words import Spelling, argument, describe, describe_kernel, kernel_record, options_of
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
@@ -19,11 +19,11 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import stationary
 from gpbounds.rates.base import Numbers, Statement, silent
-from gpbounds.texts import wrapped
+from gpbounds.texts import short, wrapped
 
 _FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: the Gaussian with the covariance "
-    "of the standardised columns."
+    "of the columns."
 )
 
 _GIVEN_NOTE = (
@@ -34,6 +34,7 @@ _GIVEN_ROWS = 20_000
 """Up to here the bound given y is for all rows."""
 _SIMULATED_ROWS = 1000
 """Up to here inputs are simulated without being asked for."""
+UNITS = "Numbers here are in the table's units; columns are standardised inside."
 _OMITTED = (
     "The a-priori bound is omitted for {rows} rows; with {option} the command decomposes 39 kernel matrices of "
     "that size."
@@ -128,16 +129,37 @@ class Case:
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels (several for a worst case on a grid), the settings, and the cases."""
+    """Kernels (several for a worst case on a grid), the settings, and the cases.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+    settings : Settings
+    cases : tuple of Case
+    data : TableRows or None
+        The rows of a table in its units; the prior mean is 0, so means have been subtracted.
+    origin : str
+        Where kernel and noise come from, in one sentence.
+    notes : tuple of str
+    fitted : tuple of str
+        Those of the notes that concern hyperparameters which were fitted to the rows.
+    asked : Question
+    edges : tuple of str
+        Names of the hyperparameters that the rows do not determine.
+    refit : function or None
+        Seed ↦ the hyperparameters fitted to other rows; None where nothing was fitted.
+    """
 
     kernels: tuple[Kernel, ...]
     settings: Settings
     cases: tuple[Case, ...]
-    data: Standardised | None = None
+    data: TableRows | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()
     fitted: tuple[str, ...] = ()
     asked: Question = field(default_factory=lambda: Question())
+    edges: tuple[str, ...] = ()
+    refit: Callable[[int], hyperparameters.Hyperparameters] | None = None
 
     def stated(self, case: Case, N: Sequence[int], alpha: Sequence[float]) -> Statement:
         """What `gpbounds.rate` states of the case, the worst over the kernels, on the grid N x M x alpha."""
@@ -174,28 +196,47 @@ class Problem:
         return tuple(note for note in self.notes if case.y is None or note not in self.fitted)
 
     def heading(self) -> str:
-        """`facts` as wrapped lines."""
-        return wrapped("\n".join(self.facts()))
+        """`facts` as wrapped lines, and the line to paste as it is."""
+        return "\n".join([wrapped("\n".join(self.facts())), *([self.pasted] if self.pasted else [])])
+
+    @property
+    def pasted(self) -> str:
+        """The options that state kernel and noise of a table with all digits; empty where there are none."""
+        options = options_of(self.kernels[0], self.settings.noise)
+        if self.data is None or len(self.kernels) > 1 or options is None:
+            return ""
+        return f"To use it elsewhere: {options}"
 
     def facts(self) -> list[str]:
         """Data (if any), and kernel and noise with their origin: a text each."""
-        lines = []
-        if self.data is not None:
-            data = self.data
-            lines.append(f"Data: {data.name}, N = {data.N}, D = {data.D}. {' '.join(data.notes)}")
-        names = describe_kernel(self.kernels[0]) + (
-            f" ... {describe_kernel(self.kernels[-1])}" if len(self.kernels) > 1 else ""
-        )
-        return [*lines, f"Kernel: {names}, noise variance {self.settings.noise:.3g}. {self.origin}"]
+        lines, data, noise = [], self.data, self.settings.noise
+        columns = () if data is None else data.columns
+        if data is not None:
+            notes = "".join(f" {note}" for note in data.notes)
+            lines.append(f"Data: {data.name}, N = {data.N}, D = {data.D}, target {data.target}.{notes} {UNITS}")
+        first, last = (describe_kernel(kernel, columns) for kernel in (self.kernels[0], self.kernels[-1]))
+        names = first if len(self.kernels) == 1 else f"{first} ... {last}"
+        lines.append(f"Kernel: {names}, noise variance {short(noise)}. {self.origin}")
+        if self.edges:
+            lines.append(
+                f"WARNING: these rows do not determine {', '.join(self.edges)}: training ended at the edge of the "
+                "search range. Every M below is about that kernel and noise; others fit as well, with another M."
+            )
+        return lines
 
     def record(self) -> dict[str, Any]:
         """Data, kernels and settings, ready for JSON."""
         data = self.data
         return {
-            "data": data and {"name": data.name, "N": data.N, "D": data.D, "notes": data.notes},
+            "data": data
+            and {
+                **{"name": data.name, "N": data.N, "D": data.D, "target": data.target, "columns": data.columns},
+                "notes": data.notes,
+            },
             "kernels": [kernel_record(kernel) for kernel in self.kernels],
             "statement": vars(self.settings),
             "origin": self.origin,
+            "undetermined": self.edges,
         }
 
 
@@ -207,27 +248,29 @@ def bounds_at(stated: Statement, N: Sequence[int], M: Sequence[int]) -> Bound:
     return stated.bound(counts if len(M) > 1 else np.asarray(counts[0, 0, 0]))
 
 
-def fitted_law(data: Standardised) -> Gaussian:
-    """The Gaussian with the covariance of all rows, whose means are 0.
+def fitted_law(data: TableRows) -> Gaussian:
+    """The Gaussian with mean and covariance of all rows; a mean that is 0 up to rounding is 0.
 
     A subset of the rows cannot take their place: an input can be constant on it.
 
-    >>> from fitting.study.standardised import standardise
-    >>> law = fitted_law(standardise("line", [[0.0, 0.0], [1.0, 3.0], [2.0, 3.0]], [0.0, 1.0, 3.0]))
+    >>> law = fitted_law(TableRows("line", np.array([[-1.0, -2.0], [0.0, 1.0], [1.0, 1.0]]), np.zeros(3)))
     >>> np.round(law.cov, 4)
-    array([[1.   , 0.866],
-           [0.866, 1.   ]])
+    array([[0.6667, 1.    ],
+           [1.    , 2.    ]])
     """
-    return Gaussian(cov=data.X.T @ data.X / data.N)
+    mean = data.X.mean(axis=0)
+    centred = data.X - mean
+    mean = np.where(np.abs(mean) <= 1e-12 * np.abs(data.X).max(axis=0), 0.0, mean)
+    return Gaussian(mean=mean if mean.any() else 0.0, cov=centred.T @ centred / data.N)
 
 
 def data_cases(
-    data: Standardised,
-    part: Standardised,
+    data: TableRows,
+    part: TableRows,
     *,
     law: InputLaw | None = None,
     y_norm2: float | str | None = None,
-    every: Standardised | None = None,
+    every: TableRows | None = None,
 ) -> tuple[Case, Case]:
     """(a priori, ``every`` row; data-aware, the rows of ``part``), by default for any y with the data's squared norm.
 
@@ -237,7 +280,7 @@ def data_cases(
     inputs, fitted = (fitted_law(data), (_FITTED_LAW,)) if law is None else (law, ())
     every = data if every is None else every
 
-    def norm(d: Standardised) -> float | None:
+    def norm(d: TableRows) -> float | None:
         if isinstance(y_norm2, str):
             return None
         return float((d.y**2).sum()) if y_norm2 is None else y_norm2
@@ -249,14 +292,14 @@ def data_cases(
 
 
 def best_cases(
-    data: Standardised,
-    part: Standardised,
+    data: TableRows,
+    part: TableRows,
     draws: int,
     *,
     simulate: int,
     seed: int,
     law: InputLaw | None = None,
-    every: Standardised | None = None,
+    every: TableRows | None = None,
 ) -> tuple[Case, ...]:
     """The best of several draws: a priori by simulation, data-aware (y from the prior), and given y.
 
@@ -299,7 +342,7 @@ class Question:
     family : float
         Smoothness ν of a Matérn kernel; infinity for the squared exponential.
     variance, lengthscale, noise : numbers (or a list of lengthscales) or None
-        In the units of the standardised rows.
+        In the units of the table, or of the law.
     lengthscale_range : (float, float) or None
         The bounds are for the worst lengthscale in this range.
     delta, tv, form, direction, rigor
@@ -355,17 +398,24 @@ def about_law(law: InputLaw, sizes: Sequence[int], asked: Question) -> Problem:
 
 
 def about_rows(data: Standardised, asked: Question, law: InputLaw | None = None) -> Problem:
-    """The problem of a table: its rows, and inputs to come from ``law``, by default the Gaussian fitted to the rows."""
+    """The problem of a table: its rows, and inputs to come from ``law``, by default the Gaussian fitted to the rows.
+
+    Hyperparameters, ``law`` and norm of the target are in the units of the table.
+    """
+
+    def hyper(seed: int, progress: bool = False) -> hyperparameters.Hyperparameters:
+        values = {"variance": asked.variance, "lengthscale": asked.lengthscale, "noise": asked.noise}
+        return hyperparameters.of_table(data, asked.family, **values, seed=seed, progress=progress)
+
+    problem = of_rows(data.centred, hyper(asked.seed, asked.progress), asked, law)
+    return replace(problem, refit=hyper) if problem.fitted else problem
+
+
+def of_rows(
+    data: TableRows, hyper: hyperparameters.Hyperparameters, asked: Question, law: InputLaw | None = None
+) -> Problem:
+    """The problem of rows with a prior mean of 0 and of hyperparameters in their units."""
     part = data.subset(asked.rows, asked.seed)
-    hyper = hyperparameters.fit(
-        data,
-        asked.family,
-        variance=asked.variance,
-        lengthscale=asked.lengthscale,
-        noise=asked.noise,
-        seed=asked.seed,
-        progress=asked.progress,
-    )
     cases: tuple[Case, ...] = ()
     omitted: tuple[str, ...] = ()
     if not asked.best or asked.old_forms:
@@ -383,7 +433,7 @@ def _stated(
     hyper: hyperparameters.Hyperparameters,
     cases: tuple[Case, ...],
     asked: Question,
-    data: Standardised | None = None,
+    data: TableRows | None = None,
     omitted: tuple[str, ...] = (),
 ) -> Problem:
     """The problem with these hyperparameters, or with the worst lengthscale of a range."""
@@ -395,7 +445,7 @@ def _stated(
         worst = (note,)
     notes = (*hyper.warning, *hyper.notes, *worst, *omitted)
     settings = Settings(hyper.noise, asked.delta, asked.tv, asked.form, asked.direction)
-    return Problem(kernels, settings, cases, data, hyper.origin, notes, hyper.warning, asked)
+    return Problem(kernels, settings, cases, data, hyper.origin, notes, hyper.warning, asked, hyper.edges)
 
 
 def _without_unknown_spectra(problem: Problem) -> Problem:
@@ -403,10 +453,10 @@ def _without_unknown_spectra(problem: Problem) -> Problem:
     from gpbounds.spectra import spectrum
 
     kernel = problem.kernels[0]
-    assert isinstance(kernel, Stationary)
     cases, notes = [], list(problem.notes)
     for case in problem.cases:
-        kernel.lengthscales(case.inputs.dim)  # a wrong number of lengthscales is an error, not an unknown spectrum
+        if isinstance(kernel, Stationary):
+            kernel.lengthscales(case.inputs.dim)  # a wrong number of lengthscales is an error, not an unknown spectrum
         if case.draws is not None or isinstance(case.inputs, Empirical):  # they need no spectrum of a law
             cases.append(case)
             continue

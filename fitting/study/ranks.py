@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fitting.study.afterwards import CHOICES, Afterwards
+from fitting.study.afterwards import CHOICES, Afterwards, afterwards
 from fitting.study.problem import Case, Problem, fitted_law, worst_plan
-from fitting.study.standardised import Standardised
+from fitting.study.standardised import TableRows
 from fitting.study.steps import Steps, WrongArguments, full_stop
 from fitting.study.words import Spelling, describe, describe_kernel
 from gpbounds import validation
@@ -38,8 +38,8 @@ class Aims:
 
     Attributes
     ----------
-    target : float
-        In nats.
+    nats : float
+        Upper limit of the divergence.
     alpha : float
         Order of the divergence.
     methods : sequence of str
@@ -50,23 +50,27 @@ class Aims:
         How inducing points are chosen after the fact; "none" omits this part.
     most : int
         Largest number of inducing points, or rank of a Mercer expansion, to try.
+    refits : int
+        Number of further fits of the hyperparameters, for the spread of M.
     """
 
-    target: float = 0.1
+    nats: float = 1.0
     alpha: float = 1.0
     methods: Sequence[str] = ("inducing",)
     width: Sequence[float] | None = None
     select: str = "greedy"
     most: int = 1000
+    refits: int = 3
 
     def check(self, spelled: Spelling) -> None:
         """Refuse what no step can answer."""
-        validation.scalar(validation.positive, spelled("target"), self.target)
+        validation.scalar(validation.positive, spelled("nats"), self.nats)
         validation.scalar(validation.order, spelled("alpha"), self.alpha)
         for method in self.methods:
             validation.choice(spelled("method"), method, METHODS)
         validation.choice(spelled("select"), self.select, (*CHOICES, "none"))
         validation.count(spelled("most"), self.most)
+        validation.count(spelled("refits"), self.refits, 0)
 
 
 ETA = 0.1
@@ -187,7 +191,7 @@ def _fourier_plan(
             kernel,
             N,
             noise=settings.noise,
-            target=aims.target,
+            target=aims.nats,
             width=None if width is None or plain else width.tolist(),
             delta=settings.delta,
             rule="sharpest" if settings.form == "sharpest" else "printed",
@@ -195,10 +199,10 @@ def _fourier_plan(
             rigor=problem.asked.rigor,
         )
 
-    return _explained(_worst(problem, plan_for), aims.target, "fourier", notes)
+    return _explained(_worst(problem, plan_for), aims.nats, "fourier", notes)
 
 
-def _width_of_rows(problem: Problem, data: Standardised, aims: Aims) -> Float:
+def _width_of_rows(problem: Problem, data: TableRows, aims: Aims) -> Float:
     """The range that was passed, if the rows keep to it; otherwise their own, rounded up."""
     ranges = np.ptp(data.X, axis=0)
     width = _width(problem, aims, data.D)
@@ -250,7 +254,7 @@ def mercer(problem: Problem, aims: Aims, rows: Rows) -> Answers:
 
     entries: list[Entry] = []
     reasons: list[str] = []
-    settings, target = problem.settings, aims.target
+    settings, target = problem.settings, aims.nats
     for case in problem.cases:
         if case.kind != "a priori":
             continue
@@ -292,7 +296,7 @@ def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
     from gpbounds.lowrank.features import MercerFeatures
     from gpbounds.lowrank.truncation import residual_certificate
 
-    data, target, noise = problem.data, aims.target, problem.settings.noise
+    data, target, noise = problem.data, aims.nats, problem.settings.noise
     (kernel,) = problem.kernels
     assert data is not None
     assert isinstance(kernel, SquaredExponential)
@@ -347,7 +351,30 @@ def _from_rows(problem: Problem, aims: Aims) -> tuple[float | None, int]:
     high: NDArray[np.float64] = decomposed.values + decomposed.rounding
     effective_dimension = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None
     return effective_dimension, optimal_rank(
-        np.maximum(decomposed.values - decomposed.rounding, 0.0), aims.target, noise=noise
+        np.maximum(decomposed.values - decomposed.rounding, 0.0), aims.nats, noise=noise
+    )
+
+
+AFTER = "after the fact"
+"""Name of the level of chosen inducing points."""
+
+
+def after_the_fact(problem: Problem, rows: TableRows, aims: Aims, kernel: Kernel, noise: float) -> Afterwards:
+    """The least number of points chosen among these rows, for this kernel and noise."""
+    asked = problem.asked
+    return afterwards(
+        kernel,
+        rows,
+        noise,
+        aims.alpha,
+        aims.nats,
+        method=aims.select,
+        most=aims.most,
+        rows=asked.rows,
+        seed=asked.seed,
+        direction=problem.settings.direction,
+        progress=asked.progress,
+        spelled=asked.spelled,
     )
 
 
@@ -369,7 +396,7 @@ def comparison(entries: Sequence[Entry], after: Afterwards | None) -> tuple[tupl
     if after is not None:
         rank = f"none <= {after.tried}" if after.M is None else str(after.M)
         value = "-" if after.at is None else f"{float(after.at[1]):.3g}"
-        row = ("inducing", "after the fact", str(after.N), rank, "inducing points", "certain", str(after.needed), value)
+        row = ("inducing", AFTER, str(after.N), rank, "inducing points", "certain", str(after.needed), value)
         rows.append(row)
     return ("method", "level", "rows", "rank", "basis", "probability", "needed", "bound"), rows
 
@@ -423,7 +450,7 @@ def _inducing(problem: Problem, aims: Aims, methods: list[str], steps: Steps) ->
             case.kind,
             title(case),
             repr(case.inputs),
-            problem.plan(case, aims.alpha, aims.target),
+            problem.plan(case, aims.alpha, aims.nats),
             case.y_norm2,
             case.about,
             "k-DPP" if case.draws is None else f"best of {case.draws}",

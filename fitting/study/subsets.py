@@ -12,7 +12,7 @@ from fitting.study.afterwards import Floors, sentence
 from fitting.study.answer import Answer, inline
 from fitting.study.hyperparameters import Hyperparameters, fit
 from fitting.study.problem import Case, Problem, Settings, best_cases, data_cases, default_sets, fitted_law
-from fitting.study.standardised import Standardised, standardise
+from fitting.study.standardised import Standardised, TableRows, standardise
 from fitting.study.words import headline
 from gpbounds import plotting, validation
 from gpbounds.arrays import Float
@@ -75,7 +75,7 @@ class Study(Answer):
     """Plans, bounds and the divergences that subsets reach: the content of the report and of the figure."""
 
     problem: Problem
-    part: Standardised
+    part: TableRows
     alpha: float
     target: float
     plans: tuple[tuple[Case, Plan], ...]
@@ -128,7 +128,7 @@ def counts_to_try(N: int, several: int = 14) -> Float:
 
 def reach(
     kernel: Kernel,
-    part: Standardised,
+    part: TableRows,
     noise: float,
     alpha: float,
     M: Float,
@@ -197,7 +197,7 @@ def reach(
     return _Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"], interrupted)
 
 
-def divergence_of(kernel: Kernel, part: Standardised, noise: float, alpha: float) -> Callable[[Float], float]:
+def divergence_of(kernel: Kernel, part: TableRows, noise: float, alpha: float) -> Callable[[Float], float]:
     """Z ↦ D_α, exactly.
 
     At α = 1 it is log p(y) − L_VI: one log p(y) in O(N³) for all Z, and O(NM²) for each Z.  If this difference loses
@@ -247,42 +247,46 @@ def study(
     best: int = 10,
     simulate: int | None = None,
     old_forms: bool = False,
-    law: InputLaw | None = None,
+    law: Gaussian | None = None,
 ) -> Study:
     """Plans, bounds and subsets for ``data`` with hyperparameters ``hyper``; dense algebra on ``rows`` rows.
 
+    ``hyper`` and ``law`` are in the units of the standardised rows; the study is in those of the table.
     The bounds are for the best of ``best`` draws: a priori from ``simulate`` sets of inputs of ``law`` (a Gaussian with
     the covariance of the data unless given; 39 sets up to 1000 rows), data-aware, and given y.  With
     ``old_forms``, or if ``best`` is 0, also those on one draw: their a-priori curves are for the number of rows in the
     dense algebra, so that all curves concern the same problem; their a-priori plan is for all rows.
     """
-    part = data.subset(rows, seed)
+    kernel, noise = data.outside(hyper.kernel, hyper.noise)
+    law = None if law is None else data.law_outside(law)
+    whole = data.centred
+    part = whole.subset(rows, seed)
     simulate = default_sets(part.N) if simulate is None else simulate
-    fixed = Settings(hyper.noise, delta)
+    fixed = Settings(noise, delta)
     notes = (*hyper.warning, *hyper.notes)
-    problem = Problem((hyper.kernel,), fixed, (), data, hyper.origin, notes, hyper.warning)
-    several = best_cases(data, part, best, simulate=simulate, seed=seed, law=law) if best else ()
+    problem = Problem((kernel,), fixed, (), whole, hyper.origin, notes, hyper.warning, edges=hyper.edges)
+    several = best_cases(whole, part, best, simulate=simulate, seed=seed, law=law) if best else ()
     single: tuple[Case, ...] = ()
     if old_forms or not best:
-        single = tuple(case for norm in ("prior", None) for case in data_cases(data, part, law=law, y_norm2=norm))
+        single = tuple(case for norm in ("prior", None) for case in data_cases(whole, part, law=law, y_norm2=norm))
     plans = tuple((case, problem.plan(case, alpha, target)) for case in (*several, *single))
     M = counts_to_try(part.N) if counts is None else np.asarray(counts, dtype=np.float64)
     grid = np.unique(np.rint(np.concatenate([M, np.geomspace(M.min(), part.N - 1, 40)])))
     lines = []
-    for case in best_cases(data, part, best, simulate=simulate, seed=seed, law=law, every=part) if best else ():
+    for case in best_cases(whole, part, best, simulate=simulate, seed=seed, law=law, every=part) if best else ():
         about = {"y from the prior": ", $y$ from the prior"}.get(case.about, "")
         name = case.kind.replace(" y", " $y$")
         lines.append(Line(f"{name}{about}", case, "sharpest", _values(problem, case, grid, alpha)))
     if single:
-        lines += _single(problem, data, part, grid, alpha, law)
-    floors = Floors.of(hyper.kernel, part.X, hyper.noise, alpha)
-    reached = reach(hyper.kernel, part, hyper.noise, alpha, M, draws, seed, progress, best)
+        lines += _single(problem, whole, part, grid, alpha, law)
+    floors = Floors.of(kernel, part.X, noise, alpha)
+    reached = reach(kernel, part, noise, alpha, M, draws, seed, progress, best)
     lower = floors.any_y(grid)
     return Study(problem, part, alpha, target, plans, grid, tuple(lines), lower, floors.prior(grid), reached, best)
 
 
 def _single(
-    problem: Problem, data: Standardised, part: Standardised, grid: Float, alpha: float, law: InputLaw | None
+    problem: Problem, data: TableRows, part: TableRows, grid: Float, alpha: float, law: InputLaw | None
 ) -> list[Line]:
     """The bounds on one draw, for y from the prior and for any y of the norm of the data."""
     lines = []
@@ -328,7 +332,7 @@ def title(result: Study) -> str:
     assert data is not None
     rows = f"{part.N} of {data.N} rows" if part.N < data.N else f"N = {data.N}"
     settings = headline(result.problem.kernels[0], result.problem.settings.noise)
-    return f"{data.name} ({rows}, D = {data.D}, standardised)\n{settings}"
+    return f"{data.name} ({rows}, D = {data.D})\n{settings}"
 
 
 def picture(result: Study) -> Any:
@@ -506,13 +510,20 @@ def fitted_on_held_out(
         raise ValueError(f"{option}: expected a share that leaves at least 2 rows in each part, got {share:g}")
     order = np.random.default_rng(seed).permutation(data.N)
     first, rest = np.sort(order[:count]), np.sort(order[count:])
-    held = standardise(data.name, data.X[first], data.y[first])
+    held = standardise(data.name, data.X[first], data.y[first], data.columns)
     if held.D < data.D:
         raise ValueError(f"{option}: an input is constant on the rows held out; hold out more of them")
     centre, spread = data.X[first].mean(axis=0), data.X[first].std(axis=0)
     middle, scale = data.y[first].mean(), data.y[first].std()
     note = f"Standardised by {count} rows held out, which take no part in the rest."
-    others = Standardised(data.name, (data.X[rest] - centre) / spread, (data.y[rest] - middle) / scale, (note,))
+    others = replace(
+        data,
+        X=(data.X[rest] - centre) / spread,
+        y=(data.y[rest] - middle) / scale,
+        notes=(note,),
+        scales=data.scales * spread,
+        scale=data.scale * float(scale),
+    )
     fitted = fit(held, seed=seed, progress=True)
     origin = fitted.origin.replace(f"{held.N} rows", f"{held.N} held-out rows")
     return replace(fitted, fitted=(), origin=origin), fitted_law(held), others

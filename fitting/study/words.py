@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from gpbounds.inputs import Empirical, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.plain import kernel_to_plain
+from gpbounds.kernels.facts import Fold
+from gpbounds.kernels.plain import STATIONARY, kernel_to_plain
 from gpbounds.texts import short
 
 Spelling = Callable[..., str]
@@ -57,11 +59,70 @@ def describe(inputs: InputLaw) -> str:
     return f"inputs Gaussian({covariance}std={short(inputs.stds[0] if same else inputs.stds)}, dim={inputs.dim})"
 
 
-def describe_kernel(kernel: Kernel) -> str:
-    """A kernel with its hyperparameters to three digits."""
-    name = type(kernel).__name__ + (f"({kernel.nu:g}, " if hasattr(kernel, "nu") else "(")
-    scale = getattr(kernel, "lengthscale", np.nan)
-    return f"{name}variance={short(kernel.max_variance)}, lengthscale={short(scale)})"
+def describe_kernel(kernel: Kernel, columns: Sequence[str] = ()) -> str:
+    """A kernel with its hyperparameters to three digits; each lengthscale with the name of its column, up to ten.
+
+    >>> from gpbounds.kernels import Linear, Matern, SquaredExponential
+    >>> describe_kernel(SquaredExponential(2.0, [10.0, 0.5]), ["area", "age"])
+    'SquaredExponential(variance=2, lengthscale=[area 10, age 0.5])'
+    >>> describe_kernel(Matern(1.5) + Linear().on([1]))
+    'Matern(1.5, variance=1, lengthscale=1) + Linear(variance=1) of input 2'
+    """
+    return kernel.fold(_DESCRIBED, tuple(columns))
+
+
+_FIELDS = ("variance", "lengthscale", "shape", "period", "offset")
+_NAMED_COLUMNS = 10
+"""Up to here each lengthscale has the name of its column."""
+
+
+def _described(kernel: Any, columns: tuple[str, ...]) -> str:
+    """A kernel without parts in words."""
+    parts = [f"{getattr(kernel, name):g}" for name in ("nu", "degree") if hasattr(kernel, name)]
+    for name in _FIELDS:
+        if not hasattr(kernel, name):
+            continue
+        values = np.asarray(getattr(kernel, name), dtype=np.float64)
+        if values.size == len(columns) <= _NAMED_COLUMNS and values.ndim:
+            each = ", ".join(f"{column} {short(value)}" for column, value in zip(columns, values, strict=True))
+            parts.append(f"{name}=[{each}]")
+        else:
+            parts.append(f"{name}={short(values)}")
+    return f"{type(kernel).__name__}({', '.join(parts)})"
+
+
+def _on_columns(kernel: Any, columns: tuple[str, ...], inner: Callable[[tuple[str, ...]], str]) -> str:
+    """A kernel of some inputs in words."""
+    numbers = [int(j) for j in kernel.columns]
+    names = tuple(columns[j] for j in numbers) if columns else tuple(str(j + 1) for j in numbers)
+    plural = "" if len(numbers) == 1 else "s"
+    return f"{inner(names if columns else ())} of input{plural} {', '.join(names)}"
+
+
+def _product(first: str, second: str) -> str:
+    return " * ".join(f"({part})" if " + " in part else part for part in (first, second))
+
+
+_DESCRIBED: Fold[tuple[str, ...], str] = Fold(
+    _described, lambda first, second: f"{first} + {second}", _product, _on_columns
+)
+
+
+def options_of(kernel: Kernel, noise: float) -> str | None:
+    """The options that state a kernel and a noise variance with all digits; None for a kernel without such options.
+
+    >>> from gpbounds.kernels import Matern
+    >>> options_of(Matern(1.5, 2.0, [0.1, 3.0]), 0.25)
+    '--kernel matern32 --variance 2.0 --lengthscale 0.1,3.0 --noise 0.25'
+    """
+    if type(kernel) not in STATIONARY.values():
+        return None
+    plain: Any = kernel_to_plain(kernel)
+    names = {math.inf: "se", 0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}
+    nu = plain.get("nu", math.inf)
+    lengths = ",".join(repr(float(value)) for value in np.ravel(plain["lengthscale"]))
+    name = names.get(nu, f"matern:{nu!r}")
+    return f"--kernel {name} --variance {plain['variance']!r} --lengthscale {lengths} --noise {float(noise)!r}"
 
 
 def headline(kernel: Kernel, noise: float) -> str:
@@ -76,6 +137,6 @@ def headline(kernel: Kernel, noise: float) -> str:
 
 
 def kernel_record(kernel: Kernel) -> dict[str, object]:
-    """A kernel's parameters, ready for JSON."""
+    """A kernel's parameters with all digits, ready for JSON."""
     plain = kernel_to_plain(kernel)
-    return {"name": plain["type"], **{name: plain[name] for name in ("nu", "variance", "lengthscale") if name in plain}}
+    return {"name": plain.pop("type"), **plain}

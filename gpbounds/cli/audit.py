@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbounds.cli import options, output
-from gpbounds.rows.table_rows import TableRows, remarks_on_split
 
 if TYPE_CHECKING:
     from fitting.study.auditing import AuditQuestion, Examined
+    from gpbounds.rows.table_rows import TableRows
 
 EPILOG = """\
 example:
@@ -182,13 +182,10 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
     rows = examples.read(args, encoding=getattr(model, "encoding_", None))
     rows = replace(rows, columns=rows.titles)
     if args.model is None:
-        found = _of_a_new_model(args, rows, asked)
-    elif model is None:
-        found = auditing.of_points(Model.load(args.model), rows, str(args.model), asked)
-    else:
-        found = _of_a_saved_model(args.model, model, rows, asked)
-    train = rows.part(found.numbers[: found.subject.N] - 1)
-    return replace(found, notes=(*found.notes, *remarks_on_split(train, found.held)))
+        return _of_a_new_model(args, rows, asked)
+    if model is None:
+        return auditing.of_points(Model.load(args.model), rows, str(args.model), asked)
+    return _of_a_saved_model(args.model, model, rows, asked)
 
 
 def _of_a_new_model(args: argparse.Namespace, rows: TableRows, asked: AuditQuestion) -> Examined:

@@ -11,7 +11,7 @@ EPILOG = """\
 example:
   gpbounds curve -N 1e4 --alpha 0.1,0.5,1 --out curve.png
   gpbounds curve -N 1e3,1e6,1e9 -M 1:60
-  gpbounds curve --data table.csv --out curve.png
+  gpbounds curve --data table.csv --target price --out curve.png
 
   The last command plots the bounds for the best of ten draws: a priori (simulated), given the rows, and given y; lower
   bounds; and bounds on the log evidence of the data for the inducing points that --select chooses.

@@ -19,7 +19,7 @@ from gpbounds.progress import on_terminal
 
 EPILOG = """\
 example:
-  gpbounds demo --target 0.1 --out bound_vs_empirical.png
+  gpbounds demo --nats 0.1 --out bound_vs_empirical.png
 
   plans for scikit-learn's diabetes data (442 patients, 10 inputs, no download), and plots the divergence of subsets
   from the exact posterior together with the bounds.  A third of the rows determine kernel, noise and input law; the
@@ -42,7 +42,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="file for the figure (default: %(default)s)",
     )
     parser.add_argument("--alpha", metavar="A", type=options.number, default=1.0, help="Renyi order (default 1, KL)")
-    parser.add_argument("--target", metavar="T", type=options.number, default=0.1, help="in nats (default %(default)s)")
+    parser.add_argument(
+        "--nats",
+        metavar="T",
+        type=options.number,
+        default=0.1,
+        help="upper limit for the divergence (default %(default)s)",
+    )
     parser.add_argument(
         "--held-out",
         metavar="S",
@@ -65,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     show(
         diabetes(),
         args.alpha,
-        args.target,
+        args.nats,
         args.draws,
         args.seed,
         args.out,
@@ -81,14 +87,14 @@ def diabetes() -> Standardised:
     """scikit-learn's diabetes data, standardised."""
     from sklearn.datasets import load_diabetes
 
-    X, y = load_diabetes(return_X_y=True)
-    return standardise("diabetes", X, y)
+    table = load_diabetes()
+    return standardise("diabetes", table.data, table.target, tuple(table.feature_names), "progression")
 
 
 def show(
     data: Standardised,
     alpha: float,
-    target: float,
+    nats: float,
     draws: int,
     seed: int,
     out: Path,
@@ -108,7 +114,7 @@ def show(
     """
     validation.count("draws", draws)
     validation.order("alpha", alpha)
-    validation.positive("target", target)
+    validation.positive("nats", nats)
     print(f"Fitting hyperparameters to {data.name} ...", file=sys.stderr)
     law = None
     if share:
@@ -119,7 +125,7 @@ def show(
         data,
         fitted,
         alpha=alpha,
-        target=target,
+        target=nats,
         rows=rows,
         draws=draws,
         counts=counts,

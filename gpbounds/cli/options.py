@@ -222,8 +222,7 @@ def picture_file(text: str) -> Path:
 def add_kernel(parser: argparse.ArgumentParser) -> None:
     """``--kernel``, ``--variance``, ``--lengthscale``, ``--noise`` and ``--lengthscale-range``."""
     group = parser.add_argument_group(
-        "kernel (fixed in advance; with --data, the command fits every option that you omit, "
-        "and units are standard deviations of the columns)"
+        "kernel (fixed in advance; with --data, the command fits every option that you omit, in the units of the table)"
     )
     group.add_argument(
         "--kernel",
@@ -285,7 +284,7 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
         "--y-norm2",
         metavar="S|prior",
         help="squared norm of y: the bound holds for every y with this norm (R-thm2); prior: y is drawn from the prior "
-        "(R-thm1). Default: prior; with --data the norm of the standardised target",
+        "(R-thm1). Default: prior; with --data the squared norm of the target less its mean",
     )
     group.add_argument(
         "--tv",
@@ -329,15 +328,15 @@ def _rigor(word: str) -> str:
     return rigor_of(word) if word == "arb" else word
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """``--data``, ``--rows``, ``--seed``."""
+def add_data(parser: argparse.ArgumentParser) -> Any:
+    """``--data``, ``--target``, ``--rows``, ``--seed``; returns their group."""
     group = parser.add_argument_group("real data")
     group.add_argument(
         "--data",
         metavar="FILE",
         type=Path,
-        help="CSV (or .csv.gz), target in the LAST column, header line optional; the command standardises all columns "
-        "to mean 0, variance 1, and drops constant inputs",
+        help="CSV (.csv.gz) or Parquet; all numbers are in the units of the table: the command subtracts means, "
+        "standardises columns inside, and drops constant inputs",
     )
     group.add_argument(
         "--rows",
@@ -348,20 +347,20 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "%(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
-    add_table(parser, target=False)
+    add_table(parser, group)
+    return group
 
 
-def add_table(parser: argparse.ArgumentParser, target: bool = True) -> None:
+def add_table(parser: argparse.ArgumentParser, group: Any = None) -> None:
     """``--target``, ``--columns``, ``--ignore``, ``--drop-missing``, ``--header``: how a table is read."""
     from gpbounds.rows.cells import HEADERS
 
-    group = parser.add_argument_group("the table")
-    if target:
-        group.add_argument(
-            "--target",
-            metavar="COLUMN",
-            help="name (of the header) or number, from 1, of the target (default: the last)",
-        )
+    group = group or parser.add_argument_group("the table")
+    group.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="name (of the header) or number, from 1, of the target (default: the last)",
+    )
     group.add_argument(
         "--columns", metavar="A[,B,...]", help="names or numbers of the inputs to use (default: all other columns)"
     )
@@ -381,8 +380,7 @@ def add_table(parser: argparse.ArgumentParser, target: bool = True) -> None:
 
 def table(args: argparse.Namespace) -> dict[str, Any]:
     """How the options say that a table is read, as arguments of `gpbounds.rows.table_rows.read_rows`."""
-    target = args.target if isinstance(getattr(args, "target", None), str) else None  # a number is the level of plan
-    return {"target": target} | {name: getattr(args, name) for name in ("columns", "ignore", "drop_missing", "header")}
+    return {name: getattr(args, name) for name in ("target", "columns", "ignore", "drop_missing", "header")}
 
 
 def add_new_rows(parser: argparse.ArgumentParser) -> None:
@@ -523,27 +521,61 @@ def question(args: argparse.Namespace) -> Question:
 
 def problem(args: argparse.Namespace) -> Problem:
     """The problem that the options describe: a law and numbers of rows, or a table."""
-    from fitting.study.problem import about_law, about_rows
+    from fitting.study.problem import about_law
     from fitting.study.steps import shown
 
     with shown("Reading the data and fitting the kernel"):
         asked = question(args)
         if args.data is None:
+            if args.target is not None:
+                raise UsageError(
+                    f"--target: expected --data FILE, of which it names the column of the target, got {args.target!r} "
+                    "without a table; the level of a divergence is --nats"
+                )
             if args.sizes is None:
                 raise UsageError("expected -N, the number of data, or --data FILE")
             return about_law(_parsed_inputs(args, dimension(args)), args.sizes, asked)
         if args.sizes is not None:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
-        from fitting.study.standardised import load
-
-        data = load(args.data, **table(args))
-        law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
-        law = _parsed_inputs(args, args.dim or data.D) if law_options else None
-        if law is not None and law.dim != data.D:
-            raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {law.dim}")
         if args.rows < 2:
             raise UsageError(f"--rows: expected a whole number >= 2, got {args.rows}")
-        return about_rows(data, asked, law)
+        return _about_table(args, asked)
+
+
+def _about_table(args: argparse.Namespace, asked: Question) -> Problem:
+    """The problem of the rows of ``--data``, or of those of ``--model`` among them."""
+    from fitting.study.problem import about_rows
+    from fitting.study.standardised import load
+    from gpbounds.rows.table_rows import read_rows
+
+    if getattr(args, "model", None) is None:
+        data = load(args.data, **table(args))
+        return about_rows(data, asked, _law_of(args, data.D))
+    from fitting.study.trained import about_model
+
+    model = _model(args.model)
+    rows = read_rows(args.data, **table(args), encoding=getattr(model, "encoding_", None))
+    return about_model(model, rows, asked, _law_of(args, rows.D), str(args.model))
+
+
+def _model(path: Path) -> Any:
+    """The model in a file .npz of this package, or .json of another library."""
+    from gpbounds.cli import models
+    from gpbounds.renyi import Model
+
+    if path.suffix not in (".npz", ".json"):
+        raise UsageError(f"--model: expected a file .npz or .json, got {path}")
+    return Model.load(path) if path.suffix == ".json" else models.saved(path)
+
+
+def _law_of(args: argparse.Namespace, D: int) -> InputLaw | None:
+    """The law of the inputs that the options state, of D dimensions, if they state one."""
+    if all(option is None for option in (args.inputs, args.std, args.low, args.high, args.dim)):
+        return None
+    law = _parsed_inputs(args, args.dim or D)
+    if law.dim != D:
+        raise UsageError(f"expected a law of {D} inputs, as in {args.data}, got {law.dim}")
+    return law
 
 
 def add_select(parser: argparse.ArgumentParser) -> None:
@@ -572,4 +604,4 @@ def aims(args: argparse.Namespace, alpha: float) -> Aims:
 
     if args.most < 1:
         raise UsageError(f"--most: expected a whole number >= 1, got {args.most}")
-    return Aims(args.target, alpha, args.method, args.width, args.select, args.most)
+    return Aims(args.nats, alpha, args.method, args.width, args.select, args.most, args.refits)

@@ -1,20 +1,25 @@
-"""``gpbounds plan``: the least rank that meets a target, for inducing points and two other approximations."""
+"""``gpbounds plan``: the least rank that meets a level in nats, for inducing points and two other approximations."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gpbounds.cli import options, output
-from gpbounds.validation import positive
 
 EPILOG = """\
 example:
-  gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --target 0.01
+  gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --nats 0.01
 
-  prints M = 28 inducing points, the bounds at M and M - 1, the meaning of the target, and the cost.
-  gpbounds plan --data table.csv.gz --target 0.1 plans for real data at four levels: a priori (simulated); given the
+  prints M = 28 inducing points, the bounds at M and M - 1, the meaning of the level, and the cost.
+  gpbounds plan --data table.csv.gz --target price plans for real data at four levels: a priori (simulated); given the
   rows, for y from the prior; given the rows and y; and after the fact, for the inducing points that --select chooses.
-  The first three hold for the best of ten draws.  --old-forms adds the bounds on one draw.
+  The first three hold for the best of ten draws.  --old-forms adds the bounds on one draw.  The last line is the
+  number to use, and the command that trains with it.
+
+  gpbounds plan --data table.csv.gz --target price --model model/model.npz
+
+  plans for the kernel and noise of a trained model, as gpbounds audit does.
 
   gpbounds plan -N 1e6 --inputs uniform --method inducing fourier mercer
 
@@ -34,12 +39,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("-N", "--N", dest="size", metavar="N", type=options.whole, help="number of data: 1e6, 40_000")
     parser.add_argument(
-        "--target",
+        "--nats",
         metavar="T",
         type=options.number,
-        default=0.1,
-        help="upper limit for the divergence in nats: D_alpha for inducing points, KL for the others (default "
-        "%(default)s)",
+        default=1.0,
+        help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default %(default)s)",
     )
     group = parser.add_argument_group("the approximation")
     group.add_argument(
@@ -60,7 +64,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_kernel(parser)
     options.add_inputs(parser)
     options.add_setting(parser, several=False)
-    options.add_data(parser)
+    group = options.add_data(parser)
+    group.add_argument(
+        "--model",
+        metavar="FILE",
+        type=Path,
+        help="plan for the kernel, noise and mean of a trained model, on its own training rows: a file of `gpbounds "
+        "train` (.npz), or of another library (.json)",
+    )
+    group.add_argument(
+        "--refits",
+        metavar="K",
+        type=options.whole,
+        default=3,
+        help="fits of kernel and noise to other rows, whose least and greatest M are printed (default %(default)s)",
+    )
     options.add_best(parser)
     options.add_select(parser)
     options.add_json(parser)
@@ -73,8 +91,10 @@ def run(args: argparse.Namespace) -> None:
 
     args.sizes = None if args.size is None else [args.size]
     wanted = options.aims(args, args.alpha)
+    if args.model is not None and args.data is None:
+        raise options.UsageError("--model: expected --data FILE, the table with the rows of the model, too")
     problem = options.problem(args)
-    positive("--target", args.target)
+    wanted.check(options.flag)
     answer = planned(problem, wanted)
     if args.json:
         output.print_json(answer.to_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ _STORED_INDEX = "__index_level_0__"
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class FileColumn:
     """One column of a file.
 
     Attributes
@@ -72,12 +73,12 @@ class Column:
         """Truth values (N,): which cells are missing."""
         return np.isnan(self.cells) if isinstance(self.cells, np.ndarray) else np.array([not c for c in self.cells])
 
-    def rows(self, kept: Any) -> Column:
+    def rows(self, kept: Any) -> FileColumn:
         """The rows of the mask ``kept``."""
         if isinstance(self.cells, np.ndarray):
-            return Column(self.name, self.number, self.cells[kept])
+            return FileColumn(self.name, self.number, self.cells[kept])
         cells = [cell for cell, keep in zip(self.cells, kept, strict=True) if keep]
-        return Column(self.name, self.number, cells)
+        return FileColumn(self.name, self.number, cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Cells:
     Attributes
     ----------
     path : Path
-    columns : tuple of Column
+    columns : tuple of FileColumn
     named : bool
         Whether a header names them.
     lines : sequence of int
@@ -99,7 +100,7 @@ class Cells:
     """
 
     path: Path
-    columns: tuple[Column, ...]
+    columns: tuple[FileColumn, ...]
     named: bool
     lines: Sequence[int]
     notes: tuple[str, ...] = ()
@@ -115,7 +116,7 @@ class Cells:
         return f"{'row' if is_parquet(self.path) else 'line'} {self.lines[int(row)]}"
 
     @property
-    def index(self) -> Column | None:
+    def index(self) -> FileColumn | None:
         """The column in which pandas has written the numbers of the rows: 0, 1, 2, ... or 1, 2, 3, ..."""
         for column in self.columns:
             first = self.named and column.number == 1 and column.name in INDEX
@@ -140,7 +141,8 @@ def read_cells(path: Path, header: str = "auto") -> Cells:
     """
     if is_parquet(path):
         return _parquet_table(path)
-    first = next(lines_of(path), (0, []))[1]
+    lines = lines_of(path)
+    line, first = next(lines, (0, []))
     names = [cell.strip() for cell in first]
     counted = header == "auto" and _counts(names)
     strict = not all(map(is_number, first))
@@ -151,16 +153,14 @@ def read_cells(path: Path, header: str = "auto") -> Cells:
         else ()
     )
     if counted or not (heading and all(is_number(cell) or _is_missing(cell) for cell in names)):
-        lines = lines_of(path)
-        if heading:
-            next(lines)
+        body = lines if heading or not first else itertools.chain([(line, first)], lines)
         try:
-            values, numbers = csv_numbers(path, lines, heading)
+            values, numbers = csv_numbers(path, body, heading)
         except ValueError:  # not a table of finite numbers alone, or one that the reader of texts refuses, too
             return _texts(path, header, notes)
         if not heading or len(names) == values.shape[1]:
             titles = names if heading else [""] * values.shape[1]
-            columns = tuple(Column(name, j + 1, values[:, j]) for j, name in enumerate(titles))
+            columns = tuple(FileColumn(name, j + 1, values[:, j]) for j, name in enumerate(titles))
             return Cells(path, columns, heading, numbers, notes, strict=heading == strict)
     return _texts(path, header, notes)
 
@@ -224,7 +224,7 @@ def _texts(path: Path, header: str, notes: tuple[str, ...]) -> Cells:
         notes = (_MIXED_HEADER.format(", ".join(first)),)
     texts = [[cell.strip(" \t") for cell in column] for column in zip(*body[heading:], strict=True)]
     texts = [["" if _is_missing(cell) else cell for cell in column] for column in texts]
-    columns = [Column(first[j] if heading else "", j + 1, _numbers(cells)) for j, cells in enumerate(texts)]
+    columns = [FileColumn(first[j] if heading else "", j + 1, _numbers(cells)) for j, cells in enumerate(texts)]
     if any(isinstance(column.cells, list) and any("," in cell for cell in column.cells) for column in columns):
         columns, commas = _with_decimal_commas(path, columns, texts)
         notes += commas
@@ -240,16 +240,16 @@ def _numbers(cells: list[str]) -> Float | list[str] | str:
     return np.array([float(cell) if cell else np.nan for cell in cells])
 
 
-def _with_decimal_commas(path: Path, columns: list[Column], texts: list[list[str]]) -> tuple[Any, tuple[str, ...]]:
+def _with_decimal_commas(path: Path, columns: list[FileColumn], texts: list[list[str]]) -> tuple[Any, tuple[str, ...]]:
     """The columns, those with decimal commas as numbers, and a note; a comma that separates cells is none."""
     if delimiter_of(path) == ",":
         return columns, ()
-    read: list[Column] = []
-    changed: list[Column] = []
+    read: list[FileColumn] = []
+    changed: list[FileColumn] = []
     for column in columns:
         if isinstance(column.cells, list) and all(_DECIMAL_COMMA.fullmatch(cell) for cell in column.cells if cell):
             numbers = _numbers([cell.replace(",", ".") for cell in column.cells])
-            column = Column(column.name, column.number, numbers)
+            column = FileColumn(column.name, column.number, numbers)
             changed.append(column)
         read.append(column)
     for column, cells in zip(read, texts, strict=True):
@@ -264,7 +264,7 @@ def _with_decimal_commas(path: Path, columns: list[Column], texts: list[list[str
     return read, (f"{listed(changed)} {'has' if len(changed) == 1 else 'have'} decimal commas.",)
 
 
-def listed(columns: Sequence[Column]) -> str:
+def listed(columns: Sequence[FileColumn]) -> str:
     """Columns at the beginning of a sentence."""
     if len(columns) == 1:
         return str(columns[0]).capitalize() if not columns[0].name else f"Column {columns[0].name!r}"
@@ -279,15 +279,15 @@ def _parquet_table(path: Path) -> Cells:
         raise ValueError(f"{path}: expected columns of numbers, texts, times or truth values, got none")
     if sizes[0] == 0:
         raise ValueError(f"{path}: expected rows of numbers, got none")
-    columns = tuple(Column(name, j + 1, own) for j, (name, own) in enumerate(zip(names, cells, strict=True)))
+    columns = tuple(FileColumn(name, j + 1, own) for j, (name, own) in enumerate(zip(names, cells, strict=True)))
     strict = all(isinstance(own, np.ndarray) and np.isfinite(own).all() for own in cells)
     texts = tuple(_without_words_for_missing(column) for column in columns)
     return Cells(path, texts, True, range(1, sizes[0] + 1), strict=strict)
 
 
-def _without_words_for_missing(column: Column) -> Column:
+def _without_words_for_missing(column: FileColumn) -> FileColumn:
     """A column of texts in which no cell says in words that its value is missing; texts of numbers are numbers."""
     if not isinstance(column.cells, list):
         return column
     cells = ["" if _is_missing(cell) else cell for cell in column.cells]
-    return Column(column.name, column.number, _numbers(cells))
+    return FileColumn(column.name, column.number, _numbers(cells))

@@ -17,7 +17,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.records import NATURAL, TEXT, TEXTS, TRUTH, Format, Record, Slot, Variants, many
 from gpbounds.rows.cells import TRUTH as TRUTH_VALUES
-from gpbounds.rows.cells import Cells, Column, is_time, listed
+from gpbounds.rows.cells import Cells, FileColumn, is_time, listed
 from gpbounds.rows.tables import is_number
 
 MOST_WORDS = 50
@@ -64,7 +64,7 @@ class ColumnEncoding(Record, ABC):
         return ""
 
     @abstractmethod
-    def numbers(self, column: Column) -> Float:
+    def numbers(self, column: FileColumn) -> Float:
         """The inputs (N, k) of the cells; `Unlike` for a cell of another kind."""
 
 
@@ -82,7 +82,7 @@ class Unlike(Exception):
         self.row, self.expected = row, expected
 
 
-def _texts(column: Column, expected: str) -> list[str]:
+def _texts(column: FileColumn, expected: str) -> list[str]:
     """The texts of a column; numbers are unlike them."""
     if isinstance(column.cells, list):
         return column.cells
@@ -95,7 +95,7 @@ class NumberColumn(ColumnEncoding):
 
     kind = "number"
 
-    def numbers(self, column: Column) -> Float:
+    def numbers(self, column: FileColumn) -> Float:
         """The cells."""
         if isinstance(column.cells, list):
             first = next(i for i, cell in enumerate(column.cells) if not is_number(cell))
@@ -108,7 +108,7 @@ class TimeColumn(ColumnEncoding):
     """A column of dates, or of dates and times of day: seconds since ``origin``, the time of the first row.
 
     >>> when = TimeColumn("when", 1, "2024-01-31T12:00:00")
-    >>> when.numbers(Column("when", 1, ["2024-01-31 12:00", "2024-02-01"])).ravel().tolist()
+    >>> when.numbers(FileColumn("when", 1, ["2024-01-31 12:00", "2024-02-01"])).ravel().tolist()
     [0.0, 43200.0]
     """
 
@@ -126,7 +126,7 @@ class TimeColumn(ColumnEncoding):
         """The origin."""
         return f"{_named(self)} holds dates or times: seconds since {self.origin}."
 
-    def numbers(self, column: Column) -> Float:
+    def numbers(self, column: FileColumn) -> Float:
         """Seconds; fractions of microseconds are not in a cell."""
         origin = datetime.fromisoformat(self.origin)
         zone = (
@@ -154,7 +154,7 @@ class TruthColumn(ColumnEncoding):
         """Which number is which."""
         return f"{_named(self)} holds true and false: 1 and 0."
 
-    def numbers(self, column: Column) -> Float:
+    def numbers(self, column: FileColumn) -> Float:
         """1 and 0; these numbers are read, too."""
         if isinstance(column.cells, np.ndarray):
             others = np.flatnonzero((column.cells != 0.0) & (column.cells != 1.0))
@@ -195,7 +195,7 @@ class CategoryColumn(ColumnEncoding):
         count = len(self.levels)
         return f"{_named(self)} holds words: one input for each of {count} values ({_some(self.levels)})."
 
-    def numbers(self, column: Column) -> Float:
+    def numbers(self, column: FileColumn) -> Float:
         """A row of zeros and a one for each cell."""
         known = {level: i for i, level in enumerate(self.levels)}
         expected = f"one of the {len(known)} words of the rows for training ({_some(self.levels)})"
@@ -211,7 +211,7 @@ class LabelColumn(ColumnEncoding):
 
     kind = "label"
 
-    def numbers(self, column: Column) -> Any:
+    def numbers(self, column: FileColumn) -> Any:
         """The labels (N,): whole numbers or numbers if all of them are, else texts."""
         if isinstance(column.cells, list):
             return np.array(column.cells)
@@ -232,7 +232,7 @@ _KINDS = Slot(COLUMNS.read, COLUMNS.write)
 
 
 def _named(column: ColumnEncoding) -> str:
-    return listed([Column(column.name, column.number, "")])
+    return listed([FileColumn(column.name, column.number, "")])
 
 
 def _some(levels: tuple[str, ...]) -> str:
@@ -240,7 +240,7 @@ def _some(levels: tuple[str, ...]) -> str:
     return ", ".join(shown) + (f" and {len(levels) - 8} more" if len(levels) > 8 else "")
 
 
-def encoding_of(cells: Cells, column: Column) -> ColumnEncoding:
+def encoding_of(cells: Cells, column: FileColumn) -> ColumnEncoding:
     """The kind of a column without missing cells, by all of its cells.
 
     Raises
@@ -268,11 +268,11 @@ def encoding_of(cells: Cells, column: Column) -> ColumnEncoding:
     return CategoryColumn(name, number, tuple(levels))
 
 
-def _ignored(column: Column) -> str:
+def _ignored(column: FileColumn) -> str:
     return f"--ignore {column.option}"
 
 
-def _refuse_numbers_in_words(cells: Cells, column: Column, levels: list[str]) -> None:
+def _refuse_numbers_in_words(cells: Cells, column: FileColumn, levels: list[str]) -> None:
     """Refuse a column of numbers in which some cells are none, and cells that are numbers or times for people only."""
     texts = column.cells
     assert isinstance(texts, list)
@@ -365,7 +365,7 @@ class Encoding(Record):
         return all(isinstance(column, NumberColumn) for column in (*self.inputs, self.target))
 
 
-def encoded(cells: Cells, column: Column, how: ColumnEncoding) -> Any:
+def encoded(cells: Cells, column: FileColumn, how: ColumnEncoding) -> Any:
     """The inputs (N, k) of a column, or its labels.
 
     Raises

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpbounds.arrays import Float, is_constant
-from gpbounds.rows.cells import INDEX, Cells, Column, listed, read_cells
+from gpbounds.rows.cells import INDEX, Cells, FileColumn, listed, read_cells
 from gpbounds.rows.encoding import ColumnEncoding, Encoding, LabelColumn, NumberColumn, encoded, encoding_of
 from gpbounds.rows.tables import is_number
 
@@ -155,6 +155,7 @@ def read_rows(
     """
     file = Path(path)
     cells = read_cells(file, header)
+    answer: FileColumn | None
     if encoding is None:
         answer, inputs, notes = _chosen(cells, target, columns, ignore)
     else:
@@ -173,15 +174,17 @@ def read_rows(
             len(cells.columns),
         )
         notes += tuple(encoding.notes)
-    elif answer is not None and predicting and answer.missing.any():
+    elif answer is not None and predicting and (isinstance(answer.cells, str) or answer.missing.any()):
         answer = None
         notes += (f"The targets ({encoding.target_name}) are not used: cells of this column are missing.",)
+    y: Any = None
     parts = [encoded(cells, column, how) for column, how in zip(inputs, encoding.inputs, strict=True)]
     if answer is not None and isinstance(encoding.target, NumberColumn):
         table = np.column_stack([*parts, encoded(cells, answer, encoding.target)])
         X, y = table[:, :-1], table[:, -1]
     else:
-        X, y = np.column_stack(parts), None if answer is None else encoded(cells, answer, encoding.target)
+        X = np.column_stack(parts)
+        y = None if answer is None else encoded(cells, answer, encoding.target)
     named = encoding.named or not encoding.numbers_only
     last = answer is not None and answer.number == len(cells.columns) == len(inputs) + 1
     return TableRows(
@@ -221,7 +224,7 @@ def column_number(text: str, names: Sequence[str], option: str) -> int:
     raise ValueError(f"{option}: expected {known}a column's number from 1 to {len(names)}, got {text!r}")
 
 
-def _found(cells: Cells, listed_columns: str | None, option: str) -> list[Column]:
+def _found(cells: Cells, listed_columns: str | None, option: str) -> list[FileColumn]:
     """The columns that an option lists, in their order in the file."""
     if not listed_columns:
         return []
@@ -232,7 +235,7 @@ def _found(cells: Cells, listed_columns: str | None, option: str) -> list[Column
 
 def _chosen(
     cells: Cells, target: str | None, columns: str | None, ignore: str | None
-) -> tuple[Column, list[Column], tuple[str, ...]]:
+) -> tuple[FileColumn, list[FileColumn], tuple[str, ...]]:
     """The target, the inputs, and notes on both."""
     if len(cells.columns) < 2:
         raise ValueError(f"{cells.path}: expected at least two columns, inputs and then the target, got one")
@@ -267,7 +270,7 @@ def _chosen(
     return answer, inputs, tuple(notes)
 
 
-def _maybe_index(cells: Cells, inputs: list[Column]) -> Column | None:
+def _maybe_index(cells: Cells, inputs: list[FileColumn]) -> FileColumn | None:
     """A first input without a name whose whole numbers differ in all rows."""
     first = inputs[0]
     if not cells.named or first.number != 1 or first.name not in INDEX or not isinstance(first.cells, np.ndarray):
@@ -278,12 +281,12 @@ def _maybe_index(cells: Cells, inputs: list[Column]) -> Column | None:
 
 def _known(
     cells: Cells, encoding: Encoding, target: str | None, columns: str | None, ignore: str | None, predicting: bool
-) -> tuple[Column | None, list[Column], tuple[str, ...]]:
+) -> tuple[FileColumn | None, list[FileColumn], tuple[str, ...]]:
     """The columns of ``encoding`` in another file: the target, if the file has it, and the inputs."""
     by_name = encoding.named and cells.named
     names = [column.name for column in cells.columns]
 
-    def found(how: ColumnEncoding) -> Column | None:
+    def found(how: ColumnEncoding) -> FileColumn | None:
         if by_name and names.count(how.name) == 1:
             return cells.columns[names.index(how.name)]
         if len(names) != encoding.width or (by_name and names[how.number - 1] != how.name):
@@ -310,7 +313,7 @@ def _known(
     return answer, present, ()
 
 
-def _complete(cells: Cells, columns: list[Column], drop: bool) -> tuple[Any, tuple[str, ...]]:
+def _complete(cells: Cells, columns: list[FileColumn], drop: bool) -> tuple[Any, tuple[str, ...]]:
     """A mask of the rows without missing cells in these columns, and a note if there are others.
 
     Raises
@@ -326,7 +329,7 @@ def _complete(cells: Cells, columns: list[Column], drop: bool) -> tuple[Any, tup
             )
     missing = [column.missing for column in columns]
     kept = ~np.any(missing, axis=0)
-    total, notes = int(np.sum(missing)), ()
+    total, notes = int(np.sum(missing)), tuple[str, ...]()
     if total and not drop:
         raise ValueError(
             f"{cells.path}: expected a value in every cell, got {_counted(total, 'missing cell')} in "
@@ -357,7 +360,7 @@ def _complete(cells: Cells, columns: list[Column], drop: bool) -> tuple[Any, tup
     return kept, notes
 
 
-def _where(cells: Cells, columns: list[Column], wrong: list[Any]) -> str:
+def _where(cells: Cells, columns: list[FileColumn], wrong: list[Any]) -> str:
     """How many rows and which columns have wrong cells, and the first of them."""
     rows = np.flatnonzero(np.any(wrong, axis=0))
     own = [column for column, mask in zip(columns, wrong, strict=True) if mask.any()]
@@ -371,7 +374,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _target(cells: Cells, column: Column, labels: bool) -> ColumnEncoding:
+def _target(cells: Cells, column: FileColumn, labels: bool) -> ColumnEncoding:
     """The encoding of the target, numbers unless ``labels``."""
     texts = column.cells
     if labels:

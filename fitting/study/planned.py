@@ -1,0 +1,263 @@
+"""What `plan` returns: the plan of each level, how far M is known, and one recommendation; as text, page and figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fitting.study import advice
+from fitting.study.afterwards import NAMES, Afterwards, sentence
+from fitting.study.answer import Answer, inline
+from fitting.study.problem import Problem
+from fitting.study.ranks import AFTER, Aims, Entry, comparison
+from fitting.study.spread import Spread
+from gpbounds.bound import Plan
+from gpbounds.records import plain
+from gpbounds.texts import table, wrapped
+
+EXPLAINED = (
+    "Needed: fewer inducing points do not meet the level, by a lower bound. Suffices: so many do, with the stated "
+    "probability. Both are about this kernel and noise."
+)
+
+
+class Once:
+    """Sentences that several levels share, each printed once: hypotheses by number, others at their first level.
+
+    >>> shared = Once()
+    >>> shared.numbers(["A", "B"]), shared.numbers(["B", "C"]), shared.hypotheses
+    ('[1] [2]', '[2] [3]', ['A', 'B', 'C'])
+    """
+
+    def __init__(self) -> None:
+        self.hypotheses: list[str] = []
+        self._said: set[str] = set()
+
+    def numbers(self, sentences: Sequence[str]) -> str:
+        """The numbers of these hypotheses."""
+        self.hypotheses += [each for each in dict.fromkeys(sentences) if each not in self.hypotheses]
+        return " ".join(f"[{self.hypotheses.index(each) + 1}]" for each in sentences)
+
+    def new(self, sentences: Sequence[str]) -> tuple[str, ...]:
+        """Those of the sentences that have not been said."""
+        left = tuple(each for each in dict.fromkeys(sentences) if each not in self._said)
+        self._said.update(left)
+        return left
+
+    def plan(self, plan: Plan) -> str:
+        """The text of a plan, with the numbers of its hypotheses."""
+        short = replace(plan, meaning=self.new(plan.meaning), notes=self.new(plan.notes))
+        if plan.bound is None:
+            return str(short)
+        short = replace(short, bound=replace(plan.bound, assumptions=()))
+        return f"{short}\nAssumes: {self.numbers(plan.bound.assumptions)}"
+
+    def after(self, after: Afterwards) -> str:
+        """The text of chosen points, with the numbers of their hypotheses."""
+        short = replace(after, notes=self.new(after.notes))
+        if after.at is None:
+            return str(short)
+        lower, upper = after.at
+        short = replace(short, at=(lower, replace(upper, assumptions=())))
+        return f"{short}\nAssumes: {self.numbers(upper.assumptions)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Planned(Answer):
+    """What suffices for a divergence in nats, level by level.
+
+    Attributes
+    ----------
+    problem : Problem
+        Data, kernel and noise, and the cases that were bounded.
+    aims : Aims
+        Nats, order, methods.
+    entries : tuple of Entry
+        A `Plan` for each level that has one, with the level's name.
+    after : Afterwards or None
+        The chosen inducing points that suffice for these rows and their y.
+    lower : dict or None
+        The least M that the lower bounds admit.
+    spread : Spread or None
+        M for hyperparameters that are fitted to other rows.
+    reasons : tuple of str
+        Why an answer is missing, one sentence each.
+    interrupted : bool
+        Whether Ctrl-C ended the computation.
+    """
+
+    problem: Problem
+    aims: Aims
+    entries: tuple[Entry, ...]
+    after: Afterwards | None
+    lower: dict[str, int] | None
+    spread: Spread | None = None
+    reasons: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        record = {
+            "scope": self.scope,
+            "plans": [entry.to_dict() for entry in self.entries],
+            AFTER: self.after and self.after.to_dict(),
+            "lower bounds": self.lower,
+            "spread": self.spread and self.spread.to_dict(),
+            "recommendation": self.recommendation,
+            "notes": [*self.problem.notes, *self.reasons],
+        }
+        whole: dict[str, Any] = plain({"command": "plan", **self.problem.record(), **record}, spelled=True)
+        return whole
+
+    def __str__(self) -> str:
+        problem, once = self.problem, Once()
+        lines = [wrapped(self.scope)] if self.scope else []
+        lines.append(problem.heading())
+        if problem.data is not None or not self._inducing_only:
+            lines.append(f"\n{self.question}:\n{table(*self.levels())}")
+        if problem.data is not None and self._inducing_only and self.lower is not None:
+            lines.append(wrapped(sentence(self.lower)))
+        for heading, text in self._sections(once):
+            lines.append(f"\n{wrapped(heading)}\n{wrapped(text, '  ')}")
+        lines += [""] if once.hypotheses else []
+        lines += [wrapped(f"[{k + 1}] {text}") for k, text in enumerate(once.hypotheses)]
+        notes = once.new(self._notes())
+        lines += [""] if notes else []
+        lines += [wrapped(f"Note: {note}") for note in notes]
+        lines += [f"\n{wrapped(text)}" for text in self._advice()]
+        return "\n".join(lines)
+
+    @property
+    def _inducing_only(self) -> bool:
+        return set(self.aims.methods) == {"inducing"}
+
+    @property
+    def scope(self) -> str:
+        """Which levels are about all rows, and which about a sample of how many; empty without a table."""
+        if self.problem.data is None:
+            return ""
+        levels = [(entry.level, entry.plan.N) for entry in self.entries]
+        levels += [(AFTER, self.after.N)] if self.after is not None else []
+        levels += [("lower bounds", self.lower["rows"])] if self.lower is not None else []
+        levels += [("spread over refits", self.spread.N)] if self.spread is not None else []
+        return advice.scope(self.problem, levels)
+
+    @property
+    def recommendation(self) -> str:
+        """One M of inducing points with the command that does it, or why none is known; empty without a table."""
+        if self.problem.data is None or "inducing" not in self.aims.methods or len(self.problem.kernels) > 1:
+            return ""
+        return advice.recommendation(self.problem, self.aims, self.entries, self.after, self.spread)
+
+    @property
+    def question(self) -> str:
+        """What is asked, in one line."""
+        if not self._inducing_only:
+            return f"Ranks that suffice for KL <= {self.aims.nats:g} nats"
+        alpha, direction = self.aims.alpha, self.problem.settings.direction
+        order = "KL" if alpha == 1.0 else f"D_{alpha:g}"
+        pair = "q*||p" if direction == "q||p" else "p||q*"
+        return f"Inducing points that suffice for {order}[{pair}] <= {self.aims.nats:g} nats"
+
+    def _sections(self, once: Once) -> list[tuple[str, str]]:
+        """Heading and text of each level."""
+        sections = [(entry.title, once.plan(entry.plan)) for entry in self.entries]
+        if self.after is not None:
+            name = NAMES.get(self.after.method, self.after.method)
+            title = f"After the fact: {name} inducing points among these rows; y as it is"
+            sections.append((title, once.after(self.after)))
+        return sections
+
+    def _notes(self) -> tuple[str, ...]:
+        return (*self.reasons, *(self.problem.notes if not self.entries else ()))
+
+    def _advice(self) -> list[str]:
+        """How the points are chosen of which the bounds speak, what training changes, and what to do."""
+        problem = self.problem
+        if problem.data is None or "inducing" not in self.aims.methods:
+            return []
+        spelled, texts = problem.asked.spelled, []
+        if any(case.draws is not None for case in problem.cases):
+            texts.append(advice.HINT.format(draws=problem.asked.draws, option=spelled("old_forms", True)))
+        elif problem.asked.y_norm2 is None:
+            option = spelled("y_norm2", "prior")
+            texts.append(f"With {option} the plan assumes that y is drawn from the prior, and needs fewer points.")
+        return [*texts, *([advice.again(problem), self.recommendation] if self.recommendation else [])]
+
+    def _rows(self, N: int) -> str:
+        """A number of rows, beside that of the table if it is smaller."""
+        data = self.problem.data
+        return f"{N} of {data.N}" if data is not None and N < data.N else str(N)
+
+    def levels(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Header and rows of a table: with more information about the data, fewer points provably suffice."""
+        if not self._inducing_only:
+            return comparison(self.entries, self.after)
+        rows: list[tuple[str, ...]] = []
+        for entry in self.entries:
+            least = entry.plan
+            y = {"y from the prior": "from the prior", "any y": "any of its norm"}.get(entry.about, "as it is")
+            answer = f"M = {least.M}" if least.M is not None else f"no M < {least.N}"
+            confidence = f"{100 * (1 - self.problem.settings.delta):g} %"
+            needed = "-" if least.needed is None else str(least.needed)
+            bound = "-" if least.bound is None else f"{float(least.bound):.3g}"
+            rows.append((entry.level, self._rows(least.N), entry.points, y, confidence, needed, answer, bound))
+        after, known = self.after, self.spread
+        if after is not None:
+            answer = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"
+            bound = "-" if after.at is None else f"{float(after.at[1]):.3g}"
+            name = NAMES.get(after.method, after.method)
+            rows.append((AFTER, self._rows(after.N), name, "as it is", "certain", str(after.needed), answer, bound))
+        if known is not None:
+            level = f"{known.level}, {known.refits} refits"
+            rows.append((level, self._rows(known.N), "-", "as it is", "-", "-", str(known), "-"))
+        return ("level", "rows", "points", "y", "probability", "needed", "suffices", "bound"), rows
+
+    def plot(self) -> Any:
+        """For each level, from the number that is needed to the number that suffices."""
+        from gpbounds import plotting
+
+        ranges = [
+            plotting.Range(self._named(entry.title.partition(":")[0], entry.plan.N), *_ends(entry.plan))
+            for entry in self.entries
+        ]
+        if self.after is not None:
+            name = self._named("After the fact", self.after.N)
+            ranges.append(plotting.Range(name, self.after.needed, self.after.M, self.after.N))
+        axis = "Number of inducing points $M$" if self._inducing_only else "Rank"
+        return plotting.sufficient(ranges, title=self.question, xlabel=axis)
+
+    def _named(self, level: str, N: int) -> str:
+        data = self.problem.data
+        return f"{level}, {N} rows" if data is not None and N < data.N else level
+
+    def page(self) -> str:
+        from gpbounds.pages import html
+
+        data, problem, once = self.problem.data, self.problem, Once()
+        title = "Inducing points" if data is None else f"Inducing points for {data.name}"
+        names = f"Inputs: {', '.join(data.columns)}." if data is not None and data.columns else ""
+        texts = (self.scope, *problem.facts(), problem.pasted, names)
+        facts = "".join(f"<p>{html.escaped(text)}</p>\n" for text in texts if text)
+        sections = [f"<p><strong>{html.escaped(self.recommendation)}</strong></p>\n"] if self.recommendation else []
+        sections += [f"<p>{html.escaped(self.question)}</p>\n", html.table(*self.levels())]
+        sections += [f"<figure>{inline(self.plot())}<figcaption>{html.escaped(EXPLAINED)}</figcaption></figure>\n"]
+        sections += [] if self.lower is None else [f"<p>{html.escaped(sentence(self.lower))}</p>\n"]
+        for heading, text in self._sections(once):
+            sections.append(f"<h2>{html.escaped(heading)}</h2>\n<pre>{html.escaped(wrapped(text))}</pre>\n")
+        hypotheses = "".join(f"<li>{html.escaped(text)}</li>\n" for text in once.hypotheses)
+        sections += [f"<h2>Hypotheses</h2>\n<ol>{hypotheses}</ol>\n"] if hypotheses else []
+        texts = (*once.new(self._notes()), *(text for text in self._advice() if text != self.recommendation))
+        notes = "".join(f"<li>{html.escaped(note)}</li>\n" for note in texts)
+        sections += [f"<h2>Notes</h2>\n<ul>{notes}</ul>\n"] if notes else []
+        head = f"<header><h1>{html.escaped(title)}</h1>\n{facts}</header>\n"
+        return html.document(title, f"{head}<main>\n{''.join(sections)}</main>", style=STYLE)
+
+
+def _ends(plan: Plan) -> tuple[int | None, int | None, int]:
+    return plan.needed, plan.M, plan.N
+
+
+STYLE = (
+    "figure svg { max-width: 100%; height: auto; background: #fff; } pre { white-space: pre-wrap; font-size: .8rem; }"
+)
