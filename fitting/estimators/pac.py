@@ -140,14 +140,14 @@ class PacGaussianProcess(Regression, GaussianProcess):
                 f"expected a model as fit left it, got one of {len(self.certificates_)} values of ε from a file, which "
                 "holds the model of the first: save each of models() after fit"
             )
-        found = []
+        trained = []
         for results in self._each:
             model = copy(self)
             del model._each
             model.__dict__.update(results)
             model._certified(list(model.certificates_))
-            found.append(model)
-        return tuple(found)
+            trained.append(model)
+        return tuple(trained)
 
     def _train(self, X: Float, Y: Float) -> list[Remark]:
         losses = losses_of(self.loss, self.epsilon)

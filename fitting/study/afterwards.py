@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -270,7 +269,7 @@ def _as_audited(
     from gpbounds.audit import enough, subject
 
     about = subject(kernel, data.X, data.y, noise=noise)
-    audited = enough(about, target=target, most=most, rows=rows, progress=progress and sys.stderr.isatty())
+    audited = enough(about, target=target, most=most, rows=rows, progress=on_terminal(progress))
     M, tried = audited.counts[0], audited.tried[0]
     levels = {level.M: level for level in audited.of("chosen")}
     if audited.interrupted:
