@@ -156,7 +156,8 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
         values = [v for name, v in bound.terms.items() if name not in ("T/σ²", "jitter", "rounding")]
         observe.equal("R-eq8" if bound.side == "upper" else "R-amgm", values, truth, rtol=1e-8)
     for noise in (1e-3, 1.0, 1e5):
-        lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise=noise, alphas=(0.5, 1.0))
+        options = {"noise": noise, "alphas": (0.5, 1.0), "members": "all"}
+        lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], **options)
         exact = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)]))
         names = ("determinant", "weighted", "eigenvalue", "quadratic")
         observe.equal("R-eq8", [upper.terms[n] for n in names], exact, rtol=1e-9)  # proved log-determinants
