@@ -105,7 +105,7 @@ def _found(path: Path, D: int) -> _Found:
         return _Found(imported.kernel, imported.noise, imported.mean, imported.Z)
     if path.suffix != ".npz":
         raise UsageError(f"--keep-kernel: expected a file .npz or .json, got {path}")
-    model = load(path)
+    model: Any = load(path)
     name, likelihood = type(model).__name__, getattr(model, "likelihood_", None)
     if name not in GAUSSIAN or not isinstance(likelihood, Gaussian | type(None)) or model.y_scale_.size != 1:
         raise ValueError(
