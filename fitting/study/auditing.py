@@ -306,7 +306,7 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
     for remark in model.remarks_:
         if remark.kind in ("lower limit", "upper limit"):
             limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
-    described = f"{label}, {describe_kernel(kernel, table.columns)}, noise variance {noise:.3g}"
+    described = f"{label}, {describe_kernel(kernel, about.columns)}, noise variance {noise:.3g}"
     places = np.concatenate(numbers) + 1
     together = partial(joint, model)
     notes = (*table.notes, *notes)
@@ -355,7 +355,7 @@ def of_points(
         notes.append("The divergence and log p(y) are those of the residuals of the model's mean function.")
         mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
     label = f"{Path(source).name}, " if source else ""
-    described = f"{label}{describe_kernel(model.kernel, table.columns)}, noise variance {model.noise:.3g}"
+    described = f"{label}{describe_kernel(model.kernel, about.columns)}, noise variance {model.noise:.3g}"
     places = np.concatenate(numbers) + 1
     latent = mean, variance
     keeps = 'kernel=model.kernel, noise=model.noise, fixed="all"'

@@ -127,6 +127,7 @@ class Audit:
             **{name: section and section.to_dict() for name, section in sections.items()},
             "places": where,
             "hyperparameters": [vars(each) for each in self.hyperparameters],
+            "again": self.again,
             "notes": list(self.notes),
         }
 

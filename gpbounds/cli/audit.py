@@ -142,10 +142,11 @@ def run(args: argparse.Namespace) -> None:
     if not 0.0 < args.delta < 1.0:
         raise options.UsageError(f"--delta: expected a number between 0 and 1, got {args.delta:g}")
     if args.former is not None:
-        print("gpbounds audit: --enough is now called --nats", file=sys.stderr)
         args.nats = args.former
     if not args.nats > 0.0:
         raise options.UsageError(f"--nats: expected a positive number, got {args.nats:g}")
+    if args.former is not None:
+        print("gpbounds audit: --enough is now called --nats", file=sys.stderr)
     if args.most < 1:
         raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
     if args.certificate is not None and not args.certificate > 0.0:
