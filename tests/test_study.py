@@ -280,6 +280,7 @@ def test_an_audit_from_python_is_that_of_the_shell(capsys, tmp_path, trained, au
     read, counted = record["notes"].pop(0), own["notes"].pop(0)  # the first note says where the model is from
     assert read.startswith("The model was read from")
     assert counted == "20 rows of the table were not used in the training of the model."
+    assert (own["data"].pop("target"), record["data"].pop("target")) == ("y", "column 3")
     again, proposed = own.pop("again"), record.pop("again")
     assert 'SparseGP(kernel=model.kernel_, noise=model.noise_, fixed="all", n_inducing=' in again
     assert "gpbounds train" in proposed
@@ -292,7 +293,7 @@ def test_an_audit_from_python_is_that_of_the_shell(capsys, tmp_path, trained, au
         assert " ".join(finding.text.split()) in told
     audited.save(tmp_path / "python.html")
     pages = [(tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("python", "shell")]
-    said = html.escape(again, quote=False), html.escape(proposed, quote=False)
+    said = html.escape(again), html.escape(proposed)
     assert [page.replace(counted, read).replace(*said) for page in pages] == [pages[1], pages[1]]
 
 

@@ -63,9 +63,9 @@ def audit(
     them.
 
     Pass all rows that you have: those that an estimator was trained on are recognised, and calibration is measured on
-    the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and log p(y) are in the units of
-    X and y.  The answer is about this kernel and noise: a model that is trained again with another number of inducing
-    points has others.
+    the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and log p(y) are in the units
+    of X and y.  The answer is about this kernel and noise: a model that is trained again with another number of
+    inducing points has others.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--held-out",
         metavar="S",
         type=options.number,
-        help="share of the rows that is drawn and not used for training, of a new model (default 0.2, with --test 0) or "
+        help="share of the rows to hold out, drawn at random: of a new model (default 0.2, with --test 0), or "
         "with a .json file (default 0: all rows are those of its training)",
     )
     parser.add_argument(
