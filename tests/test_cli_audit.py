@@ -15,7 +15,7 @@ from gpbounds.audit import calibration, enough, subject
 from gpbounds.cli import audit, build_parser, main
 from gpbounds.kernels import SquaredExponential
 from gpbounds.means import LinearMean
-from gpbounds.renyi import Model, exact_gap, from_sklearn, log_evidence, predict, variational_bound
+from gpbounds.renyi import InducingLaw, Model, exact_gap, from_sklearn, log_evidence, predict, variational_bound
 
 N = 90
 
@@ -92,15 +92,18 @@ def test_a_saved_model_is_audited_with_the_numbers_of_the_library(folder, refere
         folder / "sparse.npz",
         "--out",
         page,
-        "--enough",
+        "--nats",
         0.1,
         "--certificate",
         5,
     )
     about = subject(model.kernel_, model.X_train_, model.y_train_, model.inducing_, noise=model.noise_)
     expected = enough(about, target=0.1)
-    assert record["enough"]["KL"] == [end.to_dict() for end in expected.divergence]
+    assert [end["value"] for end in record["enough"]["KL"]] == pytest.approx(list(map(float, expected.divergence)))
     assert record["enough"]["suffices"] == expected.suffices
+    square = float(model.y_scale_[0]) ** 2
+    assert record["model"]["noise"] == pytest.approx(square * model.noise_)
+    assert record["model"]["kernel"]["variance"] == pytest.approx(square * model.kernel_.variance)
     gap = exact_gap(model.kernel_, model.X_train_, model.y_train_, model.inducing_, 1.0, noise=model.noise_)
     low, high = (end["value"] for end in record["enough"]["KL"])
     assert low <= gap <= high
@@ -127,11 +130,15 @@ def test_a_saved_model_is_audited_with_the_numbers_of_the_library(folder, refere
 
 def test_the_report_says_the_verdict_and_where_the_page_is(folder, tmp_path, capsys):
     status, out, err = ask(
-        capsys, folder / "data.csv", "--model", folder / "sparse.npz", "--out", tmp_path / "a.html", "--enough", 1e-3
+        capsys, folder / "data.csv", "--model", folder / "sparse.npz", "--out", tmp_path / "a.html", "--nats", 1e-3
     )
     assert (status, err) == (0, "")
-    assert "M = 6 is not enough for 0.001 nats" in out
-    assert "would do" in out
+    told = " ".join(out.split())
+    assert "M = 6 is not enough for 0.001 nats" in told
+    assert "target yield, 70 training rows" in told
+    most = re.search(r"with this kernel and noise (\d+) .*?would do", told)[1]
+    keep = f"gpbounds train {folder / 'data.csv'} --keep-kernel {folder / 'sparse.npz'} --inducing {most}"
+    assert f"keep both by {keep}, or let M grow along by gpbounds train {folder / 'data.csv'} --inducing auto" in told
     assert f"Saved {tmp_path / 'a.html'}" in out
     assert re.search(r"Intervals of 95 % cover [\d.]+ % of 20 held-out targets", " ".join(out.split()))
 
@@ -140,7 +147,7 @@ def test_a_new_model_is_trained_with_the_number_asked_for(folder, tmp_path, caps
     words = (folder / "data.csv", "--target", "yield", "--inducing", 7, "--out", tmp_path / "a.html")
     record = answer(capsys, *words)
     assert record["model"]["M"] == 7
-    assert record["data"] == {"name": "data", "N": 72, "D": 2, "inputs": ["a", "b"]}
+    assert record["data"] == {"name": "data", "N": 72, "D": 2, "inputs": ["a", "b"], "target": "yield"}
     assert record["calibration"]["rows"] == 18
     assert record == answer(capsys, *words)
 
@@ -201,9 +208,69 @@ def test_parquet_files_and_folders_give_the_same_record(folder, tmp_path, capsys
     for i, part in enumerate((table[:40], table[40:])):
         write_table(tmp_path / "data" / f"{i}.parquet", ["a", "b", "yield"], [part])
     words = ("--model", folder / "sparse.npz", "--out", tmp_path / "a.html")
-    expected = answer(capsys, folder / "data.csv", *words)
+    expected = _but_for_commands(answer(capsys, folder / "data.csv", *words))
     for name in ("data.parquet", "data"):
-        assert answer(capsys, tmp_path / name, *words) == expected
+        assert _but_for_commands(answer(capsys, tmp_path / name, *words)) == expected
+
+
+def _but_for_commands(record):
+    """The record without the commands that it proposes, which name its file."""
+    again = record.pop("again")
+    record["findings"][0]["text"] = record["findings"][0]["text"].replace(again, "")
+    return record
+
+
+def test_the_former_name_of_the_level_is_read_and_told(folder, tmp_path, capsys):
+    words = (folder / "data.csv", "--model", folder / "sparse.npz", "--out", tmp_path / "a.html", "--json")
+    status, out, err = ask(capsys, *words, "--enough", 0.1)
+    assert (status, err) == (0, "gpbounds audit: --enough is now called --nats\n")
+    assert json.loads(out) == answer(capsys, *words[:-1], "--nats", 0.1)
+
+
+def test_all_rows_may_be_those_of_training_and_a_test_file_holds_the_others(folder, tmp_path, capsys):
+    """Coverage is that on the test rows; the divergence is that of all rows of the table."""
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    lines = (folder / "data.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name, part in (("train", lines[1:71]), ("test", lines[71:])):
+        (tmp_path / f"{name}.csv").write_text("".join([lines[0], *part]), encoding="utf-8")
+    kernel, Z = SquaredExponential(100.0, [1.0, 2.0]), table[:8, :2]
+    Model(kernel, 4.0, Z, LinearMean(50.0)).save(tmp_path / "model.json")
+    words = (tmp_path / "train.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
+    alone = answer(capsys, *words)
+    assert (alone["data"]["N"], alone["calibration"]) == (70, None)
+    assert any("pass rows that were not used in training, --test, or a share" in note for note in alone["notes"])
+    record = answer(capsys, *words, "--test", tmp_path / "test.csv")
+    assert record["enough"] == alone["enough"]
+    mean, variance = predict(
+        kernel, table[:70, :2], table[:70, 2] - 50.0, Z, table[70:, :2], 1.0, noise=4.0, noisy=True
+    )
+    scores = calibration(table[70:, 2], mean + 50.0, variance)
+    assert record["calibration"]["rows"] == 20
+    assert record["calibration"]["log loss"] == pytest.approx(scores.log_loss)
+    new = answer(capsys, words[0], "--inducing", 5, "--test", tmp_path / "test.csv", "--out", tmp_path / "a.html")
+    assert (new["data"]["N"], new["calibration"]["rows"]) == (70, 20)
+    new = answer(capsys, words[0], "--inducing", 5, "--held-out", 0, "--out", tmp_path / "a.html")
+    assert (new["data"]["N"], new["calibration"]) == (70, None)
+
+
+def test_the_own_posterior_of_an_imported_model_is_audited(folder, tmp_path, capsys):
+    """log p(y) − ELBO of its q(u) is the divergence; without q(u) it is that of the best one."""
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    X, y, Z = table[:, :2], table[:, 2] - 50.0, table[:8, :2]
+    kernel = SquaredExponential(100.0, [1.0, 2.0])
+    rng = np.random.default_rng(0)
+    law = InducingLaw(4.0 * rng.standard_normal(8), np.eye(8) + np.tril(rng.uniform(size=(8, 8)), -1), False, 1e-6)
+    Model(kernel, 4.0, Z, LinearMean(50.0), law).save(tmp_path / "model.json")
+    words = (folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
+    record = answer(capsys, *words)["enough"]
+    covariance = law.factor @ law.factor.T
+    bound = variational_bound(kernel, X, y, Z, law.mean, covariance, noise=4.0, jitter=1e-6)
+    own = log_evidence(kernel, X, y, noise=4.0) - float(bound)
+    low, high = (end["value"] for end in record["KL"])
+    assert low - 1e-6 <= own <= high + 1e-6
+    assert record["excess"] == pytest.approx(own - exact_gap(kernel, X, y, Z, 1.0, noise=4.0), rel=1e-6)
+    Model(kernel, 4.0, Z, LinearMean(50.0)).save(tmp_path / "model.json")
+    assert answer(capsys, *words)["enough"]["excess"] == 0.0
 
 
 def test_a_model_of_another_library_is_read_from_json(folder, tmp_path, capsys):
@@ -215,7 +282,7 @@ def test_a_model_of_another_library_is_read_from_json(folder, tmp_path, capsys):
     regressor = GaussianProcessRegressor(900.0 * RBF([1.0, 2.0]) + WhiteKernel(4.0), optimizer=None)
     from_sklearn(regressor.fit(table[:, :2], table[:, 2])).save(tmp_path / "model.json")
     words = (folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
-    record = answer(capsys, *words)
+    record = answer(capsys, *words, "--held-out", 0.2)
     assert record["enough"]["verdict"] == "no inducing points"
     train, held = (np.sort(part) for part in np.split(np.random.default_rng(0).permutation(N)[::-1], [72]))
     regressor.fit(table[train, :2], table[train, 2])
@@ -233,7 +300,8 @@ def test_a_mean_function_is_subtracted_and_added_again(folder, tmp_path, capsys)
     kernel, mean = SquaredExponential(100.0, [1.0, 2.0]), LinearMean(40.0, [0.5, 0.1])
     model = Model(kernel, 4.0, table[:8, :2], mean)
     model.save(tmp_path / "model.json")
-    record = answer(capsys, folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
+    words = (folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
+    record = answer(capsys, *words, "--held-out", 0.2)
     assert record["model"]["M"] == 8
     X, y = table[train, :2], model.residuals(table[train, :2], table[train, 2])
     gap = exact_gap(kernel, X, y, table[:8, :2], 1.0, noise=4.0)
@@ -263,7 +331,7 @@ def test_a_mean_function_is_subtracted_and_added_again(folder, tmp_path, capsys)
         (("data.csv", "--out", "none/page.html"), "--out: expected a file in a folder that exists"),
         (("data.csv", "--delta", "2"), "--delta: expected a number between 0 and 1"),
         (("data.csv", "--certificate", "0"), "--certificate: expected a positive number"),
-        (("data.csv", "--model", "sparse.npz", "--enough", "0"), "--enough: expected a positive number"),
+        (("data.csv", "--model", "sparse.npz", "--nats", "0"), "--nats: expected a positive number"),
         (("data.csv", "--model", "sparse.npz", "--most", "0"), "--most: expected a whole number >= 1"),
         (("data.csv", "--model", "sparse.npz", "--inducing", "5"), "not allowed with argument"),
     ],

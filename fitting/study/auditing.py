@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from fitting.study.answer import Answer
 from fitting.study.predicted import joint, noise_of, predicted
-from fitting.study.standardised import columns_of
+from fitting.study.standardised import inputs_and_target, multiplied
 from fitting.study.steps import Steps, WrongArguments
 from fitting.study.words import Spelling, argument, describe_kernel
 from gpbounds import audit as audits
@@ -25,6 +25,7 @@ from gpbounds.audit import Audit, Subject, subject
 from gpbounds.audit.levels import Points
 from gpbounds.audit.limits import Limit
 from gpbounds.divergences import SparsePosterior, whitened_posterior
+from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.records import plain
@@ -41,12 +42,14 @@ Joint = Callable[[Float], Float]
 def audit(
     model: Any,
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
-    target: float = 1.0,
+    target: str | None = None,
+    nats: float = 1.0,
+    test: Any = None,
     most: int = 1000,
     rows: int = 3000,
-    held_out: float = 0.2,
+    held_out: float = 0.0,
     epsilon: float | None = None,
     delta: float = 0.05,
     rng: int = 0,
@@ -59,27 +62,33 @@ def audit(
     N-rank (calibration).  Hypotheses: Gaussian noise, and the kernel, noise and mean of the model; calibration tests
     them.
 
-    Pass all rows that you have: those that the model was trained on are recognised, and calibration is measured on the
-    others.  `gpbounds audit` prints the same record.  The answer is about the model's kernel and noise: a model that is
-    trained again with other numbers of inducing points has others.
+    Pass all rows that you have: those that an estimator was trained on are recognised, and calibration is measured on
+    the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and log p(y) are in the units
+    of X and y.  The answer is about this kernel and noise: a model that is trained again with another number of
+    inducing points has others.
 
     Parameters
     ----------
     model : SparseGP, RenyiGP, ExactGP, VariationalGP with Gaussian noise, or `gpbounds.renyi.Model`
-        A fitted estimator; or kernel, noise and inducing points that `gpbounds.renyi.from_gpytorch` and its like read
-        from a model of another library, whose posterior is the best one with them.
+        A fitted estimator; or what `gpbounds.renyi.from_gpytorch` and its like read from a model of another library,
+        whose posterior is its own q(u), where it has one, and else the best one with its inducing points.
     X : array (N, D), or a data frame (pandas, polars), whose columns name the inputs
         In the units in which the model was trained.
-    y : array (N,)
-    target : float
-        The divergence from the exact posterior, in nats, that counts as enough.
+    y : array (N,), optional
+        Without it, ``target`` names a column of X.
+    target : str, optional
+        The column of the data frame X that holds the targets.
+    nats : float
+        The divergence from the exact posterior that counts as enough.
+    test : (array (n, D), array (n,)) or a data frame with the columns of X, optional
+        Rows that the model was not trained on, for calibration and risk; then no others are used for them.
     most : int
         Largest number of inducing points to try.
     rows : int
         Up to so many training rows the exact GP is computed, for comparison.
     held_out : float
         Of a `Model`, which has no rows of its own: share of the rows that are drawn at random, not used for the
-        posterior, and on which calibration is measured; 0 uses all rows.
+        posterior, and on which calibration is measured; by default all rows are those of its training.
     epsilon : float, optional
         Adds a bound on the probability that a draw from the prediction misses a new target by more than this, from the
         held-out rows, in units of y; choose it before you look at them.
@@ -110,12 +119,9 @@ def audit(
     >>> audited.enough.verdict, audited.calibration.n
     ('enough', 40)
     """
-    columns, points = columns_of(X, "X")
-    _, targets = columns_of(y, "y")
-    if targets.shape != (len(points), 1):
-        raise ValueError(f"y: expected {len(points)} targets, one for each row of X, got shape {targets.shape}")
+    columns, points, targets, named = inputs_and_target(X, y, target)
     asked = AuditQuestion(
-        validation.scalar(validation.positive, "target", target),
+        validation.scalar(validation.positive, "nats", nats),
         validation.count("most", most),
         validation.count("rows", rows, 0),
         held_out,
@@ -124,9 +130,10 @@ def audit(
         validation.count("rng", rng, 0),
         progress,
     )
-    table = TableRows(name, points, targets[:, 0], columns=columns)
+    table = TableRows(name, points, targets, columns=columns, target=named)
+    others = None if test is None else _test_rows(test, table, None if y is not None else target)
     if isinstance(model, Model):
-        examined = of_points(model, table, "", asked)
+        examined = of_points(model, table, "", asked, others)
     else:
         supported(model, table, "", argument)
         names = tuple(map(str, getattr(model, "feature_names_in_", ())))
@@ -135,8 +142,38 @@ def audit(
             raise ValueError(f"X: expected the columns of training in their order, {there}, got {here}")
         numbers = training_rows(model, table, "", argument)
         note = f"{numbers[1].size} rows of the table were not used in the training of the model."
-        examined = of_model(model, table, numbers, (note,))
+        examined = of_model(model, *with_test(table, numbers, others), (note,))
     return audit_of(examined, asked)
+
+
+def _test_rows(test: Any, table: TableRows, target: str | None) -> TableRows:
+    """The rows of ``test``, with the inputs of the table."""
+    parts = (test, None, target) if target is not None and hasattr(test, "columns") else (*test, None)
+    if len(parts) != 3:
+        raise ValueError(f"test: expected (X_test, y_test), or a data frame with target=, got {len(parts) - 1} parts")
+    columns, points, targets, _ = inputs_and_target(*parts)
+    if points.shape[1] != table.D or (columns and table.columns and columns != table.columns):
+        there, here = (
+            ", ".join(names) or f"{width} inputs"
+            for names, width in ((table.columns, table.D), (columns, points.shape[1]))
+        )
+        raise ValueError(f"test: expected the inputs of X in their order, {there}, got {here}")
+    return TableRows("the test rows", points, targets, columns=columns, target=table.target)
+
+
+def with_test(table: TableRows, numbers: tuple[Any, Any], test: TableRows | None) -> tuple[TableRows, tuple[Any, Any]]:
+    """The table, and the numbers of rows for training and of rows for calibration: those of ``test``, added behind."""
+    if test is None:
+        return table, numbers
+    note = f"Calibration is measured on the {test.N} rows of {test.name}, whose numbers here go on from {table.N + 1}."
+    both = replace(
+        table,
+        X=np.concatenate([table.X, test.X]),
+        y=np.concatenate([table.y, test.y]),
+        notes=(*table.notes, *test.notes, note),
+        lines=(),
+    )
+    return both, (numbers[0], table.N + np.arange(test.N))
 
 
 @dataclass(frozen=True)
@@ -145,7 +182,7 @@ class AuditQuestion:
 
     Attributes
     ----------
-    target : float
+    nats : float
     most, rows : int
     held_out : float
     epsilon : float or None
@@ -154,17 +191,21 @@ class AuditQuestion:
     progress : bool
     spelled : function
         Spells arguments in notes.
+    file, saved : str
+        The files of the table and of the model, for the commands that the shell proposes.
     """
 
-    target: float = 1.0
+    nats: float = 1.0
     most: int = 1000
     rows: int = 3000
-    held_out: float = 0.2
+    held_out: float = 0.0
     epsilon: float | None = None
     delta: float = 0.05
     seed: int = 0
     progress: bool = False
     spelled: Spelling = argument
+    file: str = ""
+    saved: str = ""
 
 
 def split(N: int, share: float, seed: int, spelled: Spelling = argument) -> tuple[Any, Any]:
@@ -189,21 +230,22 @@ class Examined:
         The data, and the model in one line.
     subject : Subject
     targets : array (N,)
-        Those of the training rows, in the units of the table.
+        Those of the training rows.
     held : TableRows
         Rows that were held out.
     numbers : array of int
         Numbers of the rows in the table, from 1: those for training, then those held out.
     predicted : (array, array)
-        Means and variances of the latent f at the held-out rows, in the units of the table.
+        Means and variances of the latent f at the held-out rows.
     joint : function or None
-        Joint covariance (k, k) of the latent f at k inputs (k, D), in squared units of the table; None where the model
-        has marginal laws only.
-    shift, scale : float
-        The target is shift + scale·y, for the y of ``subject``.
+        Joint covariance (k, k) of the latent f at k inputs (k, D); None where the model has marginal laws only.
     limited : mapping of str to str
         Hyperparameters at a limit of their search.
     notes : tuple of str
+    keeps : str
+        The arguments of an estimator that keeps the model's kernel and noise.
+
+    All numbers are in the units of the table.
     """
 
     name: str
@@ -214,10 +256,9 @@ class Examined:
     numbers: Any
     predicted: tuple[Float, Float]
     joint: Joint | None
-    shift: float
-    scale: float
     limited: Mapping[str, Limit]
     notes: tuple[str, ...]
+    keeps: str
 
 
 def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tuple[str, ...]) -> Examined:
@@ -225,16 +266,16 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
     train, held = (table.part(each) for each in numbers)
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     Z = getattr(model, "inducing_", None)
-    noise = noise_of(model)
-    standardised = Model(model.kernel_, noise, Z, model.mean_)
+    residuals = Model(model.kernel_, 1.0, Z, model.mean_).residuals(model.X_train_, np.ravel(model.y_train_))
+    kernel, noise = multiplied(model.kernel_, scale**2), noise_of(model) * scale**2
     about = subject(
-        model.kernel_,
+        kernel,
         model.X_train_,
-        standardised.residuals(model.X_train_, np.ravel(model.y_train_)),
+        scale * residuals,
         Z,
         noise=noise,
         columns=table.columns or None,
-        posterior=_own_posterior(model),
+        posterior=_own_posterior(model, kernel, scale**2),
     )
     own = predicted(model, held.X, held.y) if held.N else None
     latent = (np.empty(0), np.empty(0))
@@ -242,10 +283,6 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
         latent = (shift + scale * own.mean, scale**2 * own.variance)
     method = getattr(model, "method", None)
     label = type(model).__name__ + (f", method {method}" if method else "")
-    if scale != 1.0 or shift != 0.0:
-        sign = "−" if shift >= 0.0 else "+"
-        standard = f"(y {sign} {abs(shift):.5g})/{scale:.5g}"
-        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, {standard}.")
     if model.mean_ is not None:
         fitted = "" if isinstance(model.mean, LinearMean) else ", which was trained on the same rows"
         notes = (
@@ -269,39 +306,44 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
     for remark in model.remarks_:
         if remark.kind in ("lower limit", "upper limit"):
             limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
-    described = f"{label}, {describe_kernel(model.kernel_)}, noise variance {noise:.3g}"
+    described = f"{label}, {describe_kernel(kernel, about.columns)}, noise variance {noise:.3g}"
     places = np.concatenate(numbers) + 1
     together = partial(joint, model)
     notes = (*table.notes, *notes)
-    return Examined(table.name, described, about, train.y, held, places, latent, together, shift, scale, limited, notes)
+    keeps = 'kernel=model.kernel_, noise=model.noise_, fixed="all"' + (", normalize_y=True" if scale != 1.0 else "")
+    return Examined(table.name, described, about, train.y, held, places, latent, together, limited, notes, keeps)
 
 
-def of_points(model: Model, table: TableRows, source: str, asked: AuditQuestion) -> Examined:
-    """A kernel, a noise variance and inducing points, whose posterior is q* given the training rows."""
+def of_points(
+    model: Model, table: TableRows, source: str, asked: AuditQuestion, test: TableRows | None = None
+) -> Examined:
+    """A kernel, a noise variance and inducing points, with the model's own posterior or, without one, q*."""
     spelled = asked.spelled
+    if test is not None and asked.held_out:
+        raise WrongArguments(f"{spelled('held_out')}: expected not to be given with {spelled('test')}")
     numbers = split(table.N, asked.held_out, asked.seed, spelled)
+    drawn = numbers[1].size
+    table, numbers = with_test(table, numbers, test)
     train, held = (table.part(each) for each in numbers)
     try:
         residuals = model.residuals(train.X, train.y)
-        about = subject(model.kernel, train.X, residuals, model.Z, noise=model.noise, columns=table.columns or None)
+        own = None if model.q is None or model.Z is None else model.q.posterior(model.kernel, model.Z)
+        columns = table.columns or None
+        about = subject(model.kernel, train.X, residuals, model.Z, noise=model.noise, columns=columns, posterior=own)
         model.kernel(train.X[:1])
     except ValueError as error:
         raise WrongArguments(f"{spelled('model')}: {source or 'it'} does not fit {table.name}: {error}") from None
-    origin = f"were read from {source}" if source else "are those of the model"
-    note = f"Kernel, noise and inducing points {origin}; the posterior is the best one with them given {train.N} rows."
-    if held.N:
-        note += (
-            f" The {held.N} others were drawn at random (seed {asked.seed}); if they were used in training, their "
-            "coverage is better than that of new rows."
-        )
-    notes = [*table.notes, note]
+    notes = [*table.notes, *_origin(model, train.N, drawn, source, asked)]
     mean, variance = np.empty(0), np.empty(0)
     together: Joint | None = None
     if held.N == 0:
-        notes.append("Calibration is missing: no rows were held out.")
+        notes.append(
+            f"Calibration is missing: pass rows that were not used in training, {spelled('test')}, or a share to hold "
+            f"out, {spelled('held_out')}."
+        )
     elif model.Z is not None:
-        best = about.best(model.Z)
-        law, together = best.predict(held.X), best.joint
+        posterior = about.law
+        law, together = posterior.predict(held.X), posterior.joint
         mean, variance = np.asarray(law.mean), np.asarray(law.variance)
     elif about.N <= asked.rows:
         means, variance = about.exact.predict(held.X)
@@ -313,10 +355,26 @@ def of_points(model: Model, table: TableRows, source: str, asked: AuditQuestion)
         notes.append("The divergence and log p(y) are those of the residuals of the model's mean function.")
         mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
     label = f"{Path(source).name}, " if source else ""
-    described = f"{label}{describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
+    described = f"{label}{describe_kernel(model.kernel, about.columns)}, noise variance {model.noise:.3g}"
     places = np.concatenate(numbers) + 1
     latent = mean, variance
-    return Examined(table.name, described, about, train.y, held, places, latent, together, 0.0, 1.0, {}, tuple(notes))
+    keeps = 'kernel=model.kernel, noise=model.noise, fixed="all"'
+    return Examined(table.name, described, about, train.y, held, places, latent, together, {}, tuple(notes), keeps)
+
+
+def _origin(model: Model, N: int, drawn: int, source: str, asked: AuditQuestion) -> list[str]:
+    """Where the parts of an imported model are from, and which rows are taken for those of its training."""
+    origin = f"were read from {source}" if source else "are those of the model"
+    if model.q is not None:
+        note = f"Kernel, noise, inducing points and the posterior q(u) {origin}; {N} rows are taken for its training."
+    else:
+        note = f"Kernel, noise and inducing points {origin}; the posterior is the best one with them given {N} rows."
+    if drawn:
+        note += (
+            f" {drawn} others were drawn at random (seed {asked.seed}); if they were used in training, their "
+            "coverage is better than that of new rows."
+        )
+    return [note]
 
 
 def _variational(model: Any) -> bool:
@@ -325,13 +383,16 @@ def _variational(model: Any) -> bool:
     return name == "ExactGP" or (name == "SparseGP" and model.method == "vfe" and model.beta == 1.0)
 
 
-def _own_posterior(model: Any) -> SparsePosterior | None:
-    """The model's posterior, where it is another than q* and given by its inducing points."""
+def _own_posterior(model: Any, kernel: Kernel, square: float) -> SparsePosterior | None:
+    """The model's posterior in the units of the table, where it is another than q* and given by its inducing points.
+
+    ``kernel`` is ``square`` times that of the model: the whitened inducing variables are the same.
+    """
     law = model.posterior_
     if _variational(model) or type(law).__name__ != "InducingPosterior":
         return None
     q = law.q
-    return whitened_posterior(law.kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=law.jitter)
+    return whitened_posterior(kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=square * law.jitter)
 
 
 def of_gaussian_noise(model: Any, where: str, spelled: Spelling) -> None:
@@ -400,7 +461,7 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     shown = asked.progress and sys.stderr.isatty()
     enough = steps.take(
         "bounds against M",
-        partial(audits.enough, about, target=asked.target, most=asked.most, rows=asked.rows, progress=shown),
+        partial(audits.enough, about, target=asked.nats, most=asked.most, rows=asked.rows, progress=shown),
     )
     steps.stopped |= enough is not None and enough.interrupted
     points = np.concatenate([about.X, np.asarray(held.X, dtype=np.float64).reshape(-1, about.D)])
@@ -434,17 +495,34 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
         about,
         enough=enough,
         numbers=examined.numbers,
-        unit=(examined.shift, examined.scale),
+        target=examined.held.target,
+        again="" if enough is None else _again(enough, examined.keeps, asked),
         notes=(*notes, *steps.reasons),
         interrupted=steps.stopped,
         **parts,
     )
 
 
+def _again(enough: audits.Enough, keeps: str, asked: AuditQuestion) -> str:
+    """What happens to the numbers of inducing points if a model is trained again, and how to keep or to find them."""
+    M = enough.suffices or "M"
+    if asked.file:
+        saved = asked.saved or "MODEL"
+        keep = f"gpbounds train {asked.file} --keep-kernel {saved} --inducing {M}"
+        grow = f"gpbounds train {asked.file} --inducing auto {asked.spelled('nats', f'{asked.nats:g}')}"
+    else:
+        keep = f"SparseGP({keeps}, n_inducing={M})"
+        grow = f'SparseGP(n_inducing="auto", target_gap={asked.nats:g})'
+    return (
+        "These numbers are for this kernel and noise, which move if a model is trained again, and the numbers with "
+        f"them: keep both by {keep}, or let M grow along by {grow}."
+    )
+
+
 def calibration(examined: Examined, seed: int) -> audits.Calibration:
     """`gpbounds.audit.calibration` of the held-out rows, in the units of the table."""
     mean, variance = examined.predicted
-    noise = examined.scale**2 * examined.subject.noise
+    noise = examined.subject.noise
     variance = variance + noise
     targets, rows, covariance = examined.targets, audits.rows_to_test(examined.held.N, seed), None
     if examined.joint is not None:
@@ -482,7 +560,7 @@ class ModelAudit(Audit, Answer):
         about = self.subject
         points = "no inducing points" if about.M is None else f"M = {about.M}"
         lines = [
-            wrapped(f"Data: {self.name}, {about.N} training rows, D = {about.D}."),
+            wrapped(f"Data: {self.name}, target {self.target}, {about.N} training rows, D = {about.D}."),
             wrapped(f"Model: {self.model}; {points}."),
             "",
         ]

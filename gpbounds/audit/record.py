@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpbounds.arrays import Float
 from gpbounds.audit.coverage import Calibration
 from gpbounds.audit.levels import Enough
 from gpbounds.audit.limits import Hyperparameter
@@ -22,6 +21,9 @@ from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.sandwich import Sandwich
 
 _Grade = Literal["good", "warn", "bad"]
+
+USELESS = 10.0
+"""Standard deviations of a mean, and ratio of standard deviations, beyond which a guarantee is of no use."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,10 @@ class Audit:
     hyperparameters : tuple of Hyperparameter
     numbers : array of int (n,)
         Numbers of the rows, from 1, at which ``places`` and ``consequences.measured`` are computed.
-    unit : (float, float)
-        The target in its own units is shift + scale·y, for the y of ``subject``.
+    target : str
+        Name of the target.
+    again : str
+        What happens to the numbers of inducing points if a model is trained again.
     notes : tuple of str
         How the audit was made, and why a section is missing.
     """
@@ -75,14 +79,15 @@ class Audit:
     calibration: Calibration | None = None
     risk: Risk | None = None
     numbers: Any = field(default_factory=lambda: np.arange(0))
-    unit: tuple[float, float] = (0.0, 1.0)
+    target: str = "y"
+    again: str = ""
     notes: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The summary, one sentence for each section."""
         parts = (
-            _of_enough(self.enough, self.subject.M),
+            _of_enough(self.enough, self.subject.M, self.subject.N, self.again),
             _of_consequences(self.consequences),
             _of_places(self.places, self.numbers),
             _of_hyperparameters(self.hyperparameters),
@@ -105,34 +110,42 @@ class Audit:
             "risk": self.risk,
         }
         return {
-            "data": {"name": self.name, "N": about.N, "D": about.D, "inputs": list(about.columns)},
+            "data": {
+                "name": self.name,
+                "N": about.N,
+                "D": about.D,
+                "inputs": list(about.columns),
+                "target": self.target,
+            },
             "model": {
                 "about": self.model,
                 "M": about.M,
                 "kernel": kernel_to_plain(about.kernel),
                 "noise": about.noise,
-                "target": {"shift": self.unit[0], "scale": self.unit[1]},
             },
             "findings": [vars(each) | {"claims": list(each.claims)} for each in self.findings],
             **{name: section and section.to_dict() for name, section in sections.items()},
             "places": where,
             "hyperparameters": [vars(each) for each in self.hyperparameters],
+            "again": self.again,
             "notes": list(self.notes),
         }
 
 
-def _of_enough(enough: Enough | None, M: int | None) -> Finding | None:
+def _of_enough(enough: Enough | None, M: int | None, N: int, again: str) -> Finding | None:
     """Whether M is enough."""
     if enough is None:
         return None
+    again = f" {again}" if again else ""
     target = f"{enough.target:g} nat{'s' if enough.target != 1.0 else ''}"
     would = _would_do(enough)
     if enough.divergence is None:
-        text = f"The model has no inducing points. For a divergence of {target}, {would}"
+        text = f"The model has no inducing points. For a divergence of {target}, {would}{again}"
         return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
     lower, upper = enough.divergence
     claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
     between = f"between {outward(float(lower), 'lower', 3)} and {outward(float(upper), 'upper', 3)} nats"
+    between += f" ({outward(float(upper) / N, 'upper', 2)} for each of {N} rows)" if math.isfinite(float(upper)) else ""
     if enough.excess > 0.0:
         about = f"The model's posterior has a divergence KL[q‖p] {between} from the exact posterior"
         about += f", {enough.excess:.3g} of them because it is not the best one with these points"
@@ -141,7 +154,7 @@ def _of_enough(enough: Enough | None, M: int | None) -> Finding | None:
     if enough.verdict == "enough":
         fewer = ""
         if enough.suffices is not None and M is not None and enough.suffices < M and enough.excess == 0.0:
-            fewer = f" {enough.suffices} chosen rows would do, too."
+            fewer = f" With this kernel and noise {enough.suffices} chosen rows would do, too.{again}"
         return Finding("Inducing points", "good", f"M = {M} is enough for {target}. {about}.{fewer}", claims)
     if enough.best_reaches:
         text = f"{about}; the best posterior with the same points (method vfe) reaches {target}."
@@ -150,17 +163,18 @@ def _of_enough(enough: Enough | None, M: int | None) -> Finding | None:
         )
     words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
     grade: _Grade = "bad" if enough.verdict == "not enough" else "warn"
-    return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}", claims)
+    return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}{again}", claims)
 
 
 def _would_do(enough: Enough) -> str:
     least = f"; fewer than {enough.needed} cannot do, however they are chosen (N-low)." if enough.needed > 1 else "."
+    kept = "with this kernel and noise"
     if enough.suffices is None:
-        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough{least}"
+        return f"{kept} none of the numbers tried, up to {max(enough.tried)}, is proved enough{least}"
     added = enough.counts[1]
     if enough.model is not None and added is not None and added == enough.suffices:
-        return f"{added} would do (these and {added - enough.model.M} more rows){least}"
-    return f"{enough.suffices} chosen rows would do{least}"
+        return f"{kept} {added} would do (these and {added - enough.model.M} more rows){least}"
+    return f"{kept} {enough.suffices} chosen rows would do{least}"
 
 
 def _of_consequences(consequences: Consequences | None) -> Finding | None:
@@ -182,11 +196,23 @@ def _of_consequences(consequences: Consequences | None) -> Finding | None:
 def sentence(bounds: Sandwich) -> str:
     """Prop. 4 for the prediction at one input, the model first."""
     low, high = math.sqrt(float(bounds.low)), math.sqrt(float(bounds.high))
-    return (
-        f"the predicted mean is within {outward(float(bounds.mean), 'upper', 3)} standard deviations of the exact "
-        f"posterior mean, and its standard deviation is between {outward(low, 'lower', 3)} and "
-        f"{outward(high, 'upper', 3)} times the exact one"
+    mean = float(bounds.mean)
+    if mean > USELESS and (low < 1.0 / USELESS or high > USELESS):
+        return (
+            "the divergence gives no useful guarantee: the predicted mean could be more than "
+            f"{USELESS:g} standard deviations from the exact posterior mean, and its standard deviation more than a "
+            f"factor {USELESS:g} from the exact one"
+        )
+    first = (
+        f"within {outward(mean, 'upper', 3)} standard deviations of the exact posterior mean"
+        if mean <= USELESS
+        else "without a useful guarantee"
     )
+    ratio = f"at least {outward(low, 'lower', 3)}" if low >= 1.0 / USELESS else ""
+    ratio += " and " if ratio and high <= USELESS else ""
+    ratio += f"at most {outward(high, 'upper', 3)}" if high <= USELESS else ""
+    second = f"{ratio} times the exact one" if ratio else "without a useful guarantee"
+    return f"the predicted mean is {first}, and its standard deviation is {second}"
 
 
 def _of_places(places: Places | None, numbers: Any) -> Finding | None:
@@ -252,8 +278,3 @@ def _of_risk(risk: Risk | None) -> Finding | None:
     )
     grade: _Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
     return Finding("Risk", grade, text, tuple(risk.bound.claim.split(", ")))
-
-
-def in_units(values: Float, unit: tuple[float, float]) -> Float:
-    """Values of y in the units of the target."""
-    return unit[0] + unit[1] * values

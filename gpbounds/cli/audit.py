@@ -76,12 +76,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_question(parser: argparse.ArgumentParser) -> None:
     """What the audit is asked."""
     parser.add_argument(
-        "--enough",
-        metavar="NATS",
+        "--nats",
+        metavar="T",
         type=options.number,
         default=1.0,
-        help="the divergence that counts as enough (default %(default)s)",
+        help="the divergence from the exact posterior that counts as enough (default %(default)s)",
     )
+    parser.add_argument(
+        "--enough", dest="former", type=options.number, help=argparse.SUPPRESS
+    )  # earlier name of --nats
     parser.add_argument(
         "--most",
         metavar="M",
@@ -100,8 +103,15 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--held-out",
         metavar="S",
         type=options.number,
-        default=0.2,
-        help="of a new model, or with a .json file: share of the rows to hold out (default %(default)s)",
+        help="share of the rows to hold out, drawn at random: of a new model (default 0.2, with --test 0), or "
+        "with a .json file (default 0: all rows are those of its training)",
+    )
+    parser.add_argument(
+        "--test",
+        metavar="FILE",
+        type=Path,
+        help="a table of rows that were not used in training, on which calibration is measured (default: the rows held "
+        "out)",
     )
     parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of all random choices (default 0)")
     parser.add_argument(
@@ -131,22 +141,29 @@ def run(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--out: expected a file in a folder that exists, got {args.out}")
     if not 0.0 < args.delta < 1.0:
         raise options.UsageError(f"--delta: expected a number between 0 and 1, got {args.delta:g}")
-    if not args.enough > 0.0:
-        raise options.UsageError(f"--enough: expected a positive number, got {args.enough:g}")
+    if args.former is not None:
+        args.nats = args.former
+    if not args.nats > 0.0:
+        raise options.UsageError(f"--nats: expected a positive number, got {args.nats:g}")
+    if args.former is not None:
+        print("gpbounds audit: --enough is now called --nats", file=sys.stderr)
     if args.most < 1:
         raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
     if args.certificate is not None and not args.certificate > 0.0:
         raise options.UsageError(f"--certificate: expected a positive number, got {args.certificate:g}")
+    new = args.model is None and args.test is None
     asked = AuditQuestion(
-        args.enough,
+        args.nats,
         args.most,
         args.rows,
-        args.held_out,
+        (0.2 if new else 0.0) if args.held_out is None else args.held_out,
         args.certificate,
         args.delta,
         args.seed,
         progress=True,
         spelled=options.flag,
+        file=str(args.file),
+        saved="" if args.model is None else str(args.model),
     )
     with shown("Reading the data and the model" if args.model else "Reading the data and training a model"):
         model = examined(args, asked)
@@ -175,26 +192,35 @@ def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
 
     if args.model is not None and args.model.suffix not in (".npz", ".json"):
         raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {_OTHER_LIBRARIES}")
-    if not args.held_out and (args.model is None or args.model.suffix == ".json"):
-        raise options.UsageError("--held-out: expected a share between 0 and 1, got 0")
     model = None if args.model is None or args.model.suffix == ".json" else models.saved(args.model)
     if model is not None:
         auditing.of_gaussian_noise(model, f" in {args.model}", asked.spelled)
     rows = examples.read(args, encoding=getattr(model, "encoding_", None))
     rows = replace(rows, columns=rows.titles)
+    test = None if args.test is None else _test_rows(args, rows)
     if args.model is None:
-        return _of_a_new_model(args, rows, asked)
+        return _of_a_new_model(args, rows, asked, test)
     if model is None:
-        return auditing.of_points(Model.load(args.model), rows, str(args.model), asked)
-    return _of_a_saved_model(args.model, model, rows, asked)
+        return auditing.of_points(Model.load(args.model), rows, str(args.model), asked, test)
+    return _of_a_saved_model(args.model, model, rows, asked, test)
 
 
-def _of_a_new_model(args: argparse.Namespace, rows: TableRows, asked: AuditQuestion) -> Examined:
+def _test_rows(args: argparse.Namespace, rows: TableRows) -> TableRows:
+    """The rows of ``--test``, read as the table was."""
+    from gpbounds.rows.table_rows import read_rows
+
+    choice = {"drop_missing": args.drop_missing, "header": args.header}
+    return read_rows(args.test, args.target, encoding=rows.encoding, **choice)
+
+
+def _of_a_new_model(
+    args: argparse.Namespace, rows: TableRows, asked: AuditQuestion, test: TableRows | None
+) -> Examined:
     """A sparse GP, trained on a part of the rows."""
     from fitting.study import auditing
     from gpbounds.cli import models
 
-    numbers = auditing.split(rows.N, args.held_out, args.seed, asked.spelled)
+    numbers = auditing.split(rows.N, asked.held_out, args.seed, asked.spelled)
     train, held = (rows.part(each) for each in numbers)
     settings = {"n_inducing": _DEFAULT_INDUCING if args.inducing is None else args.inducing}
     model = models.fitted(
@@ -206,18 +232,21 @@ def _of_a_new_model(args: argparse.Namespace, rows: TableRows, asked: AuditQuest
     )
     if any(run.status == "interrupted" for run in model.runs_):
         raise KeyboardInterrupt  # nobody asked about a model that is trained in part
+    held_out = f"; {held.N} were held out at random (seed {args.seed})" if held.N else ""
     notes = (
-        f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
+        f"A new sparse GP was trained on {train.N} rows{held_out}.",
         models.for_the_shell(model.stop_reason_),
     )
-    return auditing.of_model(model, rows, numbers, notes)
+    return auditing.of_model(model, *auditing.with_test(rows, numbers, test), notes)
 
 
-def _of_a_saved_model(path: Path, model: Any, rows: TableRows, asked: AuditQuestion) -> Examined:
+def _of_a_saved_model(
+    path: Path, model: Any, rows: TableRows, asked: AuditQuestion, test: TableRows | None
+) -> Examined:
     """A model that was trained on rows of the table."""
     from fitting.study import auditing
 
     auditing.supported(model, rows, f" in {path}", asked.spelled)
     numbers = auditing.training_rows(model, rows, f" in {path}", asked.spelled)
     notes = (f"The model was read from {path}; {numbers[1].size} rows of the file were not used in its training.",)
-    return auditing.of_model(model, rows, numbers, notes)
+    return auditing.of_model(model, *auditing.with_test(rows, numbers, test), notes)
