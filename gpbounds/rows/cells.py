@@ -18,7 +18,7 @@ from gpbounds.rows.parquet import is_parquet, parquet_cells, parquet_names
 from gpbounds.rows.tables import NUMBER, WHOLE, csv_numbers, delimiter_of, is_number, lines_of
 
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?"))
-"""Cells that say that a value is missing, in small letters."""
+"""FileCells that say that a value is missing, in small letters."""
 
 TRUTH = {"true": 1.0, "false": 0.0}
 """Truth values, in small letters, and their numbers."""
@@ -82,7 +82,7 @@ class FileColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class FileCells:
     """The columns of a file.
 
     Attributes
@@ -127,7 +127,7 @@ class Cells:
         return None
 
 
-def read_cells(path: Path, header: str = "auto") -> Cells:
+def read_cells(path: Path, header: str = "auto") -> FileCells:
     """The cells of a CSV file (also .csv.gz), a Parquet file, or the Parquet files of a folder.
 
     With ``header="auto"`` the first line of a CSV file is a header if one of its cells holds neither a value, such as a
@@ -161,7 +161,7 @@ def read_cells(path: Path, header: str = "auto") -> Cells:
         if not heading or len(names) == values.shape[1]:
             titles = names if heading else [""] * values.shape[1]
             columns = tuple(FileColumn(name, j + 1, values[:, j]) for j, name in enumerate(titles))
-            return Cells(path, columns, heading, numbers, notes, strict=heading == strict)
+            return FileCells(path, columns, heading, numbers, notes, strict=heading == strict)
     return _texts(path, header, notes)
 
 
@@ -207,7 +207,7 @@ def _is_heading(first: list[str], body: list[list[str]]) -> bool:
     return False
 
 
-def _texts(path: Path, header: str, notes: tuple[str, ...]) -> Cells:
+def _texts(path: Path, header: str, notes: tuple[str, ...]) -> FileCells:
     """The columns of a CSV file whose cells are not all numbers."""
     lines, width = [], 0
     for line, cells in lines_of(path):
@@ -228,7 +228,7 @@ def _texts(path: Path, header: str, notes: tuple[str, ...]) -> Cells:
     if any(isinstance(column.cells, list) and any("," in cell for cell in column.cells) for column in columns):
         columns, commas = _with_decimal_commas(path, columns, texts)
         notes += commas
-    return Cells(path, tuple(columns), heading, [line for line, _ in lines[heading:]], notes)
+    return FileCells(path, tuple(columns), heading, [line for line, _ in lines[heading:]], notes)
 
 
 def _numbers(cells: list[str]) -> Float | list[str] | str:
@@ -272,7 +272,7 @@ def listed(columns: Sequence[FileColumn]) -> str:
     return "Columns " + ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
 
 
-def _parquet_table(path: Path) -> Cells:
+def _parquet_table(path: Path) -> FileCells:
     names, cells = parquet_names(path), parquet_cells(path)
     sizes = [len(column) for column in cells if not isinstance(column, str)]
     if not sizes:
@@ -282,7 +282,7 @@ def _parquet_table(path: Path) -> Cells:
     columns = tuple(FileColumn(name, j + 1, own) for j, (name, own) in enumerate(zip(names, cells, strict=True)))
     strict = all(isinstance(own, np.ndarray) and np.isfinite(own).all() for own in cells)
     texts = tuple(_without_words_for_missing(column) for column in columns)
-    return Cells(path, texts, True, range(1, sizes[0] + 1), strict=strict)
+    return FileCells(path, texts, True, range(1, sizes[0] + 1), strict=strict)
 
 
 def _without_words_for_missing(column: FileColumn) -> FileColumn:

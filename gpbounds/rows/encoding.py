@@ -17,7 +17,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.records import NATURAL, TEXT, TEXTS, TRUTH, Format, Record, Slot, Variants, many
 from gpbounds.rows.cells import TRUTH as TRUTH_VALUES
-from gpbounds.rows.cells import Cells, FileColumn, is_time, listed
+from gpbounds.rows.cells import FileCells, FileColumn, is_time, listed
 from gpbounds.rows.tables import is_number
 
 MOST_WORDS = 50
@@ -240,7 +240,7 @@ def _some(levels: tuple[str, ...]) -> str:
     return ", ".join(shown) + (f" and {len(levels) - 8} more" if len(levels) > 8 else "")
 
 
-def encoding_of(cells: Cells, column: FileColumn) -> ColumnEncoding:
+def encoding_of(cells: FileCells, column: FileColumn) -> ColumnEncoding:
     """The kind of a column without missing cells, by all of its cells.
 
     Raises
@@ -272,7 +272,7 @@ def _ignored(column: FileColumn) -> str:
     return f"--ignore {column.option}"
 
 
-def _refuse_numbers_in_words(cells: Cells, column: FileColumn, levels: list[str]) -> None:
+def _refuse_numbers_in_words(cells: FileCells, column: FileColumn, levels: list[str]) -> None:
     """Refuse a column of numbers in which some cells are none, and cells that are numbers or times for people only."""
     texts = column.cells
     assert isinstance(texts, list)
@@ -365,7 +365,7 @@ class Encoding(Record):
         return all(isinstance(column, NumberColumn) for column in (*self.inputs, self.target))
 
 
-def encoded(cells: Cells, column: FileColumn, how: ColumnEncoding) -> Any:
+def encoded(cells: FileCells, column: FileColumn, how: ColumnEncoding) -> Any:
     """The inputs (N, k) of a column, or its labels.
 
     Raises

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpbounds.arrays import Float, is_constant
-from gpbounds.rows.cells import INDEX, Cells, FileColumn, listed, read_cells
+from gpbounds.rows.cells import INDEX, FileCells, FileColumn, listed, read_cells
 from gpbounds.rows.encoding import ColumnEncoding, Encoding, LabelColumn, NumberColumn, encoded, encoding_of
 from gpbounds.rows.tables import is_number
 
@@ -224,7 +224,7 @@ def column_number(text: str, names: Sequence[str], option: str) -> int:
     raise ValueError(f"{option}: expected {known}a column's number from 1 to {len(names)}, got {text!r}")
 
 
-def _found(cells: Cells, listed_columns: str | None, option: str) -> list[FileColumn]:
+def _found(cells: FileCells, listed_columns: str | None, option: str) -> list[FileColumn]:
     """The columns that an option lists, in their order in the file."""
     if not listed_columns:
         return []
@@ -234,7 +234,7 @@ def _found(cells: Cells, listed_columns: str | None, option: str) -> list[FileCo
 
 
 def _chosen(
-    cells: Cells, target: str | None, columns: str | None, ignore: str | None
+    cells: FileCells, target: str | None, columns: str | None, ignore: str | None
 ) -> tuple[FileColumn, list[FileColumn], tuple[str, ...]]:
     """The target, the inputs, and notes on both."""
     if len(cells.columns) < 2:
@@ -270,7 +270,7 @@ def _chosen(
     return answer, inputs, tuple(notes)
 
 
-def _maybe_index(cells: Cells, inputs: list[FileColumn]) -> FileColumn | None:
+def _maybe_index(cells: FileCells, inputs: list[FileColumn]) -> FileColumn | None:
     """A first input without a name whose whole numbers differ in all rows."""
     first = inputs[0]
     if not cells.named or first.number != 1 or first.name not in INDEX or not isinstance(first.cells, np.ndarray):
@@ -280,7 +280,7 @@ def _maybe_index(cells: Cells, inputs: list[FileColumn]) -> FileColumn | None:
 
 
 def _known(
-    cells: Cells, encoding: Encoding, target: str | None, columns: str | None, ignore: str | None, predicting: bool
+    cells: FileCells, encoding: Encoding, target: str | None, columns: str | None, ignore: str | None, predicting: bool
 ) -> tuple[FileColumn | None, list[FileColumn], tuple[str, ...]]:
     """The columns of ``encoding`` in another file: the target, if the file has it, and the inputs."""
     by_name = encoding.named and cells.named
@@ -313,7 +313,7 @@ def _known(
     return answer, present, ()
 
 
-def _complete(cells: Cells, columns: list[FileColumn], drop: bool) -> tuple[Any, tuple[str, ...]]:
+def _complete(cells: FileCells, columns: list[FileColumn], drop: bool) -> tuple[Any, tuple[str, ...]]:
     """A mask of the rows without missing cells in these columns, and a note if there are others.
 
     Raises
@@ -360,7 +360,7 @@ def _complete(cells: Cells, columns: list[FileColumn], drop: bool) -> tuple[Any,
     return kept, notes
 
 
-def _where(cells: Cells, columns: list[FileColumn], wrong: list[Any]) -> str:
+def _where(cells: FileCells, columns: list[FileColumn], wrong: list[Any]) -> str:
     """How many rows and which columns have wrong cells, and the first of them."""
     rows = np.flatnonzero(np.any(wrong, axis=0))
     own = [column for column, mask in zip(columns, wrong, strict=True) if mask.any()]
@@ -374,7 +374,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _target(cells: Cells, column: FileColumn, labels: bool) -> ColumnEncoding:
+def _target(cells: FileCells, column: FileColumn, labels: bool) -> ColumnEncoding:
     """The encoding of the target, numbers unless ``labels``."""
     texts = column.cells
     if labels:
