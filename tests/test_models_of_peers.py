@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
+import fitting
 from gpbounds.renyi import Model, evidence, log_evidence, variational_bound
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 
@@ -86,6 +87,25 @@ def test_elbo_and_predictions_are_those_of_the_library_with_the_law_of_its_induc
     predicted = posterior.predict(new)
     np.testing.assert_allclose(predicted.mean + model.mean(new), record["mean"], rtol=1e-10)
     np.testing.assert_allclose(np.asarray(predicted.variance) + of_f, record["variance"], rtol=1e-10)
+
+
+@pytest.mark.parametrize(("file", "name"), WITH_LAW)
+def test_the_audit_of_a_model_contains_log_evidence_less_the_elbo_of_its_library(file: str, name: str) -> None:
+    """KL[q‖p] = log p(y) − ELBO for the q(u) of the model, and the excess is that over the best one."""
+    stored = VARIATIONAL[file]
+    record = stored["models"][name]
+    model = READERS[file.removesuffix("_variational")](rebuilt(record["model"]))
+    X, y = np.array(stored["X"]), np.array(stored["y"])
+    of_f = 0.0 if file.startswith("gpflow") or name.startswith("Unwhitened") else model.q.jitter
+    elbo = record["elbo"] + 5.0 * of_f / (2.0 * model.noise)
+    truth = log_evidence(model.kernel, X, model.residuals(X, y), noise=model.noise) - elbo
+    found = fitting.audit(model, X, y).enough
+    low, high = map(float, found.divergence)
+    assert low - 1e-9 <= truth <= high + 1e-9
+    assert high - low < 1e-6
+    best = Model(model.kernel, model.noise, model.Z, model.mean)
+    least = float(fitting.audit(best, X, y).enough.divergence[1])
+    assert found.excess == pytest.approx(truth - least, abs=1e-4)
 
 
 def test_the_best_law_of_a_library_is_not_stored() -> None:
