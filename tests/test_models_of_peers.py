@@ -22,7 +22,8 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
-from gpbounds.renyi import Model, evidence, log_evidence, variational_bound
+from fitting import audit
+from gpbounds.renyi import Model, elbo, evidence, log_evidence, variational_bound
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 
 PEERS = Path(__file__).parent / "peers"
@@ -86,6 +87,27 @@ def test_elbo_and_predictions_are_those_of_the_library_with_the_law_of_its_induc
     predicted = posterior.predict(new)
     np.testing.assert_allclose(predicted.mean + model.mean(new), record["mean"], rtol=1e-10)
     np.testing.assert_allclose(np.asarray(predicted.variance) + of_f, record["variance"], rtol=1e-10)
+
+
+def test_the_audit_of_a_trained_svgp_is_that_of_its_own_law(tmp_path) -> None:
+    """KL[q‖p] = log p(y) − ELBO as GPyTorch computes both, and how much of it another q with the same Z would save."""
+    stored = json.loads((PEERS / "gpytorch_trained.json").read_text(encoding="utf-8"))
+    X, y = np.array(stored["X"]), np.array(stored["y"])
+    from_gpytorch(rebuilt(stored["model"])).save(tmp_path / "model.json")
+    model = Model.load(tmp_path / "model.json")
+    residuals = model.residuals(X, y)
+    exact = log_evidence(model.kernel, X, residuals, noise=model.noise)
+    assert exact == pytest.approx(stored["log evidence"], abs=1e-8)
+    of_f = len(y) * model.q.jitter / (2.0 * model.noise)  # GPyTorch adds the jitter to variances of f, too
+    divergence = stored["log evidence"] - (stored["elbo"] + of_f)
+    audited = audit(model, X, y)
+    lower, upper = audited.to_dict()["enough"]["KL"]
+    assert lower["value"] - 1e-6 <= divergence <= upper["value"] + 1e-6
+    assert upper["value"] - lower["value"] < 0.1
+    best = exact - elbo(model.kernel, X, residuals, model.Z, 1.0, noise=model.noise, jitter=model.q.jitter)
+    assert audited.enough.excess == pytest.approx(divergence - best, abs=1e-6)
+    assert audited.enough.excess > 20.0
+    assert f"{audited.enough.excess:.1f} of them because it is not the best one" in " ".join(str(audited).split())
 
 
 def test_the_best_law_of_a_library_is_not_stored() -> None:
