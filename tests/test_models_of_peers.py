@@ -22,7 +22,8 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
-from gpbounds.renyi import Model, evidence, log_evidence, variational_bound
+from fitting import audit
+from gpbounds.renyi import Model, elbo, evidence, log_evidence, variational_bound
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 
 PEERS = Path(__file__).parent / "peers"
@@ -88,6 +89,46 @@ def test_elbo_and_predictions_are_those_of_the_library_with_the_law_of_its_induc
     np.testing.assert_allclose(np.asarray(predicted.variance) + of_f, record["variance"], rtol=1e-10)
 
 
+@pytest.mark.parametrize(("file", "name"), WITH_LAW)
+def test_the_audit_of_a_model_contains_log_evidence_less_the_elbo_of_its_library(file: str, name: str) -> None:
+    """KL[q‖p] = log p(y) − ELBO for the q(u) of the model, and the excess is that over the best one."""
+    stored = VARIATIONAL[file]
+    record = stored["models"][name]
+    model = READERS[file.removesuffix("_variational")](rebuilt(record["model"]))
+    X, y = np.array(stored["X"]), np.array(stored["y"])
+    of_f = 0.0 if file.startswith("gpflow") or name.startswith("Unwhitened") else model.q.jitter
+    of_library = record["elbo"] + 5.0 * of_f / (2.0 * model.noise)
+    truth = log_evidence(model.kernel, X, model.residuals(X, y), noise=model.noise) - of_library
+    found = audit(model, X, y).enough
+    low, high = map(float, found.divergence)
+    assert low - 1e-9 <= truth <= high + 1e-9
+    assert high - low < 1e-6
+    best = Model(model.kernel, model.noise, model.Z, model.mean)
+    least = float(audit(best, X, y).enough.divergence[1])
+    assert found.excess == pytest.approx(truth - least, abs=1e-4)
+
+
+def test_the_audit_of_a_trained_svgp_is_that_of_its_own_law(tmp_path) -> None:
+    """KL[q‖p] = log p(y) − ELBO as GPyTorch computes both, and how much of it another q with the same Z would save."""
+    stored = json.loads((PEERS / "gpytorch_trained.json").read_text(encoding="utf-8"))
+    X, y = np.array(stored["X"]), np.array(stored["y"])
+    from_gpytorch(rebuilt(stored["model"])).save(tmp_path / "model.json")
+    model = Model.load(tmp_path / "model.json")
+    residuals = model.residuals(X, y)
+    exact = log_evidence(model.kernel, X, residuals, noise=model.noise)
+    assert exact == pytest.approx(stored["log evidence"], abs=1e-8)
+    of_f = len(y) * model.q.jitter / (2.0 * model.noise)  # GPyTorch adds the jitter to variances of f, too
+    divergence = stored["log evidence"] - (stored["elbo"] + of_f)
+    audited = audit(model, X, y)
+    lower, upper = audited.to_dict()["enough"]["KL"]
+    assert lower["value"] - 1e-6 <= divergence <= upper["value"] + 1e-6
+    assert upper["value"] - lower["value"] < 0.1
+    best = exact - elbo(model.kernel, X, residuals, model.Z, 1.0, noise=model.noise, jitter=model.q.jitter)
+    assert audited.enough.excess == pytest.approx(divergence - best, abs=1e-6)
+    assert audited.enough.excess > 20.0
+    assert f"{audited.enough.excess:.1f} of them because it is not the best one" in " ".join(str(audited).split())
+
+
 def test_the_best_law_of_a_library_is_not_stored() -> None:
     """SGPR and the collapsed family have q*, which the rows determine."""
     for library in ("gpjax", "gpjax_0"):
@@ -145,6 +186,13 @@ def test_conditioned_models_of_gpjax_are_read(family: bool) -> None:
     assert (model.Z is None) != family
 
 
+def fitted(kernel, D: int = 2, **options):
+    """A regressor of scikit-learn with these hyperparameters."""
+    rows = np.random.default_rng(3).standard_normal((6, D))
+    with np.errstate(divide="ignore"):  # scikit-learn takes the logarithm of a sigma_0 of 0
+        return GaussianProcessRegressor(kernel, optimizer=None, **options).fit(rows, rows[:, 0])
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -160,7 +208,7 @@ def test_conditioned_models_of_gpjax_are_read(family: bool) -> None:
 def test_kernels_of_scikit_learn_are_the_same_matrices(kernel) -> None:
     rng = np.random.default_rng(1)
     X, new = rng.standard_normal((9, 2)), rng.standard_normal((4, 2))
-    model = from_sklearn(GaussianProcessRegressor(kernel, alpha=0.01))
+    model = from_sklearn(fitted(kernel, alpha=0.01))
     np.testing.assert_allclose(model.kernel(X, new), kernel(X, new), rtol=1e-11, atol=1e-12)
     whole = model.kernel(X) + model.noise * np.eye(9)
     np.testing.assert_allclose(whole, kernel(X) + 0.01 * np.eye(9), rtol=1e-11, atol=1e-12)
@@ -168,7 +216,7 @@ def test_kernels_of_scikit_learn_are_the_same_matrices(kernel) -> None:
 
 def test_the_periodic_kernel_of_scikit_learn_is_read_for_one_input() -> None:
     kernel = 1.5 * ExpSineSquared(0.8, 1.3)
-    model = from_sklearn(GaussianProcessRegressor(kernel, alpha=0.1))
+    model = from_sklearn(fitted(kernel, 1, alpha=0.1))
     x = np.random.default_rng(2).standard_normal((12, 1))
     np.testing.assert_allclose(model.kernel(x), kernel(x), rtol=1e-11)
     with pytest.raises(ValueError, match="expected inputs with 1 dimension"):
@@ -255,17 +303,17 @@ def named(name: str, **attributes):
             lambda: from_gpflow(changed("gpflow", "RQ", q_mu=np.zeros((2, 2)), q_sqrt=np.ones((2, 2)), whiten=True)),
             r"of one output, got q_sqrt of shape \(2, 2\)",
         ),
-        (lambda: from_sklearn(GaussianProcessRegressor(PairwiseKernel())), "got PairwiseKernel"),
+        (lambda: from_sklearn(fitted(PairwiseKernel())), "got PairwiseKernel"),
         (
-            lambda: from_sklearn(GaussianProcessRegressor(Exponentiation(RBF(), 0.5))),
+            lambda: from_sklearn(fitted(Exponentiation(RBF(), 0.5))),
             "expected a whole exponent >= 1.*got 0.5",
         ),
         (
-            lambda: from_sklearn(GaussianProcessRegressor(DotProduct() * WhiteKernel())),
+            lambda: from_sklearn(fitted(DotProduct() * WhiteKernel())),
             "white noise times kernels with the same",
         ),
         (
-            lambda: from_sklearn(GaussianProcessRegressor(Exponentiation(RBF() + DotProduct(), 7))),
+            lambda: from_sklearn(fitted(Exponentiation(RBF() + DotProduct(), 7))),
             "products of sums with at most 64 terms",
         ),
         (lambda: from_gpflow(changed("gpflow", "RQ", mean_function=named("Polynomial"))), "got Polynomial"),

@@ -364,6 +364,19 @@ def test_an_audit_refuses_in_the_words_of_python(trained, change, message):
         fitting.audit(trained, **{"X": X, "y": y} | change)
 
 
+def test_a_law_of_inducing_variables_keeps_all_rows_of_its_training():
+    """q(u) was trained on all of them: with a part of them the divergence would be about nothing."""
+    from gpbounds.renyi import InducingLaw, Model
+
+    X, y = sample(40)
+    q = InducingLaw(np.zeros(4), np.eye(4), whitened=True, jitter=0.0)
+    model = Model(SquaredExponential(1.5, [0.7, 0.9]), 0.2, X[:4], None, q)
+    with pytest.raises(ValueError, match=r"held_out: expected 0 for a model with its own q\(u\).* with test"):
+        fitting.audit(model, X, y, held_out=0.2)
+    (note,) = (note for note in fitting.audit(model, X, y, most=10).notes if "Calibration is missing" in note)
+    assert "held_out" not in note
+
+
 def test_a_classifier_is_refused_by_name():
     X, y = sample(40)
     model = fitting.VariationalGPClassifier(n_inducing=5, random_state=0).fit(X, y > 0.0)

@@ -319,6 +319,11 @@ def of_points(
 ) -> Examined:
     """A kernel, a noise variance and inducing points, with the model's own posterior or, without one, q*."""
     spelled = asked.spelled
+    if model.q is not None and asked.held_out:
+        raise WrongArguments(
+            f"{spelled('held_out')}: expected 0 for a model with its own q(u), which belongs to all rows of its "
+            f"training, got {asked.held_out:g}: pass these rows, and others with {spelled('test')}"
+        )
     if test is not None and asked.held_out:
         raise WrongArguments(f"{spelled('held_out')}: expected not to be given with {spelled('test')}")
     numbers = split(table.N, asked.held_out, asked.seed, spelled)
@@ -337,9 +342,9 @@ def of_points(
     mean, variance = np.empty(0), np.empty(0)
     together: Joint | None = None
     if held.N == 0:
+        drawn_instead = f", or a share to hold out, {spelled('held_out')}" if model.q is None else ""
         notes.append(
-            f"Calibration is missing: pass rows that were not used in training, {spelled('test')}, or a share to hold "
-            f"out, {spelled('held_out')}."
+            f"Calibration is missing: pass rows that were not used in training, {spelled('test')}{drawn_instead}."
         )
     elif model.Z is not None:
         posterior = about.law

@@ -4,6 +4,7 @@ A description holds the class names and attributes that `gpbounds.renyi.readers`
 k(X, X'), the noise and the mean at X.  It is stored in ``gpflow.json``, ``gpytorch.json`` and ``gpjax.json``; that of
 GPJax before 1.0 in ``gpjax_0.json``.  Models with a q(u) that is not the best one are stored beside it in
 ``gpflow_variational.json`` etc., with the ELBO, and the mean and the variance of f at new inputs, of the library.
+``gpytorch_trained.json`` holds an SVGP that GPyTorch trained, with its rows, ELBO and log p(y), computed by GPyTorch.
 """
 
 from __future__ import annotations
@@ -224,6 +225,50 @@ def gpytorch_variational():
             yield f"{strategy.__name__}, {name}", model, np.asarray(elbo), *found
 
 
+def gpytorch_trained():
+    """An SVGP of 30 points after 60 epochs of Adam on 300 rows; ELBO and log p(y) with its hyperparameters."""
+    import gpytorch
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    draw = np.random.default_rng(5)
+    X = draw.uniform(-1.5, 1.5, (300, 3)).round(3)
+    y = 4.0 + np.sin(2.0 * X[:, 0]) * np.cos(1.5 * X[:, 1]) + 0.5 * X[:, 2] + 0.1 * draw.standard_normal(300)
+    inputs, targets = torch.as_tensor(X), torch.as_tensor(y.round(3))
+
+    def prior(model, x):
+        return gpytorch.distributions.MultivariateNormal(model.mean_module(x), model.covar_module(x))
+
+    class Sparse(gpytorch.models.ApproximateGP):
+        def __init__(self):
+            law = gpytorch.variational.CholeskyVariationalDistribution(30)
+            super().__init__(gpytorch.variational.VariationalStrategy(self, inputs[:30].clone(), law))
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=3))
+
+        forward = prior
+
+    class Exact(gpytorch.models.ExactGP):
+        forward = prior
+
+    model, likelihood = Sparse(), gpytorch.likelihoods.GaussianLikelihood()
+    objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=300)
+    adam = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.05)
+    for _ in range(60):
+        for batch in torch.randperm(300).split(30):
+            adam.zero_grad()
+            (-objective(model(inputs[batch]), targets[batch])).backward()
+            adam.step()
+    elbo = 300.0 * objective(model(inputs), targets).item()
+    exact = Exact(inputs, targets, likelihood)
+    exact.mean_module, exact.covar_module = model.mean_module, model.covar_module
+    log_evidence = 300.0 * gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, exact)(exact(inputs), targets).item()
+    model.likelihood = likelihood
+    computed = {"elbo": elbo, "log evidence": log_evidence}
+    return {"X": X.tolist(), "y": targets.tolist(), "model": described(model), **computed}
+
+
 def gpjax_variational():
     import gpjax
     import jax
@@ -269,6 +314,8 @@ def main(library: str) -> None:
         computed = {"elbo": float(elbo), "mean": mean.ravel().tolist(), "variance": variance.ravel().tolist()}
         records[name] = {"model": described(model), **computed}
     store(f"{file}_variational", {"X": X.tolist(), "y": Y.tolist(), "new": NEW.tolist(), "models": records})
+    if library == "gpytorch":
+        store("gpytorch_trained", gpytorch_trained())
 
 
 def store(name: str, whole: object) -> None:
