@@ -211,6 +211,7 @@ DOORS = {
     "gpbounds.pacbayes.log_penalty": [{"N": 6.0, "delta": 0.1, "log_prior_penalty": 0.0}],
     "gpbounds.pacbayes.mixture_kl": [{"kl": SPREADS, "log_prior_penalty": SPREADS}],
     "gpbounds.pacbayes.xi": [{"N": SPREADS}],
+    "gpbounds.renyi.InducingLaw": [{"mean": MEANS, "factor": FACTOR, "whitened": False, "jitter": 0.0}],
     "gpbounds.renyi.elbo": [SPARSE | {"alpha": 1.0}],
     "gpbounds.renyi.evidence": [SPARSE | {"alphas": np.array([1.0, 0.5])}],
     "gpbounds.renyi.exact_gap": [SPARSE | {"alpha": 0.5}],

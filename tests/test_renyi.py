@@ -87,7 +87,7 @@ def test_units_and_order_of_the_data_do_not_matter(seed: int, alpha: float) -> N
             objective - y.size * np.log(c), rel=1e-9
         )
         assert float(gap(*scaled, alpha, noise=noise * c * c)[1]) == pytest.approx(
-            float(gap(*arguments, alpha, noise=noise)[1]), rel=1e-8
+            float(gap(*arguments, alpha, noise=noise)[1]), rel=1e-7
         )
     order = np.random.default_rng(seed).permutation(y.size)
     assert exact_gap(kernel, X[order], y[order], Z[::-1], alpha, noise=noise) == pytest.approx(base, rel=1e-7)
@@ -229,7 +229,7 @@ def test_every_bound_names_its_theorem_and_its_hypotheses() -> None:
         pac_risk_bound(-3.0, [-4.0, -5.0], 10, 0.5, delta=0.1),
     ]
     for bound in bounds:
-        assert claims.find(bound.claim).id == bound.claim
+        assert [claims.find(claim).id for claim in bound.claim.split(", ")] == bound.claim.split(", ")
         assert bound.assumptions
         assert np.isfinite(float(bound))
         assert bound.claim in str(bound)

@@ -37,7 +37,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Source:
     """Kernel, noise and mean of a model for the target shift + scale·y, and its inducing points."""
 
     kernel: Kernel
@@ -61,39 +61,39 @@ def of_model(path: Path, train: Any, M: int | None) -> Kept:
     """
     from fitting.study.standardised import multiplied
 
-    found = _found(path, train.D)
+    source = _source(path, train.D)
     shift, scale = _units(train)
-    arguments: dict[str, Any] = {"kernel": found.kernel, "noise": found.noise, "start": "scale", "fixed": "all"}
-    if (found.shift, found.scale) == (shift, scale):  # the same rows: no digit changes
-        arguments["mean"] = "zero" if found.mean is None else found.mean
+    arguments: dict[str, Any] = {"kernel": source.kernel, "noise": source.noise, "start": "scale", "fixed": "all"}
+    if (source.shift, source.scale) == (shift, scale):  # the same rows: no digit changes
+        arguments["mean"] = "zero" if source.mean is None else source.mean
     else:
-        ratio = found.scale / scale
-        arguments |= {"kernel": multiplied(found.kernel, ratio**2), "noise": ratio**2 * found.noise}
-        inner = LinearMean(0.0) if found.mean is None else found.mean
-        intercept = (found.shift + found.scale * inner.intercept - shift) / scale
+        ratio = source.scale / scale
+        arguments |= {"kernel": multiplied(source.kernel, ratio**2), "noise": ratio**2 * source.noise}
+        inner = LinearMean(0.0) if source.mean is None else source.mean
+        intercept = (source.shift + source.scale * inner.intercept - shift) / scale
         arguments["mean"] = LinearMean(intercept, None if inner.slopes is None else ratio * np.asarray(inner.slopes))
     if M is not None:
-        arguments["inducing"] = _start(found, train, M)
+        arguments["inducing"] = _start(source, train, M)
     return Kept(arguments, f"Kernel, noise and mean are those of {path}; they were not trained.")
 
 
-def _start(found: _Found, train: Any, M: int) -> Any:
+def _start(source: _Source, train: Any, M: int) -> Any:
     """M inducing points with which training starts."""
     from fitting.objectives.objective import objective
     from fitting.starts.starts import choose_inducing, with_further
 
-    greedy = choose_inducing(found.kernel, train.X, M, "greedy", np.random.default_rng(0))
-    if found.Z is None or len(found.Z) > M:
+    greedy = choose_inducing(source.kernel, train.X, M, "greedy", np.random.default_rng(0))
+    if source.Z is None or len(source.Z) > M:
         return greedy
-    targets = (train.y - found.shift) / found.scale
-    residuals = targets if found.mean is None else targets - found.mean(train.X)
+    targets = (train.y - source.shift) / source.scale
+    residuals = targets if source.mean is None else targets - source.mean(train.X)
     elbo = objective(train.X, residuals, "vfe")
-    more = with_further(found.kernel, train.X, found.Z, M)
-    values = [elbo.evaluate(found.kernel, found.noise, Z, gradient=False).value for Z in (greedy, more)]
+    more = with_further(source.kernel, train.X, source.Z, M)
+    values = [elbo.evaluate(source.kernel, source.noise, Z, gradient=False).value for Z in (greedy, more)]
     return greedy if values[0] >= values[1] else more
 
 
-def _found(path: Path, D: int) -> _Found:
+def _source(path: Path, D: int) -> _Source:
     from fitting import load
     from fitting.study.predicted import noise_of
     from gpbounds.likelihoods import Gaussian
@@ -102,7 +102,7 @@ def _found(path: Path, D: int) -> _Found:
     if path.suffix == ".json":
         imported = Model.load(path)
         _check_inputs(path, imported.kernel, imported.mean, D)
-        return _Found(imported.kernel, imported.noise, imported.mean, imported.Z)
+        return _Source(imported.kernel, imported.noise, imported.mean, imported.Z)
     if path.suffix != ".npz":
         raise UsageError(f"--keep-kernel: expected a file .npz or .json, got {path}")
     model: Any = load(path)
@@ -115,7 +115,7 @@ def _found(path: Path, D: int) -> _Found:
     if model.n_features_in_ != D:
         raise ValueError(f"--keep-kernel: expected a model of {D} inputs, got one of {model.n_features_in_} in {path}")
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
-    return _Found(model.kernel_, noise_of(model), model.mean_, getattr(model, "inducing_", None), shift, scale)
+    return _Source(model.kernel_, noise_of(model), model.mean_, getattr(model, "inducing_", None), shift, scale)
 
 
 def _check_inputs(path: Path, kernel: Kernel, mean: LinearMean | None, D: int) -> None:

@@ -32,7 +32,7 @@ SUPPORTED = (
 )
 
 
-def from_gpflow(model: Any, *, jitter: float = 1e-6) -> Model:
+def from_gpflow(model: Any, *, default_jitter: float = 1e-6) -> Model:
     """The kernel, mean, noise, Z and q(u) of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or a model with their attributes.
 
     Reads ``kernel`` with its ``active_dims``, ``likelihood.variance``, ``inducing_variable.Z`` (None without) and
@@ -40,12 +40,12 @@ def from_gpflow(model: Any, *, jitter: float = 1e-6) -> Model:
     `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.
 
     q(u) of an SVGP has the mean ``q_mu`` and the root ``q_sqrt``, the standard deviations where ``q_diag``, in the
-    coordinates that ``whiten`` says: u = f(Z) without the mean function, and Kuu with ``jitter`` on its diagonal.
+    coordinates that ``whiten`` says: u = f(Z) without the mean function, and Kuu with ``default_jitter`` on its diagonal.
 
     Parameters
     ----------
     model : GPflow model
-    jitter : float
+    default_jitter : float
         ``gpflow.config.default_jitter()``, which is no attribute of the model.
 
     Raises
@@ -62,7 +62,7 @@ def from_gpflow(model: Any, *, jitter: float = 1e-6) -> Model:
     Z = None if inducing is None else as_numbers(inducing.Z)
     mean = _mean(getattr(model, "mean_function", None))
     noise = one_number("likelihood.variance", model.likelihood.variance)
-    return imported(_terms(model.kernel), noise, Z, SUPPORTED, mean, _law(model, jitter))
+    return imported(_terms(model.kernel), noise, Z, SUPPORTED, mean, _law(model, default_jitter))
 
 
 def _law(model: Any, jitter: float) -> InducingLaw | None:
