@@ -133,12 +133,12 @@ def test_the_report_says_the_verdict_and_where_the_page_is(folder, tmp_path, cap
         capsys, folder / "data.csv", "--model", folder / "sparse.npz", "--out", tmp_path / "a.html", "--nats", 1e-3
     )
     assert (status, err) == (0, "")
-    told = " ".join(out.split())
-    assert "M = 6 is not enough for 0.001 nats" in told
-    assert "target yield, 70 training rows" in told
-    most = re.search(r"with this kernel and noise (\d+) .*?would do", told)[1]
+    text = " ".join(out.split())
+    assert "M = 6 is not enough for 0.001 nats" in text
+    assert "target yield, 70 training rows" in text
+    most = re.search(r"with this kernel and noise (\d+) .*?would do", text)[1]
     keep = f"gpbounds train {folder / 'data.csv'} --keep-kernel {folder / 'sparse.npz'} --inducing {most}"
-    assert f"keep both by {keep}, or let M grow along by gpbounds train {folder / 'data.csv'} --inducing auto" in told
+    assert f"keep both by {keep}, or let M grow along by gpbounds train {folder / 'data.csv'} --inducing auto" in text
     assert f"Saved {tmp_path / 'a.html'}" in out
     assert re.search(r"Intervals of 95 % cover [\d.]+ % of 20 held-out targets", " ".join(out.split()))
 

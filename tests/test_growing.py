@@ -292,11 +292,11 @@ def test_the_same_kernel_at_the_final_number_of_points_stays_within_the_target()
     again = SparseGP(**settings, n_inducing=len(model.inducing_), inducing="greedy").fit(X, y)
     assert again.kernel_ == model.kernel_
     assert true_gap(again, X, y) <= model.target_gap
-    found = SparseGP(**settings, n_inducing="auto").fit(X, y)
-    assert (found.inducing_ == model.inducing_).all()
-    assert found.trained_with_ == 0
+    fixed = SparseGP(**settings, n_inducing="auto").fit(X, y)
+    assert (fixed.inducing_ == model.inducing_).all()
+    assert fixed.trained_with_ == 0
     same_mean = SparseGP(**settings, n_inducing="auto", mean=LinearMean(0.0)).fit(X, y)
-    assert len(same_mean.inducing_) == len(found.inducing_)
+    assert len(same_mean.inducing_) == len(fixed.inducing_)
 
 
 # ---------------------------------------------------------------------- tables of others

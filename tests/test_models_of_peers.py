@@ -99,13 +99,13 @@ def test_the_audit_of_a_model_contains_log_evidence_less_the_elbo_of_its_library
     of_f = 0.0 if file.startswith("gpflow") or name.startswith("Unwhitened") else model.q.jitter
     of_library = record["elbo"] + 5.0 * of_f / (2.0 * model.noise)
     truth = log_evidence(model.kernel, X, model.residuals(X, y), noise=model.noise) - of_library
-    found = audit(model, X, y).enough
-    low, high = map(float, found.divergence)
+    levels = audit(model, X, y).enough
+    low, high = map(float, levels.divergence)
     assert low - 1e-9 <= truth <= high + 1e-9
     assert high - low < 1e-6
     best = Model(model.kernel, model.noise, model.Z, model.mean)
     least = float(audit(best, X, y).enough.divergence[1])
-    assert found.excess == pytest.approx(truth - least, abs=1e-4)
+    assert levels.excess == pytest.approx(truth - least, abs=1e-4)
 
 
 def test_the_audit_of_a_trained_svgp_is_that_of_its_own_law(tmp_path) -> None:

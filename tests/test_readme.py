@@ -36,9 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_python_prints_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     namespace: dict[str, Any] = {}
-    found = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
-    assert len(found) == TEXT.count("```python")
-    for code, shown in found:
+    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
+    assert len(blocks) == TEXT.count("```python")
+    for code, shown in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, "README.md", "exec"), namespace)

@@ -288,9 +288,9 @@ def test_an_audit_from_python_is_that_of_the_shell(capsys, tmp_path, trained, au
     assert own == record
     assert main(words) == 0
     shown = capsys.readouterr().out
-    told = " ".join(shown.split()).replace(proposed, again)
+    report = " ".join(shown.split()).replace(proposed, again)
     for finding in audited.findings:
-        assert " ".join(finding.text.split()) in told
+        assert " ".join(finding.text.split()) in report
     audited.save(tmp_path / "python.html")
     pages = [(tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("python", "shell")]
     said = html.escape(again), html.escape(proposed)

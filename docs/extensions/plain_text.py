@@ -129,7 +129,7 @@ def _with_texts(lines: Sequence[str]) -> Iterator[list[str]]:
 
 def _described(lines: Sequence[str]) -> dict[str, list[str]]:
     """For each parameter in a docstring: what follows its name, and the lines of its text."""
-    found: dict[str, list[str]] = {}
+    described: dict[str, list[str]] = {}
     section = ""
     runs = list(_with_texts(lines))
     for run, after in zip(runs, [*runs, [""]][1:], strict=True):
@@ -139,10 +139,10 @@ def _described(lines: Sequence[str]) -> dict[str, list[str]]:
             text = [
                 line for i, line in enumerate(run[1:], 1) if any(each.strip() for each in run[i:])
             ]
-            found |= {
+            described |= {
                 name.strip(): [entry["type"] or "", *text] for name in entry["names"].split(",")
             }
-    return found
+    return described
 
 
 def _entries(lines: Sequence[str]) -> list[str]:

@@ -442,10 +442,10 @@ def inducing(estimator: Any) -> dict[str, Any] | None:
     """The number of inducing points; of ``--inducing auto`` the proved gap, and with how many it was trained."""
     if not hasattr(estimator, "inducing_"):
         return None
-    found: dict[str, Any] = {"M": int(estimator.inducing_.shape[0])}
+    growth: dict[str, Any] = {"M": int(estimator.inducing_.shape[0])}
     if hasattr(estimator, "gap_"):
-        found |= {"gap": estimator.gap_, "trained with": estimator.trained_with_}
-    return found
+        growth |= {"gap": estimator.gap_, "trained with": estimator.trained_with_}
+    return growth
 
 
 def picture(result: Result) -> Any:

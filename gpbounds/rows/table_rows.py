@@ -286,14 +286,14 @@ def _known(
     by_name = encoding.named and cells.named
     names = [column.name for column in cells.columns]
 
-    def found(how: ColumnEncoding) -> FileColumn | None:
+    def matching(how: ColumnEncoding) -> FileColumn | None:
         if by_name and names.count(how.name) == 1:
             return cells.columns[names.index(how.name)]
         if len(names) != encoding.width or (by_name and names[how.number - 1] != how.name):
             return None
         return cells.columns[how.number - 1]
 
-    inputs, answer = [found(how) for how in encoding.inputs], found(encoding.target)
+    inputs, answer = [matching(how) for how in encoding.inputs], matching(encoding.target)
     if not by_name and len(names) == len(inputs) < encoding.width and predicting:
         inputs, answer = list(cells.columns), None
     missing = [how for how, column in zip(encoding.inputs, inputs, strict=True) if column is None]

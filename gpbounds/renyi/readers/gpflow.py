@@ -40,7 +40,8 @@ def from_gpflow(model: Any, *, default_jitter: float = 1e-6) -> Model:
     `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.
 
     q(u) of an SVGP has the mean ``q_mu`` and the root ``q_sqrt``, the standard deviations where ``q_diag``, in the
-    coordinates that ``whiten`` says: u = f(Z) without the mean function, and Kuu with ``default_jitter`` on its diagonal.
+    coordinates that ``whiten`` says: u = f(Z) without the mean function, and Kuu with ``default_jitter`` on its
+    diagonal.
 
     Parameters
     ----------
