@@ -133,8 +133,8 @@ def raw_targets(code: str) -> list[str]:
 def test_bounds_of_imported_models_are_those_of_residuals() -> None:
     """A model of GPyTorch has a mean by default: with y in place of y - mean the bounds are those of another model."""
     assert raw_targets("renyi.gap(model.kernel, X, y, model.Z, 1.0)") == ["renyi.gap(model.kernel, X, y, model.Z, 1.0)"]
-    found = [call for page in PAGES for b in blocks(page) if b.language == "python" for call in raw_targets(b.code)]
-    assert not found
+    raw = [call for page in PAGES for b in blocks(page) if b.language == "python" for call in raw_targets(b.code)]
+    assert not raw
 
 
 def test_blocks_are_found() -> None:

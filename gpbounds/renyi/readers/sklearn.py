@@ -197,7 +197,7 @@ def _terms(kernel: Any, columns: _Scaling) -> list[Term]:
     if name == "WhiteKernel":
         return [Term(float(kernel.noise_level), white=True)]
     if name in ("RBF", "Matern", "RationalQuadratic"):
-        lengths = one_or_each(np.asarray(kernel.length_scale / columns.one_or_each))
+        lengths = one_or_each(np.asarray(kernel.length_scale) / columns.one_or_each)
         if name == "RationalQuadratic":
             return [Term(1.0, RationalQuadratic(kernel.alpha, 1.0, lengths))]
         return [Term(1.0, stationary(np.inf if name == "RBF" else kernel.nu, 1.0, lengths))]
