@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib.util
@@ -112,6 +113,28 @@ def test_blocks_for_other_libraries_run_where_these_are_installed(page: str, cod
     for library in needs.split():
         pytest.importorskip(library, reason=f"this block of {page} needs {library}: its syntax is checked")
     exec(compiled, {})
+
+
+BOUNDS = ("elbo", "evidence", "gap", "log_evidence", "exact_gap", "variational_bound")
+
+
+def raw_targets(code: str) -> list[str]:
+    """Calls of bounds with the kernel of an imported model and with y, not with the residuals of its mean."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and len(node.args) > 2]
+    return [
+        ast.unparse(call)
+        for call in calls
+        if ast.unparse(call.func).rpartition(".")[2] in BOUNDS
+        and ast.unparse(call.args[0]).endswith(".kernel")
+        and ast.unparse(call.args[2]) == "y"
+    ]
+
+
+def test_bounds_of_imported_models_are_those_of_residuals() -> None:
+    """A model of GPyTorch has a mean by default: with y in place of y - mean the bounds are those of another model."""
+    assert raw_targets("renyi.gap(model.kernel, X, y, model.Z, 1.0)") == ["renyi.gap(model.kernel, X, y, model.Z, 1.0)"]
+    raw = [call for page in PAGES for b in blocks(page) if b.language == "python" for call in raw_targets(b.code)]
+    assert not raw
 
 
 def test_blocks_are_found() -> None:
