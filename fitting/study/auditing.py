@@ -372,6 +372,8 @@ def _origin(model: Model, N: int, drawn: int, source: str, asked: AuditQuestion)
     origin = f"were read from {source}" if source else "are those of the model"
     if model.q is not None:
         note = f"Kernel, noise, inducing points and the posterior q(u) {origin}; {N} rows are taken for its training."
+    elif model.Z is None:
+        note = f"Kernel and noise {origin}; the posterior is the exact one given {N} rows."
     else:
         note = f"Kernel, noise and inducing points {origin}; the posterior is the best one with them given {N} rows."
     if drawn:
