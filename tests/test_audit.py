@@ -455,3 +455,34 @@ def test_a_browser_shows_values_and_nothing_is_wider_than_the_screen(page: str, 
     assert result["wide"] <= 0
     assert result["small"] >= 300
     assert "CONSOLE" not in ran.stderr
+
+
+def test_a_page_of_many_inputs_shows_the_most_telling_ones_and_names_few_hyperparameters():
+    about, points = example(D=20, kernel=SquaredExponential(1.0, np.linspace(1.0, 40.0, 20)))
+    limits = dict.fromkeys([f"lengthscale[x{j + 1}]" for j in range(20)], "upper")
+    levels = enough(about, target=0.5)
+    everything = Audit(
+        "wide",
+        "a model",
+        about,
+        levels,
+        places=places(about, about.Z, points),
+        hyperparameters=hyperparameters(about, limits),
+        numbers=np.arange(1, len(about.X) + len(points) + 1),
+        target="price",
+    )
+    text = audit_page(everything)
+    table = text[text.index("worst rows") :].partition("</table>")[0]
+    assert table.count('<th scope="col">') == 8
+    assert "with the 6 most telling of 20 inputs" in text
+    assert "target price, 60 training rows" in text
+    finding = next(each.text for each in everything.findings if each.about == "Hyperparameters")
+    assert finding.startswith("At the limit of the search: lengthscale[x1], lengthscale[x2], lengthscale[x3] and 17")
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.2, "too narrow"), (1.0, "as expected"), (5.0, "too wide")])
+def test_a_share_outside_its_range_says_which_way_the_intervals_err(factor, verdict):
+    rng = np.random.default_rng(3)
+    y, variance = rng.standard_normal(400), np.full(400, factor**2)
+    result = calibration(y, np.zeros(400), variance, covariance=np.diag(variance), rows=np.arange(400))
+    assert next(each.verdict for each in result.coverage if each.level == 0.8) == verdict

@@ -50,6 +50,15 @@ class Coverage:
         """Whether the share is in its range; None where there is no test."""
         return None if self.low is None or self.high is None else self.low <= self.share <= self.high
 
+    @property
+    def verdict(self) -> str:
+        """What the share says of the intervals, in words."""
+        if self.low is None or self.high is None:
+            return "not tested"
+        if self.share < self.low:
+            return "too narrow"
+        return "too wide" if self.share > self.high else "as expected"
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:

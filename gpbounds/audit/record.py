@@ -22,6 +22,9 @@ from gpbounds.sandwich import Sandwich
 
 _Grade = Literal["good", "warn", "bad"]
 
+NAMED = 3
+"""Largest number of hyperparameters that a finding names; the table has all."""
+
 USELESS = 10.0
 """Standard deviations of a mean, and ratio of standard deviations, beyond which a guarantee is of no use."""
 
@@ -233,17 +236,25 @@ def _of_hyperparameters(rows: tuple[Hyperparameter, ...]) -> Finding | None:
     """Hyperparameters at limits."""
     if not rows:
         return None
-    ends = [f"{each.name} ({each.limit})" for each in rows if each.limit]
+    ends: dict[str, list[str]] = {}
     same: dict[str, list[str]] = {}
     for each in rows:
+        if each.limit:
+            ends.setdefault(f"{each.limit} limit", []).append(each.name)
         if each.remark:
             same.setdefault(each.remark, []).append(each.name)
-    remarks = [f"{', '.join(names)}: {remark}" for remark, names in same.items()]
+    remarks = [f"{_few(names)}: {remark}" for remark, names in same.items()]
     if ends:
-        return Finding("Hyperparameters", "bad", f"At the limit of the search: {', '.join(ends)}.")
+        at = "; ".join(f"{_few(names)} ({limit})" for limit, names in ends.items())
+        return Finding("Hyperparameters", "bad", f"At the limit of the search: {at}.")
     if remarks:
         return Finding("Hyperparameters", "warn", f"{'; '.join(remarks)}.")
     return Finding("Hyperparameters", "good", "None is at a limit or beyond what the rows can tell.")
+
+
+def _few(names: list[str]) -> str:
+    """The names, or the first ones and how many there are."""
+    return ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} others"
 
 
 def _of_calibration(calibration: Calibration | None) -> Finding | None:
@@ -257,7 +268,7 @@ def _of_calibration(calibration: Calibration | None) -> Finding | None:
     if calibration.test is None or level.low is None or level.high is None:
         return Finding("Calibration", "warn", f"{text}{calibration.untested}.")
     text += f"{100 * level.low:.3g} to {100 * level.high:.3g} % are expected of right predictions. "
-    wrong = [f"{100 * each.level:g} %" for each in calibration.coverage if not each.plausible]
+    wrong = [f"{100 * each.level:g} % ({each.verdict})" for each in calibration.coverage if not each.plausible]
     wrong += ["the histogram of P(Y ≤ y)"] if calibration.strange_bins else []
     p = calibration.test.p_value
     if not wrong:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from gpbounds.audit import Audit, Calibration, Enough, Level
-from gpbounds.audit.record import sentence
+from gpbounds.audit.coverage import Coverage
+from gpbounds.audit.record import USELESS, sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
 from gpbounds.pages.audit_charts import (
@@ -26,6 +27,9 @@ from gpbounds.pages.html import Markup, document, escaped, table
 _SIGNS = {"good": "✓", "warn": "!", "bad": "✗"}
 _WORST = 10
 """Number of rows in the table of the worst ones."""
+
+_TELLING = 6
+"""Largest number of inputs in that table: those that explain most of the unexplained variance."""
 
 
 def audit_page(audit: Audit, title: str | None = None) -> str:
@@ -54,7 +58,10 @@ def audit_page(audit: Audit, title: str | None = None) -> str:
     about = audit.subject
     heading = title or f"Audit of {audit.name}"
     points = "no inducing points" if about.M is None else f"{about.M} inducing points"
-    facts = f"{audit.model}; {about.N} training rows, {about.D} inputs, {points}."
+    facts = (
+        f"{audit.model}; target {audit.target}, {about.N} training rows, {about.D} inputs, {points}. Kernel and noise "
+        "are in the units of the table."
+    )
     sections = [
         _summary(audit),
         _enough(audit),
@@ -135,12 +142,25 @@ def _enough(audit: Audit) -> str:
         '<div class="pictures">',
         _figure(
             divergence_chart(enough),
-            "The area is between the lower and the upper bound; they coincide where log p(y) is computed.",
+            _between(enough),
         ),
         _figure(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
         "</div>",
         table(header, rows),
     )
+
+
+def _between(enough: Enough) -> str:
+    """What the chart of the divergence shows between its bounds, and what it does not show."""
+    pairs = [tuple(map(float, level.divergence(enough.evidence))) for level in enough.levels]
+    apart = any(high > 1.05 * low and high > 1e-3 * enough.target for low, high in pairs)
+    text = "The area is between the lower and the upper bound." if apart else "Lower and upper bound coincide here."
+    if enough.floor is None:
+        text += (
+            " No curve says what the best choice of inducing variables could reach: that needs all eigenvalues of K, "
+            "which are not computed for so many rows."
+        )
+    return text
 
 
 def _telling(enough: Enough) -> list[Level]:
@@ -165,9 +185,7 @@ def _consequences(audit: Audit) -> str:
         (
             name,
             outward(float(each.kl), "upper", 4),
-            outward(float(each.mean), "upper", 4),
-            outward(math.sqrt(float(each.low)), "lower", 4),
-            outward(math.sqrt(float(each.high)), "upper", 4),
+            *_useful(float(each.mean), math.sqrt(float(each.low)), math.sqrt(float(each.high))),
         )
         for name, each in [*named, ("the target", consequences.target)]
     ]
@@ -198,15 +216,29 @@ def _consequences(audit: Audit) -> str:
     return _section("predictions", "What it means for predictions", *parts)
 
 
+def _useful(mean: float, low: float, high: float) -> tuple[str, str, str]:
+    """A guarantee for means and for the ends of standard deviations, or "no useful guarantee"."""
+    none = "no useful guarantee"
+    return (
+        outward(mean, "upper", 4) if mean <= USELESS else none,
+        outward(low, "lower", 4) if low >= 1.0 / USELESS else none,
+        outward(high, "upper", 4) if high <= USELESS else none,
+    )
+
+
 def _places(audit: Audit) -> str:
     places = audit.places
     if places is None:
         return ""
     worst, columns = places.order[:_WORST], audit.subject.columns
+    shown = [j for j, name in enumerate(columns) if name in {part.column for part in places.parts[:_TELLING]}]
     rows = [
-        (int(audit.numbers[i]), f"{places.unexplained[i]:.4g}", *(f"{value:.5g}" for value in places.X[i]))
+        (int(audit.numbers[i]), f"{places.unexplained[i]:.4g}", *(f"{places.X[i, j]:.5g}" for j in shown))
         for i in worst
     ]
+    caption = f"The {len(rows)} worst rows"
+    if len(shown) < len(columns):
+        caption += f", with the {len(shown)} most telling of {len(columns)} inputs"
     parts = [(part.column, f"{100 * part.share:.1f} %", part.where, f"{part.mean:.4g}") for part in places.parts]
     return _section(
         "places",
@@ -220,7 +252,7 @@ def _places(audit: Audit) -> str:
             place_chart(places, audit.subject, audit.numbers),
             "Each dot is a row; pointing at it shows its number and value.",
         ),
-        table(("row", "unexplained", *columns), rows, f"The {len(rows)} worst rows"),
+        table(("row", "unexplained", *(columns[j] for j in shown)), rows, caption),
         table(("input", "explains of the variation", "worst tenth of the rows", "mean there"), parts, "By input"),
     )
 
@@ -246,10 +278,10 @@ def _hyperparameters(audit: Audit) -> str:
     )
 
 
-def _verdict(plausible: bool | None) -> Markup:
-    if plausible is None:
+def _verdict(level: Coverage) -> Markup:
+    if level.plausible is None:
         return Markup("not tested")
-    return Markup('<span class="good">as expected</span>' if plausible else '<span class="bad">outside</span>')
+    return Markup(f'<span class="{"good" if level.plausible else "bad"}">{level.verdict}</span>')
 
 
 def _tested(calibration: Calibration) -> str:
@@ -282,7 +314,7 @@ def _calibration(audit: Audit) -> str:
             f"{100 * each.level:g} %",
             f"{100 * each.share:.2f} %",
             "" if each.low is None or each.high is None else f"{100 * each.low:.2f} to {100 * each.high:.2f} %",
-            _verdict(each.plausible),
+            _verdict(each),
         )
         for each in calibration.coverage
     ]

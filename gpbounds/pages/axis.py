@@ -72,12 +72,12 @@ def label(value: float) -> str:
     """A tick as text.
 
     >>> [label(v) for v in (0.0, 0.25, 1000.0, 20000.0, 1e-5, -3.0)]
-    ['0', '0.25', '1000', '2·10⁴', '10⁻⁵', '−3']
+    ['0', '0.25', '1000', '20000', '10⁻⁵', '−3']
     """
     if value == 0.0:
         return "0"
     size = abs(value)
-    if 1e-3 <= size < 1e4:
+    if 1e-3 <= size < 1e6:
         return f"{value:g}".replace("-", "−")
     power = math.floor(math.log10(size) + 1e-12)
     lead = f"{size / 10.0**power:.3g}"
