@@ -459,7 +459,7 @@ def test_a_browser_shows_values_and_nothing_is_wider_than_the_screen(page: str, 
 
 def test_a_page_of_many_inputs_shows_the_most_telling_ones_and_names_few_hyperparameters():
     about, points = example(D=20, kernel=SquaredExponential(1.0, np.linspace(1.0, 40.0, 20)))
-    limits = dict.fromkeys([f"lengthscale[x{j + 1}]" for j in range(20)], "upper")
+    limits = dict.fromkeys([f"lengthscale[{j}]" for j in range(20)], "upper")
     levels = enough(about, target=0.5)
     everything = Audit(
         "wide",
