@@ -211,10 +211,14 @@ def sentence(bounds: Sandwich) -> str:
         if mean <= USELESS
         else "without a useful guarantee"
     )
-    ratio = f"at least {outward(low, 'lower', 3)}" if low >= 1.0 / USELESS else ""
-    ratio += " and " if ratio and high <= USELESS else ""
-    ratio += f"at most {outward(high, 'upper', 3)}" if high <= USELESS else ""
-    second = f"{ratio} times the exact one" if ratio else "without a useful guarantee"
+    least, most = outward(low, "lower", 3), outward(high, "upper", 3)
+    if high > USELESS:
+        useful = f"at least {least} times the exact one (no useful upper end)"
+        second = useful if low >= 1.0 / USELESS else "without a useful guarantee"
+    elif low < 1.0 / USELESS:
+        second = f"at most {most} times the exact one (no useful lower end)"
+    else:
+        second = f"between {least} and {most} times the exact one"
     return f"the predicted mean is {first}, and its standard deviation is {second}"
 
 

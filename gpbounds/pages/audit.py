@@ -153,7 +153,7 @@ def _enough(audit: Audit) -> str:
 def _between(enough: Enough) -> str:
     """What the chart of the divergence shows between its bounds, and what it does not show."""
     pairs = [tuple(map(float, level.divergence(enough.evidence))) for level in enough.levels]
-    apart = any(high > 1.05 * low and high > 1e-3 * enough.target for low, high in pairs)
+    apart = any(high > 1.05 * low and high > 1e-2 * enough.target for low, high in pairs)
     text = "The area is between the lower and the upper bound." if apart else "Lower and upper bound coincide here."
     if enough.floor is None:
         text += (
