@@ -14,6 +14,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from gpbounds.arrays import Float, as_number
 from gpbounds.inputs import InputLaw
 from gpbounds.records import ANY, TEXTS, Record, Slot, Slots, many, named
+from gpbounds.texts import in_nats
 
 
 def outward(value: float, side: str, digits: int = 6) -> str:
@@ -302,7 +303,7 @@ class Plan:
                 smaller, claim = f"choice of fewer than {self.needed} {units}", "N-low"
             else:
                 smaller, claim = f"approximation of rank below {self.needed}", "L-10"
-            lines.append(f"With this kernel and noise, no {smaller} can reach {self.target:g} nats ({claim}).")
+            lines.append(f"With this kernel and noise, no {smaller} can reach {in_nats(self.target)} ({claim}).")
         if self.cost is not None:
             lines.append(f"Cost: {self.cost}.")
         return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])

@@ -48,6 +48,15 @@ def short(values: object) -> str:
     return f"{array:.0f}" if 1e3 <= abs(array) < 1e5 else f"{array:.3g}"
 
 
+def in_nats(value: float) -> str:
+    """A divergence with its unit.
+
+    >>> in_nats(1.0), in_nats(0.1)
+    ('1 nat', '0.1 nats')
+    """
+    return f"{value:g} nat" if value == 1.0 else f"{value:g} nats"
+
+
 def in_one_line(record: Any) -> str:
     """A dataclass as Python writes it, with the shapes of arrays in place of their entries; to be its ``__repr__``.
 

@@ -12,7 +12,7 @@ from fitting.study.problem import Problem
 from fitting.study.ranks import AFTER, Aims, Entry, comparison
 from gpbounds.bound import Plan
 from gpbounds.records import plain
-from gpbounds.texts import table, wrapped
+from gpbounds.texts import in_nats, table, wrapped
 
 EXPLAINED = (
     "Needed: fewer inducing points do not meet the level, by a lower bound. Suffices: so many do, with the stated "
@@ -186,11 +186,11 @@ class Planned(Answer):
     def question(self) -> str:
         """What is asked, in one line."""
         if not self._inducing_only:
-            return f"Ranks that suffice for KL <= {self.aims.nats:g} nats"
+            return f"Ranks that suffice for KL <= {in_nats(self.aims.nats)}"
         alpha, direction = self.aims.alpha, self.problem.settings.direction
         order = "KL" if alpha == 1.0 else f"D_{alpha:g}"
         pair = "q*||p" if direction == "q||p" else "p||q*"
-        return f"Inducing points that suffice for {order}[{pair}] <= {self.aims.nats:g} nats"
+        return f"Inducing points that suffice for {order}[{pair}] <= {in_nats(self.aims.nats)}"
 
     def _sections(self, once: Once) -> list[tuple[str, str]]:
         """Heading and text of each level."""

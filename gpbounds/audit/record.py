@@ -19,6 +19,7 @@ from gpbounds.audit.unexplained import Places
 from gpbounds.bound import outward
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.sandwich import Sandwich
+from gpbounds.texts import in_nats
 
 _Grade = Literal["good", "warn", "bad"]
 
@@ -140,7 +141,7 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str) -> Find
     if enough is None:
         return None
     again = f" {again}" if again else ""
-    target = f"{enough.target:g} nat{'s' if enough.target != 1.0 else ''}"
+    target = in_nats(enough.target)
     would = _would_do(enough)
     if enough.divergence is None:
         text = f"The model has no inducing points. For a divergence of {target}, {would}{again}"

@@ -13,10 +13,12 @@ example:
   gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --nats 0.01
 
   prints M = 28 inducing points, the bounds at M and M - 1, the meaning of the level, and the cost.
-  gpbounds plan --data table.csv.gz --target price plans for real data at four levels: a priori (simulated); given the
-  rows, for y from the prior; given the rows and y; and after the fact, for the inducing points that --select chooses.
-  The first three hold for the best of ten draws.  --old-forms adds the bounds on one draw.  The last line is the
-  number to use, and the command that trains with it.
+
+  gpbounds plan --data table.csv.gz --target price
+
+  plans for a table: a priori (simulated); given the rows, for y from the prior; given the rows and y; and after the
+  fact, for the inducing points that --select chooses.  The first three hold for the best of ten draws.  --old-forms
+  adds the bounds on one draw.  The last line is the number to use, and the command that trains with it.
 
   gpbounds plan --data table.csv.gz --target price --model model/model.npz
 
