@@ -134,7 +134,8 @@ def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
     expected["secant 0.2, 0.6"] = reference.secant(elbos[0.2], elbos[0.6], mpf(0.2), mpf(0.6))
     expected["secant 0.6, 1"] = reference.secant(elbos[0.6], elbos[1.0], mpf(0.6), mpf(1))
     for name, value in expected.items():
-        observe.equal(MEMBERS[name.partition(" ")[0]], upper.terms[name], value, rtol=1e-7, atol=tol)
+        # shifts and eigenvalues are raised by their proved errors, which at small noise are seen in the fifth digit
+        observe.equal(MEMBERS[name.partition(" ")[0]], upper.terms[name], value, rtol=1e-5, atol=tol)
     for name in (*expected, "quadratic"):
         above(observe, MEMBERS[name.partition(" ")[0]], truth, upper.terms[name], elbos[1.0], tol)
     for a, value in elbos.items():
@@ -234,7 +235,9 @@ def apart(seed: int) -> tuple[Any, ...]:
 @pytest.mark.claim("R-eq8", "R-amgm")
 @given(seed=SEEDS)
 def test_the_rounding_of_a_bracket_covers_that_of_its_member(observe: Observer, seed: int) -> None:
-    """The exact "trace" and "elbo 1" lie within "rounding" of the computed ones; and log|K_n|/|B| from T alone."""
+    """The exact "trace" is at most the computed one, whose shift is raised by its error, and "rounding"; and little
+    less.  "elbo 1" lies within its error of the computed one; and log|K_n|/|B| follows from T alone.
+    """
     kernel, X, Y, Z, noise = apart(seed)
     arguments = kernel, X, Y, Z
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
@@ -243,7 +246,8 @@ def test_the_rounding_of_a_bracket_covers_that_of_its_member(observe: Observer, 
     lower, upper = evidence(*arguments, noise=noise, members="trace", jitter=0.0)
     shape = 2 * (log_det(B) + 9 * log(2 * mp.pi))
     trace = -(shape + sum(reference.form(renyi.matrix(y), B + T * eye(9)) for y in Y.T)) / 2
-    observe.holds("R-eq8", abs(trace - mpf(upper.terms["trace"])) <= mpf(upper.terms["rounding"]))
+    computed, rounding = mpf(upper.terms["trace"]), mpf(upper.terms["rounding"])
+    observe.holds("R-eq8", computed - 10 * rounding <= trace <= computed + rounding)
     elbo = -(shape + sum(reference.form(renyi.matrix(y), B) for y in Y.T) + 2 * T / exact.noise) / 2
     off = abs(elbo - mpf(lower.terms["elbo 1"]))
     observe.holds("R-eq8", off <= mpf(bracket(*arguments, noise, (1.0,), 0.0).lower_members(())["elbo 1"].error))
@@ -310,7 +314,7 @@ def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer,
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     prior, a, top = exact.prior, mpf(float(alpha)), max(exact.d) * exact.noise
     kept = reference.log_det_bounds(*prior, exact.noise, a)[0]
-    coarse = replace(record, rounding=1e-6 * kernel.variance)  # more than what else is rounded
+    coarse = replace(record, rounding=1e-5 * kernel.variance)  # more than what else is rounded
     raised = reference.upper(*prior, exact.y, exact.noise, a, top + mpf(coarse.rounding), kept)
     at = reference.upper(*prior, exact.y, exact.noise, a, top, kept)
     observe.equal("R-eq8", Order(coarse, Y, noise, float(alpha)).upper[0], raised, atol=(raised - at) / 3)
