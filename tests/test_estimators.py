@@ -512,7 +512,8 @@ def test_ctrl_c_leaves_a_fitted_model_and_a_warning(optimizer, n_inducing, data,
     with pytest.warns(ConvergenceWarning, match="Interrupted after"):
         model.fit(*data)
     monkeypatch.undo()
-    assert model.objective_ >= max(model.history_)
+    best = max(model.history_)  # "auto" evaluates its final points once more: the last bits may differ
+    assert model.objective_ >= best - 1e-12 * abs(best)
     value = float(renyi.elbo(model.kernel_, *data, model.inducing_, 1.0, noise=model.noise_, jitter=model.jitter_))
     assert model.objective_ == pytest.approx(value, rel=1e-9)
     assert model.objective_ > model.history_[0]
