@@ -36,6 +36,7 @@ from gpbounds.bound import outward
 from gpbounds.claims import ledger
 from gpbounds.divergences import whitened_posterior
 from gpbounds.pages.audit import audit_page
+from gpbounds.pages.axis import labels
 from gpbounds.renyi import elbo, exact_gap, log_evidence, variational_bound
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -212,7 +213,7 @@ def test_hyperparameters_at_limits_and_beyond_the_rows_are_named():
     result = {each.name: each for each in hyperparameters(about, {"noise": "lower"})}
     assert set(result) == {"variance", "lengthscale[age]", "lengthscale[size]", "noise"}
     assert result["noise"].limit == "lower"
-    assert "hardly uses" in result["lengthscale[age]"].remark
+    assert "hardly used" in result["lengthscale[age]"].remark
     assert result["lengthscale[age]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
     assert result["lengthscale[size]"].remark == ""
     assert "times the noise variance" in result["variance"].remark
@@ -227,7 +228,7 @@ def test_hyperparameters_of_sums_products_and_kernels_on_columns_are_named_by_th
     assert named["k1.lengthscale[c]"].relative == pytest.approx(50.0 / np.ptp(X[:, 2]))
     assert named["k1.lengthscale[a]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
     assert named["k1.lengthscale[a]"].limit == "upper"
-    assert "hardly uses" in named["k1.lengthscale[a]"].remark
+    assert "hardly used" in named["k1.lengthscale[a]"].remark
     assert named["k2.k1.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 1]))
     assert named["k2.k2.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 2]))
 
@@ -478,6 +479,29 @@ def test_a_page_of_many_inputs_shows_the_most_telling_ones_and_names_few_hyperpa
     assert "target price, 60 training rows" in text
     finding = next(each.text for each in everything.findings if each.about == "Hyperparameters")
     assert finding.startswith("At the limit of the search: lengthscale[x1], lengthscale[x2], lengthscale[x3] and 17")
+
+
+def test_a_useless_guarantee_is_neither_drawn_nor_named_as_a_line(audit, page):
+    assert audit.consequences.measured is not None
+    assert float(audit.consequences.model.mean) > USELESS
+    assert "there is no useful guarantee for all inputs" in page
+    assert "guaranteed (Prop. 4)" not in page
+    about, points = example(N=80, M=40)
+    levels = enough(about, target=0.5)
+    useful = consequences(about, levels, points)
+    assert float(useful.model.mean) <= USELESS
+    numbers = np.arange(1, len(points) + 1)
+    text = audit_page(
+        Audit("useful", "a model", about, levels, useful, places(about, about.Z, points), numbers=numbers)
+    )
+    assert "guaranteed (Prop. 4)" in text
+    assert "the dashed line is the guarantee" in text
+
+
+@pytest.mark.parametrize("values", [[0.001, 0.01, 1e5], [1e-4, 0.01, 1.0], [0.0, 5e-5, 1.5e-3], [1.0, 1000.0, 1e6]])
+def test_ticks_of_one_axis_have_one_style(values):
+    powers = {"10" in text and text[-1] in "⁰¹²³⁴⁵⁶⁷⁸⁹" for text in labels(values) if text != "0"}
+    assert powers == {not all(value == 0.0 or 1e-3 <= value < 1e6 for value in values)}
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.2, "too narrow"), (1.0, "as expected"), (5.0, "too wide")])

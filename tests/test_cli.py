@@ -322,7 +322,6 @@ def test_plan_for_data_is_in_the_units_of_the_table(capsys, table):
     text = ask(capsys, "plan", "--data", table, *fixed)
     assert "table, N = 80, D = 2" in text
     assert "Numbers here are in the table's units" in " ".join(text.split())
-    assert "The first line was read as a header." in " ".join(text.split())
 
 
 def test_the_law_of_the_inputs_has_the_covariance_of_all_rows(tmp_path):
@@ -451,8 +450,7 @@ def test_gzip_header_and_separators_do_not_change_the_data(tmp_path, table):
     packed = load(tmp_path / "d.csv.gz")
     assert packed.name == "d"
     assert (packed.y == plain.y).all()
-    assert "header" in " ".join(plain.notes)
-    assert "header" not in " ".join(packed.notes)
+    assert (len(plain.columns), packed.columns) == (2, ())
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])

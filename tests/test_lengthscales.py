@@ -135,8 +135,10 @@ def test_a_classifier_takes_the_lengthscales_with_the_larger_evidence(labels: np
         {"kernel": SquaredExponential(1.0, 3.0 * UNITS)},
         {"optimizer": None},
         {"fixed": ("lengthscale[2]",)},
+        {"fixed": "kernel"},
+        {"fixed": ("all",)},
     ],
-    ids=["kernel", "no training", "fixed"],
+    ids=["kernel", "no training", "fixed", "fixed kernel", "all fixed"],
 )
 def test_what_a_user_has_decided_is_not_compared(settings: dict) -> None:
     model = fitting.VariationalGPClassifier(10, **settings).fit(X, LABELS)

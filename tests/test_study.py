@@ -348,9 +348,21 @@ def test_a_model_of_another_library_is_audited_on_all_rows_or_on_a_share():
     assert (part.subject.N, part.calibration.n) == (72, 18)
 
 
+def test_an_audit_says_what_its_work_leaves_out(trained):
+    """Without work there is no factor of K + σ²I: a wider interval contains the other one, and a note says why."""
+    whole, cheap = (fitting.audit(trained, *sample(90), most=20, work=work) for work in (1e12, 0.0))
+    left = "The member 'exact' is left out"
+    assert not any(note.startswith(left) for note in whole.notes)
+    assert any(note.startswith(left) for note in cheap.notes)
+    (low, high), (least, most) = (list(map(float, each.enough.evidence)) for each in (whole, cheap))
+    assert least <= low <= high <= most
+    assert most - least > high - low
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"work": -1.0}, "work: expected"),
         ({"nats": 0.0}, "nats: expected a positive finite number"),
         ({"most": 0}, "most: expected a whole number >= 1"),
         ({"delta": 1.0}, "delta: expected"),

@@ -504,8 +504,8 @@ class Variational(WithInducing):
     def _compares(self, kernel: Kernel) -> bool:
         """Whether `_compared` chooses between separate and shared lengthscales."""
         named = isinstance(passed_kernel(self.kernel), Family | None)
-        groups = each_input(kernel).values()
-        free = all(kernel.parameter_names[i] not in self.fixed for places in groups for i in places)
+        groups, fixed = each_input(kernel).values(), self._fixed_names(kernel, kernel.parameter_names)
+        free = all(kernel.parameter_names[i] not in fixed for places in groups for i in places)
         fewer = any(len(places) > 1 for places in groups)
         asked = self._by_evidence and self.lengthscales == "auto" and self.optimizer is not None
         return asked and named and free and fewer

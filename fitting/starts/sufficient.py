@@ -79,8 +79,8 @@ class Nested:
                 least = members.variational_ends[0]
         except (NotPositiveDefinite, ValueError):
             return math.inf
-        difference = math.nextafter(self.evidence - least, math.inf)
-        return min(own, math.nextafter(self.alpha * max(difference, 0.0), math.inf))
+        difference = math.nextafter(self.evidence - least, math.inf)  # of two proved ends: at least 0
+        return min(own, math.nextafter(self.alpha * difference, math.inf))
 
     def least(self) -> tuple[Float, float]:
         """The first M points with the least M that `gap` proves to reach the target, and that gap.

@@ -245,16 +245,16 @@ def afterwards(
     """The least M ≤ ``most``, M < N, whose upper bound meets ``target``.
 
     Greedy points at order 1 are searched as `gpbounds.audit.enough` searches them, so that a plan for a trained model
-    and its audit have the same M; then ``rows`` is at least `EXACT_ROWS`.
+    and its audit have the same M, and the same lower bound for any choice: ``rows`` is at least `FLOOR_ROWS`.
     """
     if alpha == 1.0 and direction == "q||p" and method == "greedy":
-        return _as_audited(kernel, data, noise, target, most, max(rows, EXACT_ROWS), progress)
+        return _as_audited(kernel, data, noise, target, most, max(rows, FLOOR_ROWS), progress)
     gaps = Gaps(Chooser(kernel, data.X, method, seed), data, noise, alpha, direction, rows)
     return _least_gap(gaps, target, most, progress, spelled)
 
 
-EXACT_ROWS = 3000
-"""Up to here log p(y) is computed, as `gpbounds.audit.enough` does by default."""
+FLOOR_ROWS = 3000
+"""Up to here the lower bound for any choice is that of all eigenvalues of K, as `gpbounds.audit.enough` has it."""
 
 _ABOUT_ROWS = "The bounds hold for these {N} rows, their y and the chosen points; the kernel may be fitted to them."
 _NESTED = "Larger sets contain the smaller ones, so D_α[q*||p] does not increase beyond this M (N-monoQ)."
@@ -283,8 +283,8 @@ def _as_audited(
     notes = [_ABOUT_ROWS.format(N=data.N)]
     if M is not None:
         notes.append(_NESTED)
-    if data.N > rows:
-        notes.append(f"Above {rows} rows log p(y) is bounded, not computed, so that fewer points may suffice.")
+    if audited.left_out:
+        notes.append(f"For {data.N} rows log p(y) is bounded, not computed, so that fewer points may suffice.")
     if audited.interrupted:
         notes.append(_INTERRUPTED)
     if M is None and tried < min(most, data.N - 1) and not audited.interrupted:

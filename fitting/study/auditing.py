@@ -30,6 +30,7 @@ from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.records import plain
 from gpbounds.renyi import Model
+from gpbounds.renyi.members import WORK
 from gpbounds.rows.table_rows import TableRows, remarks_on_split
 from gpbounds.texts import wrapped
 
@@ -49,6 +50,7 @@ def audit(
     test: Any = None,
     most: int = 1000,
     rows: int = 3000,
+    work: float = WORK,
     held_out: float = 0.0,
     epsilon: float | None = None,
     delta: float = 0.05,
@@ -86,6 +88,8 @@ def audit(
         Largest number of inducing points to try.
     rows : int
         Up to so many training rows the exact GP is computed, for comparison.
+    work : float
+        Flops that may be spent on bounds on log p(y), as in `gpbounds.renyi.evidence`; notes say what is left out.
     held_out : float
         Of a `Model`, which has no rows of its own: share of the rows that are drawn at random, not used for the
         posterior, and on which calibration is measured; by default all rows are those of its training.
@@ -129,6 +133,7 @@ def audit(
         validation.scalar(validation.open_unit, "delta", delta),
         validation.count("rng", rng, 0),
         progress,
+        work=validation.scalar(validation.non_negative, "work", work),
     )
     table = TableRows(name, points, targets, columns=columns, target=named)
     others = None if test is None else _test_rows(test, table, None if y is not None else target)
@@ -191,6 +196,7 @@ class AuditQuestion:
     progress : bool
     spelled : function
         Spells arguments in notes.
+    work : float
     file, saved : str
         The files of the table and of the model, for the commands that the shell proposes.
     """
@@ -204,6 +210,7 @@ class AuditQuestion:
     seed: int = 0
     progress: bool = False
     spelled: Spelling = argument
+    work: float = WORK
     file: str = ""
     saved: str = ""
 
@@ -468,7 +475,15 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     shown = asked.progress and sys.stderr.isatty()
     enough = steps.take(
         "bounds against M",
-        partial(audits.enough, about, target=asked.nats, most=asked.most, rows=asked.rows, progress=shown),
+        partial(
+            audits.enough,
+            about,
+            target=asked.nats,
+            most=asked.most,
+            rows=asked.rows,
+            work=asked.work,
+            progress=shown,
+        ),
     )
     steps.stopped |= enough is not None and enough.interrupted
     points = np.concatenate([about.X, np.asarray(held.X, dtype=np.float64).reshape(-1, about.D)])
@@ -480,7 +495,8 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     if about.Z is not None:
         parts["places"] = steps.take("where it is worst", partial(audits.places, about, about.Z, points))
     parts["hyperparameters"] = audits.hyperparameters(about, examined.limited)
-    notes = [*examined.notes, *remarks_on_split(TableRows(examined.name, about.X, examined.targets), held)]
+    left_out = () if enough is None else enough.left_out
+    notes = [*examined.notes, *left_out, *remarks_on_split(TableRows(examined.name, about.X, examined.targets), held)]
     if held.N:
         parts["calibration"] = steps.take("calibration", lambda: calibration(examined, asked.seed))
         if asked.epsilon is not None:

@@ -15,7 +15,6 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.rows.parquet import is_parquet
 from gpbounds.rows.table_rows import TableRows, read_rows
 
 
@@ -273,6 +272,4 @@ def load(path: Path, target: str | None = None, **choice: Any) -> Standardised:
         as `read_rows` and :func:`standardise`.
     """
     rows = read_rows(path, target, **choice)
-    said = is_parquet(path) or any("read as a header" in note for note in rows.notes)
-    header = ("The first line was read as a header.",) if rows.columns and not said else ()
-    return standardise(rows.name, rows.X, rows.y, rows.columns, rows.target, (*header, *rows.notes))
+    return standardise(rows.name, rows.X, rows.y, rows.columns, rows.target, rows.notes)

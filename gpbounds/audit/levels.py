@@ -107,6 +107,8 @@ class Enough:
         Whether Ctrl-C ended the search; then fewer points may do.
     excess : float
         How much larger the divergence of the model's own posterior is than that of the best one (N-excess).
+    left_out : tuple of str
+        What ``work`` does not afford for log p(y), and the work that does.
     """
 
     target: float
@@ -118,6 +120,7 @@ class Enough:
     floor: tuple[Float, Float] | None = None
     interrupted: bool = False
     excess: float = 0.0
+    left_out: tuple[str, ...] = ()
 
     def of(self, points: Points) -> list[Level]:
         """The levels with this kind of ``points``, in order of M."""
@@ -217,6 +220,7 @@ class _Search:
     floor: tuple[Float, Float] | None = None
     interrupted: bool = False
     excess: float = 0.0
+    left_out: tuple[str, ...] = ()
 
     def run(self, most: int, rows: int, work: float) -> None:
         """All levels: the model's, chosen rows, and more rows than the model's if those do not reach the target."""
@@ -232,6 +236,7 @@ class _Search:
             members = self.members(chosen[: max(further_points(about.N, work), 1)])
         if members is not None:
             plan = chosen_members("auto", (1.0,), about.N, members.problem.sums.M, work, mapped=False)
+            self.left_out = plan.notes
             exact = (lambda: about.exact) if about.N <= rows else None
             self.extra.append(best_evidence(members, plan, auto=True, rigor="auto", model=exact))
         for M in _sizes(len(chosen)):
@@ -363,6 +368,7 @@ def enough(
         search.floor,
         search.interrupted,
         search.excess,
+        search.left_out,
     )
 
 

@@ -80,9 +80,9 @@ def hyperparameters(about: Subject, limited: Mapping[str, Limit] | None = None) 
 
 def _of_lengthscale(relative: float | None, own: bool) -> str:
     if relative is None:
-        return "the input is constant in these rows"
+        return "input constant in these rows"
     if relative > LONG:
-        return "the model hardly uses this input" if own else "the function is almost linear over these rows"
+        return "input hardly used by the model" if own else "the function is almost linear over these rows"
     return "far shorter than the range: neighbouring rows tell little about each other" if relative < SHORT else ""
 
 

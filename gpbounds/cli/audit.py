@@ -100,6 +100,13 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         help="up to so many training rows the exact GP is computed, for comparison (default %(default)s)",
     )
     parser.add_argument(
+        "--work",
+        metavar="FLOPS",
+        type=options.number,
+        help="operations that may be spent on bounds on log p(y); notes say what is left out (default: 4e11, which "
+        "affords a Cholesky factor of 10 000 rows)",
+    )
+    parser.add_argument(
         "--held-out",
         metavar="S",
         type=options.number,
@@ -147,6 +154,8 @@ def run(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--nats: expected a positive number, got {args.nats:g}")
     if args.former is not None:
         print("gpbounds audit: --enough is now called --nats", file=sys.stderr)
+    if args.work is not None and not args.work >= 0.0:
+        raise options.UsageError(f"--work: expected a number >= 0, got {args.work:g}")
     if args.most < 1:
         raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
     if args.certificate is not None and not args.certificate > 0.0:
@@ -162,6 +171,7 @@ def run(args: argparse.Namespace) -> None:
         args.seed,
         progress=True,
         spelled=options.flag,
+        **({} if args.work is None else {"work": args.work}),
         file=str(args.file),
         saved="" if args.model is None else str(args.model),
     )

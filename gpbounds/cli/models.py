@@ -25,7 +25,7 @@ from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.pacbayes import Scaling
 from gpbounds.rows.table_rows import TableRows, remarks_on_inputs, remarks_on_split
-from gpbounds.texts import short, table, wrapped
+from gpbounds.texts import in_nats, short, table, wrapped
 
 CLASSES = {
     "exact": "ExactGP",
@@ -400,8 +400,7 @@ def grown(estimator: Any) -> list[str]:
     if getattr(estimator, "n_inducing", None) != "auto" or not gap <= estimator.target_gap:
         return []
     trained, M = estimator.trained_with_, estimator.inducing_.shape[0]
-    target = f"{estimator.target_gap:g} nat{'s' if estimator.target_gap != 1.0 else ''}"
-    near = f"within {target} (at most {outward(gap, 'upper', 3)})"
+    near = f"within {in_nats(estimator.target_gap)} (at most {outward(gap, 'upper', 3)})"
     text = f"{M} inducing points bring the model {near} of the exact GP with this kernel and noise"
     if trained == len(estimator.X_train_):
         return [f"{text}, which were trained by its log p(y).  Training again with --inducing {M} moves them a little."]

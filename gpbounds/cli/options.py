@@ -282,8 +282,6 @@ def add_data(parser: argparse.ArgumentParser) -> Any:
 
 def add_table(parser: argparse.ArgumentParser, group: Any = None) -> None:
     """``--target``, ``--columns``, ``--ignore``, ``--drop-missing``, ``--header``: how a table is read."""
-    from gpbounds.rows.cells import HEADERS
-
     group = group or parser.add_argument_group("the table")
     group.add_argument(
         "--target",
@@ -299,12 +297,7 @@ def add_table(parser: argparse.ArgumentParser, group: Any = None) -> None:
         action="store_true",
         help="leave out rows with missing cells (empty, NA, NaN, null, ?) in the columns that are used",
     )
-    group.add_argument(
-        "--header",
-        choices=HEADERS,
-        default="auto",
-        help="whether the first line of a CSV file is a header (default: auto, by what its cells hold)",
-    )
+    _add_header(group)
 
 
 def table(args: argparse.Namespace) -> dict[str, Any]:
@@ -314,8 +307,6 @@ def table(args: argparse.Namespace) -> dict[str, Any]:
 
 def add_new_rows(parser: argparse.ArgumentParser) -> None:
     """``--target``, ``--drop-missing``, ``--header``: how the table of new rows is read."""
-    from gpbounds.rows.cells import HEADERS
-
     parser.add_argument(
         "--target",
         metavar="COLUMN",
@@ -327,7 +318,13 @@ def add_new_rows(parser: argparse.ArgumentParser) -> None:
         help="leave out rows with missing inputs; the column row then holds lines of a CSV file, numbers of rows in a "
         "Parquet file",
     )
-    parser.add_argument(
+    _add_header(parser)
+
+
+def _add_header(group: Any) -> None:
+    from gpbounds.rows.cells import HEADERS
+
+    group.add_argument(
         "--header",
         choices=HEADERS,
         default="auto",

@@ -207,10 +207,17 @@ def _consequences(audit: Audit) -> str:
         table(header, rows),
     ]
     if consequences.measured is not None and audit.places is not None and consequences.model is not None:
-        chart = difference_chart(consequences.measured, audit.places, audit.numbers, float(consequences.model.mean))
+        mean = float(consequences.model.mean)
+        guarantee = mean if mean <= USELESS else None
+        chart = difference_chart(consequences.measured, audit.places, audit.numbers, guarantee)
         caption = (
             "How far the means really are apart at the rows of the table, against the variance that the inducing "
-            "points leave unexplained there; the dashed line is the guarantee for all inputs."
+            "points leave unexplained there; "
+        )
+        caption += (
+            "there is no useful guarantee for all inputs."
+            if guarantee is None
+            else "the dashed line is the guarantee for all inputs."
         )
         parts.append(_figure(chart, caption))
     return _section("predictions", "What it means for predictions", *parts)
@@ -329,7 +336,8 @@ def _calibration(audit: Audit) -> str:
         _figure(coverage_chart(calibration), "Share of targets within the central interval of each level."),
         _figure(
             histogram(calibration),
-            "P(Y ≤ y) under the prediction: flat for right predictions, U-shaped for overconfident ones.",
+            "P(Y ≤ y) under the prediction: flat for right predictions, highest at both ends if intervals are too "
+            "narrow, in the middle if they are too wide.",
         ),
         _figure(prediction_chart(calibration, numbers), "Targets against predictions."),
         "</div>",

@@ -78,8 +78,8 @@ def evidence_chart(enough: Enough) -> Markup:
     ).svg()
 
 
-def difference_chart(measured: Differences, places: Places, numbers: Any, guarantee: float) -> Markup:
-    """Differences of the means against the unexplained variance, with the guarantee for all inputs."""
+def difference_chart(measured: Differences, places: Places, numbers: Any, guarantee: float | None) -> Markup:
+    """Differences of the means against the unexplained variance, with the guarantee for all inputs if it is useful."""
     kept = some(measured.mean)
     notes = [
         f"row {int(numbers[i])}: means {measured.mean[i]:.4g} standard deviations apart, variance ratio "
@@ -87,9 +87,10 @@ def difference_chart(measured: Differences, places: Places, numbers: Any, guaran
         for i in kept
     ]
     marks: list[Mark] = [
-        Dots("rows", places.unexplained[kept].tolist(), measured.mean[kept].tolist(), BLUE, 2.5, notes),
-        Level("guaranteed (Prop. 4)", guarantee, GREEN),
+        Dots("rows", places.unexplained[kept].tolist(), measured.mean[kept].tolist(), BLUE, 2.5, notes)
     ]
+    if guarantee is not None:
+        marks.append(Level("guaranteed (Prop. 4)", guarantee, GREEN))
     return Chart(
         marks,
         "unexplained variance, noise variances",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -68,17 +68,19 @@ def _round_values(low: float, high: float, several: int) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def label(value: float) -> str:
-    """A tick as text.
+def labels(values: Sequence[float]) -> list[str]:
+    """The ticks of one axis as texts of one style: all are decimal numbers, or all are powers of ten.
 
-    >>> [label(v) for v in (0.0, 0.25, 1000.0, 20000.0, 1e-5, -3.0)]
-    ['0', '0.25', '1000', '20000', '10⁻⁵', '−3']
+    >>> labels([0.0, 0.25, 1000.0, 20000.0, -3.0]), labels([0.0, 1e-4, 0.01])
+    (['0', '0.25', '1000', '20000', '−3'], ['0', '10⁻⁴', '10⁻²'])
     """
-    if value == 0.0:
-        return "0"
+    if all(value == 0.0 or 1e-3 <= abs(value) < 1e6 for value in values):
+        return [f"{value:g}".replace("-", "−") for value in values]
+    return ["0" if value == 0.0 else _power(value) for value in values]
+
+
+def _power(value: float) -> str:
     size = abs(value)
-    if 1e-3 <= size < 1e6:
-        return f"{value:g}".replace("-", "−")
     power = math.floor(math.log10(size) + 1e-12)
     lead = f"{size / 10.0**power:.3g}"
     text = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpbounds.pages.axis import Axis, label
+from gpbounds.pages.axis import Axis, labels
 from gpbounds.pages.html import Markup, escaped
 from gpbounds.pages.marks import Mark, Names
 
@@ -74,15 +74,15 @@ class Chart:
         return across, Axis.over(ys, self.height - BOTTOM, top, log=self.log_y, zero=self.zero)
 
     def _grid(self, across: Axis, up: Axis) -> list[str]:
-        parts = []
-        for value in across.ticks():
+        parts, columns, rows = [], across.ticks(), up.ticks()
+        for value, text in zip(columns, labels(columns), strict=True):
             at = across.place(value)
             parts.append(f'<path d="M{at:.1f} {up.start:.1f}V{up.end:.1f}" stroke="#e6e9ed"/>')
-            parts.append(f'<text x="{at:.1f}" y="{up.start + 18:.1f}" text-anchor="middle">{label(value)}</text>')
-        for value in up.ticks():
+            parts.append(f'<text x="{at:.1f}" y="{up.start + 18:.1f}" text-anchor="middle">{text}</text>')
+        for value, text in zip(rows, labels(rows), strict=True):
             at = up.place(value)
             parts.append(f'<path d="M{across.start:.1f} {at:.1f}H{across.end:.1f}" stroke="#e6e9ed"/>')
-            parts.append(f'<text x="{across.start - 6:.1f}" y="{at + 4:.1f}" text-anchor="end">{label(value)}</text>')
+            parts.append(f'<text x="{across.start - 6:.1f}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
         middle, height = 0.5 * (across.start + across.end), 0.5 * (up.start + up.end)
         parts.append(f'<text x="{middle:.1f}" y="{self.height - 8:.1f}" text-anchor="middle">{escaped(self.x)}</text>')
         turned = f'transform="translate(14 {height:.1f}) rotate(-90)" text-anchor="middle"'
