@@ -95,6 +95,26 @@ def test_a_unit_twice_as_large_scales_the_kernel_and_leaves_every_M(columns, tar
     assert counts(other) == counts(first)
 
 
+@pytest.mark.parametrize("unit", [1e-60, 1e-27, 1e27, 1e60])
+def test_a_target_in_small_or_large_units_has_the_same_plan(unit):
+    """As the charge of an electron in coulombs, or the mass of a star in grams."""
+    X, y = sample()
+    usual, other = (fitting.plan(X, each, nats=1.0, refits=0, select="none") for each in (y, unit * y))
+    assert counts(other) == counts(usual)
+    assert other.reasons == usual.reasons
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e160])
+def test_columns_whose_squares_are_no_doubles_are_refused_by_name(unit):
+    X, y = sample()
+    with pytest.raises(
+        ValueError, match=r"^y: expected a standard deviation between 1e-140 and 1e140, .* power of ten"
+    ):
+        fitting.plan(X, unit * y)
+    with pytest.raises(ValueError, match=r"^input 2: expected a standard deviation"):
+        fitting.plan(X * [1.0, unit], y)
+
+
 def test_a_fit_in_other_units_is_the_same_fit():
     X, y = sample(60)
     first, other = (of_table(standardise("d", X * [a, b], y * c), np.inf) for a, b, c in ((1, 1, 1), (8, 0.25, 0.5)))

@@ -17,6 +17,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.pairs import times_power
 from gpbounds.kernels.plain import stationary
 from gpbounds.rates.base import Numbers, Statement, silent
 from gpbounds.texts import short, wrapped
@@ -92,14 +93,14 @@ class Case:
             return "y of the data"
         return "y from the prior" if self.y_norm2 is None else "any y"
 
-    def keywords(self) -> dict[str, Any]:
-        """Keyword arguments of `gpbounds.rates.theorems.statement` that belong to the case."""
+    def keywords(self, unit: float = 1.0) -> dict[str, Any]:
+        """Keyword arguments of `gpbounds.rates.theorems.statement` that belong to the case; y in this ``unit``."""
         common: dict[str, Any] = {"inputs": self.inputs, "rigor": self.rigor}
         if self.draws is None:
             return common
         common |= {"draws": self.draws, "law": self.law}
         return (
-            {**common, "y": self.y}
+            {**common, "y": None if self.y is None else self.y / unit}
             if self.simulate is None
             else {**common, "simulate": self.simulate, "rng": self.seed}
         )
@@ -167,10 +168,14 @@ class Problem:
         """What `gpbounds.rate` states of the case, the worst over the kernels, on the grid N x M x alpha."""
         from gpbounds.rates.theorems import statement
 
-        numbers = self.numbers(case.y_norm2, np.reshape(alpha, (1, 1, -1)) if len(alpha) > 1 else alpha[0])
+        e = 0 if case.draws is None else self.exponent
+        numbers = self.numbers(case.y_norm2, np.reshape(alpha, (1, 1, -1)) if len(alpha) > 1 else alpha[0], e)
         sizes = validation.whole("N", np.reshape(N, (-1, 1, 1)) if len(N) > 1 else N[0], 2)
         choices: dict[str, Any] = {"form": self.settings.form, "direction": self.settings.direction}
-        each = [statement(kernel, sizes, numbers, **case.keywords(), **choices) for kernel in self.kernels]
+        kernels: Sequence[Kernel] = self.kernels
+        if e and self.data is not None:
+            kernels = [times_power(kernel, -2 * e, self.data.X) for kernel in kernels]
+        each = [statement(kernel, sizes, numbers, **case.keywords(2.0**e), **choices) for kernel in kernels]
         return _WorstOf(numbers, tuple(each), tuple(describe_kernel(kernel) for kernel in self.kernels))
 
     def rate(self, case: Case, N: Sequence[int], M: Sequence[int], alpha: Sequence[float]) -> Bound:
@@ -188,10 +193,20 @@ class Problem:
         for norm in {case.y_norm2 for case in self.cases}:
             self.numbers(norm, alpha)
 
-    def numbers(self, y_norm2: float | None, alpha: Any) -> Numbers:
-        """The numbers of a bound, checked."""
-        stated = self.settings
-        return Numbers.checked(alpha, stated.noise, stated.delta, y_norm2, stated.tv, stated.direction)
+    def numbers(self, y_norm2: float | None, alpha: Any, exponent: int = 0) -> Numbers:
+        """The numbers of a bound, checked; y in units of 2 to the ``exponent``."""
+        stated, square = self.settings, 4.0**exponent
+        noise, norm = stated.noise / square, None if y_norm2 is None else y_norm2 / square
+        return Numbers.checked(alpha, noise, stated.delta, norm, stated.tv, stated.direction)
+
+    @property
+    def exponent(self) -> int:
+        """2 to this power is the unit of y for several draws, whose bounds take k(x, x) from 1e-50 to 1e50 and depend
+        on no unit: near the largest √k(x, x) of a table.
+        """
+        if self.data is None:
+            return 0
+        return math.frexp(self.kernels[0].largest_variance(self.data.X))[1] // 2
 
     def notes_on(self, case: Case) -> tuple[str, ...]:
         """The notes of the problem that concern the case: given y, hyperparameters may have been fitted to it."""
@@ -405,6 +420,7 @@ def about_rows(data: Standardised, asked: Question, law: InputLaw | None = None)
     Hyperparameters, ``law`` and norm of the target are in the units of the table.
     """
 
+    _check_units(data)
     values = {"variance": asked.variance, "lengthscale": asked.lengthscale, "noise": asked.noise}
     hyper = hyperparameters.of_table(data, asked.family, **values, seed=asked.seed, progress=asked.progress)
     rows = min(hyperparameters.FIT_ROWS, max(2, round(REFIT * data.N)))
@@ -414,6 +430,17 @@ def about_rows(data: Standardised, asked: Question, law: InputLaw | None = None)
 
     problem = of_rows(data.centred, hyper, asked, law)
     return replace(problem, refit=refit) if problem.fitted else problem
+
+
+def _check_units(data: Standardised) -> None:
+    """Refuse columns in whose units squares are no doubles."""
+    names = data.columns or tuple(f"input {j + 1}" for j in range(data.D))
+    for name, scale in zip((*names, data.target), (*np.ravel(data.scales), data.scale), strict=True):
+        if not 1e-140 < scale < 1e140:
+            raise ValueError(
+                f"{name}: expected a standard deviation between 1e-140 and 1e140, whose square is a double, got "
+                f"{scale:.3g}: multiply the column by a power of ten"
+            )
 
 
 def of_rows(
