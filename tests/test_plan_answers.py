@@ -100,7 +100,7 @@ def test_a_target_in_small_or_large_units_has_the_same_plan(unit):
     """As the charge of an electron in coulombs, or the mass of a star in grams."""
     X, y = sample()
     usual, other = (fitting.plan(X, each, nats=1.0, refits=0, select="none") for each in (y, unit * y))
-    assert counts(other) == counts(usual)
+    assert [entry.plan.M for entry in other.entries] == [entry.plan.M for entry in usual.entries] != []
     assert other.reasons == usual.reasons
 
 
