@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import importlib
 import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from fitting.study.standardised import load, standardise
 from fitting.study.subsets import counts_to_try, smallest_reaching, study
 from gpbounds import claims, renyi
 from gpbounds.bound import outward
-from gpbounds.cli import build_parser, main
+from gpbounds.cli import EPILOG, build_parser, main
 from gpbounds.cli.demo import diabetes, show
 from gpbounds.cli.options import UsageError, problem, wholes
 from gpbounds.cli.output import print_json
@@ -838,3 +840,27 @@ def test_sizes_to_try_are_inside_and_the_smallest_that_reaches_stays():
 
 def test_a_usage_error_is_a_value_error():
     assert issubclass(UsageError, ValueError)
+
+
+def examples_in_help():
+    """The commands that the help of each command shows, in words of a shell."""
+    modules = [importlib.import_module(f"gpbounds.cli.{name}") for name in gpbounds.cli.COMMANDS]
+    texts = [
+        EPILOG,
+        *(text for each in modules for name, text in vars(each).items() if name.endswith("EPILOG") and text),
+    ]
+    lines = [line for text in texts for line in text.splitlines() if line.startswith("  gpbounds ")]
+    parts = [part.partition("  #")[0].strip() for line in lines for part in re.split(r"&&|\|", line)]
+    return [part for part in dict.fromkeys(parts) if part.startswith("gpbounds ")]
+
+
+@pytest.mark.parametrize("command", examples_in_help())
+def test_the_parsers_take_the_examples_of_the_help(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert callable(build_parser().parse_args(shlex.split(command)[1:]).run)
+
+
+def test_the_example_of_the_first_help_is_answered(capsys):
+    (line,) = (line for line in EPILOG.splitlines() if line.startswith("  gpbounds "))
+    assert main(shlex.split(line)[1:]) == 0
+    assert "inducing points suffice" in capsys.readouterr().out

@@ -33,7 +33,7 @@ COMMANDS = {
 
 EPILOG = """\
 example:
-  gpbounds plan -N 1e6 --lengthscale 0.5 --target 0.1
+  gpbounds plan -N 1e6 --lengthscale 0.5 --nats 0.1
 
 The output names the theorem behind every number; `gpbounds claims R-thm1` prints a theorem.  Exit status: 0 if the
 command has an answer (also if no number of inducing points meets the target); 1 if a certificate is not confirmed;

@@ -31,7 +31,9 @@ command prints the scores of the predictions, in units of the target.
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a saved model (.npz)")
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="a saved model (.npz), or an SVGP of another library (.json)"
+    )
     parser.add_argument(
         "file",
         metavar="FILE",
