@@ -254,13 +254,15 @@ class Plan:
         if M is the smallest possible, or the method does not compute it.
     needed : int or None
         A lower bound on the rank that any approximation of this kind needs, where one is known (given data; N-low,
-        L-10).
+        N-op-low, L-10).
     meaning : tuple of str
         Consequences of meeting the target, in words.
     cost : Cost or None
         Time and memory of a sparse GP of rank M.
     notes : tuple of str
         Remarks that restrict or explain the plan.
+    criterion : "divergence" or "operator"
+        What the target is about: a divergence in nats, or λ_max(K − Q)/σ².
     """
 
     method: str
@@ -273,6 +275,7 @@ class Plan:
     meaning: tuple[str, ...] = ()
     cost: Cost | None = None
     notes: tuple[str, ...] = ()
+    criterion: Literal["divergence", "operator"] = "divergence"
 
     @classmethod
     def at(cls, M: int | None, bound: Callable[[int], Bound], *, first: int, N: int, **rest: Any) -> Plan:
@@ -299,11 +302,13 @@ class Plan:
         if self.bound_before is not None:
             lines.append(f"With one {unit} fewer, the bound is {float(self.bound_before):.6g}.")
         if self.needed is not None:
-            if self.method == "inducing":
-                smaller, claim = f"choice of fewer than {self.needed} {units}", "N-low"
-            else:
+            reached, claim = in_nats(self.target), "N-low"
+            smaller = f"choice of fewer than {self.needed} {units}"
+            if self.method != "inducing":
                 smaller, claim = f"approximation of rank below {self.needed}", "L-10"
-            lines.append(f"With this kernel and noise, no {smaller} can reach {in_nats(self.target)} ({claim}).")
+            elif self.criterion == "operator":
+                reached, claim = f"λ_max(K − Q)/σ² <= {self.target:g}", "N-op-low"
+            lines.append(f"With this kernel and noise, no {smaller} can reach {reached} ({claim}).")
         if self.cost is not None:
             lines.append(f"Cost: {self.cost}.")
         return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])
@@ -312,6 +317,7 @@ class Plan:
         """The record as plain lists, numbers and strings, ready for JSON."""
         return {
             "method": self.method,
+            "criterion": self.criterion,
             "N": self.N,
             "target": self.target,
             "M": self.M,

@@ -69,12 +69,10 @@ def silent() -> None:
 
 
 class Statement(ABC):
-    """A bound on the divergence of the best sparse posterior from the exact one, as a function of M.
+    """A bound on the divergence of the best sparse posterior from the exact one, or on λ_max(K − Q)/σ², against M.
 
     It stores the kernel, the law of the inputs or the rows themselves, the hypothesis on y, the draws, and the numbers.
     """
-
-    numbers: Numbers
 
     @abstractmethod
     def bound(self, M: Float) -> Bound:

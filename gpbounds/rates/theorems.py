@@ -1,5 +1,6 @@
-"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before either is computed, and
-``inducing_points``: the least M from which on the bound stays below a target.  Both evaluate one `Statement`."""
+"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, or on λ_max(K − Q)/σ², before
+either is computed, and ``inducing_points``: the least M from which on the bound stays below a target.  Both evaluate
+one `Statement`."""
 
 from __future__ import annotations
 
@@ -19,16 +20,30 @@ from gpbounds.rates.base import Numbers, Statement
 from gpbounds.rates.draws.line import draws_on_a_line
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, draws_from_rows
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
+from gpbounds.rates.operator import operator_statement
 from gpbounds.rates.to_come import ToCome, simulation
 from gpbounds.validation import rigor_of
+
+CRITERIA = ("divergence", "operator")
+OF_DIVERGENCES: dict[str, Any] = {
+    "alpha": None,
+    "y": None,
+    "y_norm2": None,
+    "y_norm2_known": "after",
+    "form": "sharpest",
+    "direction": "q||p",
+    "certified": None,
+}
+"""Arguments that are about divergences alone, with their defaults."""
 
 
 def rate(
     kernel: Kernel,
     N: ArrayLike,
     M: ArrayLike,
-    alpha: ArrayLike,
+    alpha: ArrayLike | None = None,
     *,
+    criterion: str = "divergence",
     inputs: InputLaw | None = None,
     noise: ArrayLike = 0.1,
     delta: ArrayLike = 0.05,
@@ -61,6 +76,10 @@ def rate(
     certified.  With M points fixed on a grid each entry of an array is a separate statement; :func:`inducing_points`
     states the least M.  Yue & Kontar, Theorem 1 of both papers.
 
+    ``criterion="operator"`` bounds ε = λ_max(K - Q)/σ² instead, without alpha or y: VFE's means at the training inputs
+    differ from the exact ones by at most ε times the exact residual, for every y (N-op).  With ρ_i the mean of K - Q in
+    K's eigenbasis and p = δ^(1/R) - tv, ε <= [c + Σ ρ_i (1 - c/λ_i)₊/p]/σ² for every c >= 0 (N-op-draw).
+
     Parameters
     ----------
     kernel : Kernel
@@ -70,7 +89,8 @@ def rate(
     M : whole number(s), 1 <= M <= N - 1
         Number of inducing points.
     alpha : number(s) in (0, 1]
-        Rényi order; 1 is the Kullback-Leibler divergence.
+        Rényi order; 1 is the Kullback-Leibler divergence.  None with ``criterion="operator"``.
+    criterion : "divergence" or "operator"
     inputs : Gaussian, Uniform, Empirical or Sampler
         Law of the inputs, ``Gaussian()`` by default; a Sampler needs ``simulate``; with ``Empirical(X)`` N is the
         number of rows of X.
@@ -81,9 +101,9 @@ def rate(
     y : array (N,) or (N, P), optional
         The targets; with several outputs the bound is on the sum of their D_α, for one Z.
     draws : whole number >= 1 or "certain", optional
-        R: of R draws the one with the greatest objective of order α is kept.  "certain": draw until log p(y) minus the
-        objective is proved not to exceed the value, 5 draws on average; the confidence is 1
-        (:func:`gpbounds.kdpp.select` makes the draws).
+        R: of R draws the one with the greatest objective of order α, or the least λ_max(K - Q), is kept.  "certain":
+        draw until log p(y) minus the objective is proved not to exceed the value, 5 draws on average; the confidence is
+        1 (:func:`gpbounds.kdpp.select` makes the draws).
     y_norm2 : number(s) >= 0, optional
         Squared norm of y, summed over the outputs; None for y drawn from the prior.
     y_norm2_known : "before" or "after"
@@ -94,7 +114,7 @@ def rate(
         Source of randomness of the simulation, or a seed.
     law : "kdpp" or "tilted", optional
         The law of each draw: P(Z) ∝ |K_ZZ|, or P(Z) ∝ |(K² + σ²K)_ZZ| (N-tilt); by default the one with the smaller
-        bound, which the assumptions name.
+        bound, which the assumptions name.  With ``criterion="operator"`` "kdpp" (default) or "rpcholesky" (N-rpc).
     tv : number(s) in [0, 1]
         Total variation distance of the law of Z from the named one (R-cor1); with draws it is subtracted from
         δ^(1/R).
@@ -131,11 +151,15 @@ def rate(
     0.13 (N-tilt-given, N-tilt, N-enclosed)
     """
     data, inducing = sizes(N, M)
-    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
-    return statement(
+    return _stated(
         kernel,
         data,
-        numbers,
+        alpha,
+        criterion=criterion,
+        noise=noise,
+        delta=delta,
+        y_norm2=y_norm2,
+        tv=tv,
         inputs=inputs,
         y=y,
         draws=draws,
@@ -153,9 +177,10 @@ def rate(
 def inducing_points(
     kernel: Kernel,
     N: int,
-    alpha: float,
+    alpha: float | None = None,
     *,
     target: float,
+    criterion: str = "divergence",
     inputs: InputLaw | None = None,
     noise: float = 0.1,
     delta: float = 0.05,
@@ -184,10 +209,13 @@ def inducing_points(
     With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for future
     inputs the bound at this M is at most the target.
 
+    ``criterion="operator"`` plans for ε = λ_max(K - Q)/σ² <= ``target``, without alpha: whatever y is, VFE's means at
+    the training inputs are then within ``target`` times the exact residual of the exact ones (N-op).
+
     Parameters
     ----------
     target : float
-        The bound on D_α must not exceed it, in nats.
+        The bound on D_α, in nats, or on ε must not exceed it.
     progress : bool
         Show a bar that counts the simulated sets, or the numbers M that were tried.
 
@@ -195,8 +223,8 @@ def inducing_points(
     -------
     Plan
         ``.M`` (None if no M < N suffices), ``.bound``, ``.bound_before`` (at M - 1), ``.needed`` (for
-        ``inputs=Empirical(X)``: with fewer, no choice of inducing variables reaches the target, N-low), ``.meaning``,
-        ``.cost``.
+        ``inputs=Empirical(X)``: with fewer, no choice of inducing variables reaches the target, N-low, N-op-low),
+        ``.meaning``, ``.cost``.
 
     Raises
     ------
@@ -209,16 +237,28 @@ def inducing_points(
     >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
     >>> plan.M, float(plan.bound) <= 0.01 < float(plan.bound_before)
     (28, True)
+
+    >>> from gpbounds.inputs import Empirical
+    >>> X = np.linspace(0.0, 10.0, 60)
+    >>> plan = inducing_points(
+    ...     SquaredExponential(), 60, criterion="operator", target=0.05, inputs=Empirical(X), draws=10
+    ... )
+    >>> plan.needed, plan.M
+    (14, 16)
     """
     size = validation.count("N", N, 2)
     target = float(validation.positive("target", target))
-    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
-    numbers.single()
+    _refuse_arrays(alpha=alpha, noise=noise, delta=delta, y_norm2=y_norm2, tv=tv)
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
-        return statement(
+        return _stated(
             kernel,
             np.asarray(float(size)),
-            numbers,
+            alpha,
+            criterion=criterion,
+            noise=noise,
+            delta=delta,
+            y_norm2=y_norm2,
+            tv=tv,
             inputs=inputs,
             y=y,
             draws=draws,
@@ -231,6 +271,65 @@ def inducing_points(
             certified=certified,
             rigor=rigor,
         ).least(target, tries.update)
+
+
+def _stated(
+    kernel: Kernel,
+    N: Float,
+    alpha: ArrayLike | None,
+    *,
+    criterion: str,
+    noise: ArrayLike,
+    delta: ArrayLike,
+    y_norm2: ArrayLike | None,
+    tv: ArrayLike,
+    inputs: InputLaw | None,
+    draws: int | str | None,
+    simulate: int | None,
+    rng: np.random.Generator | int | None,
+    law: str | None,
+    rigor: str,
+    direction: str,
+    **options: Any,
+) -> Statement:
+    """The `Statement` of a call of `rate` or `inducing_points`, by its criterion."""
+    shared: dict[str, Any] = {"draws": draws, "simulate": simulate, "rng": rng, "law": law}
+    if validation.choice("criterion", criterion, CRITERIA) == "operator":
+        _refuse_of_divergences(draws, alpha=alpha, y_norm2=y_norm2, direction=direction, **options)
+        law_of_inputs: Any = Gaussian() if inputs is None else inputs
+        chosen = rigor_of(rigor)
+        return operator_statement(
+            kernel, N, inputs=law_of_inputs, noise=noise, delta=delta, tv=tv, rigor=chosen, **shared
+        )
+    if alpha is None:
+        raise ValueError("alpha: expected a Rényi order in (0, 1], which only criterion='operator' goes without")
+    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
+    return statement(kernel, N, numbers, inputs=inputs, direction=direction, rigor=rigor, **shared, **options)
+
+
+def _refuse_of_divergences(draws: int | str | None, **given: Any) -> None:
+    """Refuse what has no meaning for λ_max(K − Q)/σ²."""
+    passed = [name for name, value in given.items() if not _is_default(value, OF_DIVERGENCES[name])]
+    passed += ["draws='certain'"] if isinstance(draws, str) else []
+    if passed:
+        raise ValueError(
+            f"{', '.join(passed)}: expected none of these with criterion='operator', as λ_max(K - Q)/σ² depends on the "
+            "kernel, the noise and the points alone; leave them out, or bound a divergence (criterion='divergence')"
+        )
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether an argument, which may be an array, is its default."""
+    return value is default or (isinstance(value, str) and value == default)
+
+
+def _refuse_arrays(**numbers: ArrayLike | None) -> None:
+    """Refuse arrays where a plan takes one number."""
+    for name, value in numbers.items():
+        if value is not None and np.ndim(value):
+            raise ValueError(
+                f"{name}: expected one number, got shape {np.shape(value)}: call the function once for each"
+            )
 
 
 def statement(

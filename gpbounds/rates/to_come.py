@@ -209,6 +209,44 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
 
 
+def simulated_plan(
+    plan: Simulation,
+    least_given: Callable[[Float], tuple[int, Bound] | None],
+    target: float,
+    delta: float,
+    meaning: tuple[str, ...],
+) -> Plan:
+    """The plan with the M of `simulated_size`; ``least_given(X)`` is the least M for the rows X and the bound there."""
+    bounds: list[Bound] = []
+
+    def size_for(X: Float) -> int | None:
+        answer = least_given(X)
+        if answer is None:
+            return None
+        bounds.append(answer[1])
+        return answer[0]
+
+    M, sizes = simulated_size(plan, size_for)
+    fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
+    return Plan(
+        method="inducing",
+        N=plan.N,
+        target=target,
+        M=M,
+        bound=None if M is None else _simulated_target(plan, bounds, target, delta, sizes),
+        bound_before=None,
+        meaning=meaning,
+        cost=None if M is None else Cost.of(plan.N, M),
+        notes=(
+            f"The {plan.sets} simulated sets of inputs need from {fewest} to {most} points, in the median {middle}.",
+        ),
+    )
+
+
+def _number(size: float) -> str:
+    return f"{size:.0f}" if np.isfinite(size) else "N or more"
+
+
 def _simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float, sizes: Float) -> Bound:
     """The bound at the M of `simulated_size`: for future inputs the bound at M is at most the target.
 
@@ -359,37 +397,13 @@ class ToCome(Statement):
         Given X the bounds decrease in M, so at this M the bound for the future inputs is at most the target, except
         with the probability that the simulation spends.
         """
-        alpha, delta, N = float(self.numbers.alpha), float(self.numbers.delta), self.plan.N
-        bounds: list[Bound] = []
+        alpha, delta = float(self.numbers.alpha), float(self.numbers.delta)
 
-        def size_for(X: Float) -> int | None:
+        def of_set(X: Float) -> tuple[int, Bound] | None:
             advance()
-            answer = self.least_given(X, target)
-            if answer is None:
-                return None
-            bounds.append(answer[1])
-            return answer[0]
+            return self.least_given(X, target)
 
-        M, sizes = simulated_size(self.plan, size_for)
-        fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
-        return Plan(
-            method="inducing",
-            N=N,
-            target=target,
-            M=M,
-            bound=None if M is None else _simulated_target(self.plan, bounds, target, delta, sizes),
-            bound_before=None,
-            meaning=sentences(target, alpha),
-            cost=None if M is None else Cost.of(N, M),
-            notes=(
-                f"The {self.plan.sets} simulated sets of inputs need from {fewest} to {most} points, in the median "
-                f"{middle}.",
-            ),
-        )
-
-
-def _number(size: float) -> str:
-    return f"{size:.0f}" if np.isfinite(size) else "N or more"
+        return simulated_plan(self.plan, of_set, target, delta, sentences(target, alpha))
 
 
 def _least(statement: DrawsFromRows, target: float, largest: int) -> tuple[int, Bound] | None:

@@ -11,11 +11,13 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
 from gpbounds.numerics.search import least
-from gpbounds.rates.base import Statement, sentences, silent
+from gpbounds.rates.base import Numbers, Statement, sentences, silent
 
 
 class SeveralDraws(Statement):
     """The bound for the best of R draws, or for draws until one is proved to be good."""
+
+    numbers: Numbers
 
     @property
     @abstractmethod
@@ -54,7 +56,8 @@ class SeveralDraws(Statement):
         ]
         if not bounds:
             raise ValueError(f"M: expected at least one number of inducing points, got shape {cells.shape}")
-        return _joined(bounds, cells.shape, numbers.alpha)
+        pair = bounds[0].quantity.partition("[")[2]
+        return joined(bounds, cells.shape, bounds[0].quantity if numbers.alpha.ndim == 0 else f"D_alpha[{pair}")
 
     def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
         """The bounds decrease in M, because E(K − Q) decreases in M and the bounds increase in E(K − Q)."""
@@ -85,11 +88,10 @@ class SeveralDraws(Statement):
         return least(reaches, 1, largest)
 
 
-def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
+def joined(cells: list[Bound], shape: tuple[int, ...], quantity: str) -> Bound:
     """Join the records of cells: their values, the terms that all have, and every claim and assumption."""
     if not shape:
         return cells[0]
-    pair = cells[0].quantity.partition("[")[2]
     common = [name for name in cells[0].terms if all(name in cell.terms for cell in cells)]
     return Bound(
         value=np.array([cell.value for cell in cells]).reshape(shape),
@@ -99,5 +101,5 @@ def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
         terms={name: np.array([cell.terms[name] for cell in cells]).reshape(shape) for name in common},
         assumptions=tuple(dict.fromkeys(sentence for cell in cells for sentence in cell.assumptions)),
         certified=all(cell.certified for cell in cells),
-        quantity=cells[0].quantity if alpha.ndim == 0 else f"D_alpha[{pair}",
+        quantity=quantity,
     )
