@@ -194,7 +194,7 @@ class FromSpectrum(DrawnFrom):
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
         self.law = APriori(kernel, inputs)
-        self.claims = f"N-op-draw, {self.law.claims}"
+        self.claims = f"N-op-draw, N-op-pop, {self.law.claims}"
         self.assumptions = self.law.assumptions
 
     def largest(self, N: int) -> int:

@@ -306,3 +306,28 @@ def trace_variance(eigenvalues: Sequence[Any], M: int) -> Any:
     more = (M + 2) * e[M + 2] / e[M + 1] if e[M + 1] else mp.mpf(0)
     first = mp.fsum(v * v * mi for v, mi in zip(values, m, strict=True)) - mean * (mean - more)
     return min(first, mp.fsum(v * v * mi * (1 - mi) for v, mi in zip(values, m, strict=True)))
+
+
+def gap_quantile(values: Sequence[Any], rho: Sequence[Any], p: Any) -> Any:
+    """min over c of c + Σ ρ_i (1 − c/λ_i)₊/p, c = 0 or an eigenvalue  (N-op-draw)."""
+    pairs = [(mp.mpf(value), mp.mpf(mean)) for value, mean in zip(values, rho, strict=True) if value > 0]
+    return min(
+        c + mp.fsum(mean * max(1 - c / value, mp.mpf(0)) for value, mean in pairs) / p
+        for c in [mp.mpf(0), *(value for value, _ in pairs)]
+    )
+
+
+def operator_gap(S: Any) -> Any:
+    """λ_max of a residual K − Q."""
+    return max(mp.eigsy(S, eigvals_only=True))
+
+
+def effective_dimension(K: Any, c: Any) -> Any:
+    """d(K) = Tr K(K + cI)⁻¹."""
+    return K.rows - c * mp.fsum((mp.inverse(K + c * mp.eye(K.rows)))[i, i] for i in range(K.rows))
+
+
+def dimension_above(mean: Any, p: Any) -> Any:
+    """D + L/3 + √(L²/9 + 2DL), L = log(1/p)  (N-op-pop)."""
+    L = -mp.log(p)
+    return mean + L / 3 + mp.sqrt(L**2 / 9 + 2 * mean * L)
