@@ -244,7 +244,7 @@ def test_the_effective_dimension_is_self_bounding(observe: Observer, seed: int, 
             falls.append(d - (reference.effective_dimension(less, c) if less else 0))
             formula = 1 - c * (inverse * inverse)[i, i] / inverse[i, i]
             observe.equal("N-op-pop", falls[-1], formula, rtol=mp.mpf(10) ** -25, atol=mp.mpf(10) ** -30)
-        observe.holds("N-op-pop", all(-mp.mpf(10) ** -30 <= fall <= 1 for fall in falls), N)
+        observe.holds("N-op-pop", all(-(mp.mpf(10) ** -30) <= fall <= 1 for fall in falls), N)
         observe.upper("N-op-pop", mp.fsum(falls), d, tol=1e-30)
 
 

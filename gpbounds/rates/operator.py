@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def dimension_above(mean: Any, p: float) -> Any:
     d is self-bounding: P(d ≥ D + x) ≤ exp(−x²/(2D + 2x/3)) (Boucheron, Lugosi and Massart, 2000), D ≥ E d.
 
     >>> round(float(dimension_above(50.0, 0.01)), 1)
-    73.1
+    73.0
     """
     log = -math.log(p)
     return mean + log / 3.0 + np.sqrt(log * log / 9.0 + 2.0 * mean * log)
@@ -101,7 +101,7 @@ class DrawnFrom(ABC):
 
     @abstractmethod
     def quantile(self, N: int, M: int, p: float) -> tuple[float, float, float]:
-        """(t, c, trace): one draw has λ_max(K − Q) > t with probability at most p; ``trace`` is a bound on E Tr(K − Q)."""
+        """(t, c, trace): one draw has λ_max(K − Q) > t with probability at most p; ``trace`` bounds E Tr(K − Q)."""
 
     @abstractmethod
     def measured(self, N: int, M: int) -> str | None:
@@ -289,8 +289,8 @@ class OperatorGap(Statement):
         most = self.source.largest(N)
         if most < M:
             raise ValueError(
-                f"M: expected at most {most} points for N = {N} (N - 1, or the number of distinct rows, beyond which no "
-                f"draw goes), got {M}"
+                f"M: expected at most {most} points for N = {N} (N - 1, or the number of distinct rows, beyond which "
+                f"no draw goes), got {M}"
             )
         p = certified_share(delta, self.draws, tv)
         drawn = PIVOTED if self.law == "rpcholesky" else DRAWN
@@ -415,8 +415,8 @@ def operator_statement(
                 "rigor: expected 'auto' or 'float' with simulate, got 'sharp': it would factorise k(X, X) of every "
                 "simulated set in 30 digits"
             )
-        level = validation.scalar(validation.open_unit, "delta", delta)
-        sets = simulation(inputs, _one(N), sets=simulate, delta=level, rng=rng)
+        level, sampled = validation.scalar(validation.open_unit, "delta", delta), cast("Any", inputs)
+        sets = simulation(sampled, _one(N), sets=simulate, delta=level, rng=rng)
         numbers["delta"] = np.asarray(sets.rest)
         return OperatorGapToCome(
             sets,
@@ -471,7 +471,7 @@ exact ones is at most 0.05 times the exact GP's training residual, for every y.
     return (
         f"{QUANTITY} <= {target:g} implies: at the training inputs the root mean square difference of VFE's means from "
         f"the exact ones is at most {root} times the exact GP's training residual, for every y.",
-        f"For y = f + noise the mean square error E|m_q − f|² of VFE's means at the training inputs is at most {square} "
-        "times that of the exact ones, for every f.",
+        "For y = f + noise the mean square error E|m_q − f|² of VFE's means at the training inputs is at most "
+        f"{square} times that of the exact ones, for every f.",
         f"Predictive variances of new targets at the training inputs are at most {factor} times the exact ones.",
     )

@@ -14,6 +14,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.progress import bar
 from gpbounds.rates.balls import REFUSED
 from gpbounds.rates.base import Numbers, Statement
@@ -244,7 +245,7 @@ def inducing_points(
     ...     SquaredExponential(), 60, criterion="operator", target=0.05, inputs=Empirical(X), draws=10
     ... )
     >>> plan.needed, plan.M
-    (14, 16)
+    (15, 17)
     """
     size = validation.count("N", N, 2)
     target = float(validation.positive("target", target))
@@ -293,6 +294,7 @@ def _stated(
     **options: Any,
 ) -> Statement:
     """The `Statement` of a call of `rate` or `inducing_points`, by its criterion."""
+    as_kernel(kernel)
     shared: dict[str, Any] = {"draws": draws, "simulate": simulate, "rng": rng, "law": law}
     if validation.choice("criterion", criterion, CRITERIA) == "operator":
         _refuse_of_divergences(draws, alpha=alpha, y_norm2=y_norm2, direction=direction, **options)
