@@ -242,6 +242,44 @@ def test_plan_is_the_plan_of_the_library(capsys):
     assert all(sentence in text for sentence in expected.meaning)
 
 
+def test_the_plan_for_means_is_that_of_the_library(capsys):
+    options = {"criterion": "operator", "target": 0.1, "noise": 0.2, "inputs": gpbounds.Uniform()}
+    expected = gpbounds.inducing_points(gpbounds.Matern(1.5), 10_000, **options)
+    words = (
+        "plan",
+        "-N",
+        "1e4",
+        "--kernel",
+        "matern32",
+        "--inputs",
+        "uniform",
+        "--noise",
+        0.2,
+        "--criterion",
+        "operator",
+    )
+    (plan,) = ask_json(capsys, *words, "--ratio", 0.1)["plans"]
+    assert plan == expected.to_dict()
+    assert plan["M"] > 20
+    text = " ".join(ask(capsys, *words).split())
+    assert "M = " in text
+    assert "at most 0.05 times the exact GP's training residual, for every y" in text
+    worst = ask_json(capsys, "plan", "-N", "1e4", "--lengthscale-range", "0.5:2", *words[-2:])["plans"][0]["M"]
+    assert worst == gpbounds.inducing_points(SE(1.0, 0.5), 10_000, criterion="operator", target=0.05).M
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--criterion", "operator", "--alpha", 0.5, "--nats", 2), "--alpha, --nats: expected -N, a kernel"),
+        (("--criterion", "operator", "--ratio", 0), "--ratio: expected a number > 0, got 0"),
+        (("--ratio", 0.1), "--ratio: expected --criterion operator, too"),
+    ],
+)
+def test_a_plan_for_means_refuses_what_is_about_divergences(capsys, words, message):
+    assert message in refused(capsys, "plan", "-N", "1e4", *words)
+
+
 def test_plans_by_balls_are_those_of_the_library(capsys):
     words = ("plan", "-N", "1e5", "--nats", 0.01, "--width", 3, "--method", "inducing", "fourier", "mercer")
     answer = ask_json(capsys, *words, "--rigor", "sharp")

@@ -26,6 +26,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "y_norm2=c": NORM,
     'y_norm2=c, y_norm2_known="before"': BEFORE,
     "y=y": GIVEN,
+    'criterion="operator"': {"criterion": "operator"},
 }
 DRAWS: dict[str, dict[str, Any]] = {
     "": {},
@@ -55,7 +56,7 @@ class Combinations(SphinxDirective):
     def _combination(self, words: str, options: dict[str, Any]) -> nodes.row:
         bounds = [
             bound
-            for law in (None, "kdpp", "tilted")
+            for law in (None, "kdpp", "tilted", "rpcholesky")
             if (bound := stated(law=law, **options)) and np.isfinite(bound)
         ]
         claims = ", ".join(
@@ -94,7 +95,8 @@ def combinations() -> list[tuple[str, dict[str, Any]]]:
 def stated(**options: Any) -> gpbounds.Bound | None:
     """The bound, None for a combination that is refused."""
     try:
-        return gpbounds.rate(KERNEL, N, M, 1.0, **options)
+        order = None if options.get("criterion") == "operator" else 1.0
+        return gpbounds.rate(KERNEL, N, M, order, **options)
     except ValueError:
         return None
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
+from fitting.study.words import describe
 from gpbounds.cli import options, output
+from gpbounds.texts import wrapped
+
+RATIO = 0.05
+"""Default limit for λ_max(K − Q)/σ²."""
 
 EPILOG = """\
 example:
@@ -29,10 +35,15 @@ example:
   compares the ranks that three approximations need: inducing points, random Fourier features (two real features for
   each frequency), terms of a Mercer expansion.
 
+  gpbounds plan -N 1e6 --noise 0.1 --criterion operator --ratio 0.05
+
+  prints M = 26 inducing points, with which means at the training inputs are within 5 % of the residual of the exact GP,
+  for every y.
+
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
 (given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
 expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, which holds with certainty); lower bounds:
-N-low and N-lowprior.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
+N-low and N-lowprior.  --criterion operator: N-op-draw, N-op-pop.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
 mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.  For both,
 the column `needed` is the lower bound L-10.
 """
@@ -47,6 +58,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=options.number,
         default=1.0,
         help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default %(default)s)",
+    )
+    parser.add_argument(
+        "--criterion",
+        choices=("divergence", "operator"),
+        default="divergence",
+        help="divergence (default), or operator: the largest eigenvalue of K - Q over the noise variance, which bounds "
+        "the means at the training inputs for every y; with -N",
+    )
+    parser.add_argument(
+        "--ratio",
+        metavar="E",
+        type=options.number,
+        help=f"upper limit for it with --criterion operator (default {RATIO:g}): the root mean square difference of "
+        "means from those of the exact GP, over its training residual",
     )
     group = parser.add_argument_group("the approximation")
     group.add_argument(
@@ -93,6 +118,11 @@ def run(args: argparse.Namespace) -> None:
     from fitting.study.planning import planned
 
     args.sizes = None if args.size is None else [args.size]
+    if args.criterion == "operator":
+        _plan_for_means(args)
+        return
+    if args.ratio is not None:
+        raise options.UsageError("--ratio: expected --criterion operator, too; the level of a divergence is --nats")
     wanted = options.aims(args, args.alpha)
     if args.model is not None and args.data is None:
         raise options.UsageError("--model: expected --data FILE, the table with the rows of the model, too")
@@ -104,6 +134,44 @@ def run(args: argparse.Namespace) -> None:
     else:
         answer.print()
     output.leave(answer.interrupted)
+
+
+def _plan_for_means(args: argparse.Namespace) -> None:
+    """Print the least M whose λ_max(K − Q)/σ² is at most ``--ratio``, for the worst of the kernels."""
+    from gpbounds import inducing_points
+
+    passed = {
+        "--data": args.data is not None,
+        "--model": args.model is not None,
+        "--method": args.method != ["inducing"],
+        "--alpha": args.alpha != 1.0,
+        "--nats": args.nats != 1.0,
+        "--y-norm2": args.y_norm2 is not None,
+        "--form": args.form != "sharpest",
+        "--direction": args.direction != "q||p",
+    }
+    if wrong := [flag for flag, given in passed.items() if given]:
+        raise options.UsageError(
+            f"{', '.join(wrong)}: expected -N, a kernel, a law of inputs and --ratio alone with --criterion operator"
+        )
+    target = RATIO if args.ratio is None else args.ratio
+    if not target > 0.0:
+        raise options.UsageError(f"--ratio: expected a number > 0, got {target:g}")
+    problem = options.problem(args)
+    (case,), stated = problem.cases, problem.settings
+    shared: dict[str, Any] = {"noise": stated.noise, "delta": stated.delta, "tv": stated.tv, "rigor": case.rigor}
+    plans = [
+        inducing_points(kernel, args.size, criterion="operator", target=target, inputs=case.inputs, **shared)
+        for kernel in problem.kernels
+    ]
+    plan = max(plans, key=lambda each: math.inf if each.M is None else each.M)
+    if args.json:
+        output.print_json({"command": "plan", **problem.record(), "plans": [plan.to_dict()], "notes": problem.notes})
+        return
+    title = f"{case.kind[0].upper()}{case.kind[1:]}: {describe(case.inputs)}; any y"
+    print(f"{problem.heading()}\n\n{title}\n{wrapped(str(plan), '  ')}")
+    for note in problem.notes:
+        print(wrapped(f"Note: {note}"))
 
 
 def _model(path: Path) -> Any:

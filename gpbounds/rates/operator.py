@@ -240,7 +240,7 @@ class FromSpectrum(DrawnFrom):
         return None
 
 
-class EnclosedSpectrum(FromSpectrum):
+class SpectrumInBalls(FromSpectrum):
     """As `FromSpectrum`, by the trace alone, in balls."""
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
@@ -436,7 +436,7 @@ def operator_statement(
             "draws, law: expected one draw of a k-DPP for inputs to come with criterion='operator', got draws="
             f"{count}, law={chosen!r}: pass inputs=Empirical(X), or simulate=39"
         )
-    source = EnclosedSpectrum(kernel, inputs) if rigor == "sharp" else FromSpectrum(kernel, inputs)
+    source = SpectrumInBalls(kernel, inputs) if rigor == "sharp" else FromSpectrum(kernel, inputs)
     return OperatorGap(N, draws=1, law=chosen, source=source, **numbers)
 
 
