@@ -245,19 +245,8 @@ def test_plan_is_the_plan_of_the_library(capsys):
 def test_the_plan_for_means_is_that_of_the_library(capsys):
     options = {"criterion": "operator", "target": 0.1, "noise": 0.2, "inputs": gpbounds.Uniform()}
     expected = gpbounds.inducing_points(gpbounds.Matern(1.5), 10_000, **options)
-    words = (
-        "plan",
-        "-N",
-        "1e4",
-        "--kernel",
-        "matern32",
-        "--inputs",
-        "uniform",
-        "--noise",
-        0.2,
-        "--criterion",
-        "operator",
-    )
+    setting = ("--kernel", "matern32", "--inputs", "uniform", "--noise", 0.2)
+    words = ("plan", "-N", "1e4", *setting, "--criterion", "operator")
     (plan,) = ask_json(capsys, *words, "--ratio", 0.1)["plans"]
     assert plan == expected.to_dict()
     assert plan["M"] > 20

@@ -10,7 +10,7 @@ import pytest
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
 from gpbounds.kernels import Kernel
-from gpbounds.rates.operator import FromEigenvalues, FromPivots, gap_quantile
+from gpbounds.rates.operator_gap import FromEigenvalues, FromPivots, gap_quantile
 from gpbounds.rates.to_come import simulation
 
 SE = SquaredExponential()

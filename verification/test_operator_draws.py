@@ -17,7 +17,7 @@ from thinning import one_in
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, kdpp, rate
 from gpbounds.kdpp.residual import expected_residual
-from gpbounds.rates.operator import dimension_above, gap_quantile
+from gpbounds.rates.operator_gap import dimension_above, gap_quantile
 from gpbounds.rates.trace import PopulationTrace
 from gpbounds.reference import kdpp as laws
 from gpbounds.reference import rates as reference

@@ -21,7 +21,7 @@ from gpbounds.rates.base import Numbers, Statement
 from gpbounds.rates.draws.line import draws_on_a_line
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, draws_from_rows
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
-from gpbounds.rates.operator import operator_statement
+from gpbounds.rates.operator_gap import operator_statement
 from gpbounds.rates.to_come import ToCome, simulation
 from gpbounds.validation import rigor_of
 
