@@ -10,7 +10,7 @@ import pytest
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
 from gpbounds.kernels import Kernel
-from gpbounds.rates.operator_gap import FromEigenvalues, FromPivots, gap_quantile
+from gpbounds.rates.operator_gap import FromEigenvalues, FromPivots, OperatorGap, gap_quantile
 from gpbounds.rates.to_come import simulation
 
 SE = SquaredExponential()
@@ -46,7 +46,7 @@ def test_the_bound_falls_with_points_draws_and_delta_and_scales() -> None:
     assert float(rate(SE, 60, 9, tv=0.01, **ROWS)) > float(rate(SE, 60, 9, **ROWS))
     large = rate(SquaredExponential(100.0), 60, 9, noise=10.0, **ROWS)
     assert float(large) == pytest.approx(float(rate(SE, 60, 9, noise=0.1, **ROWS)), rel=1e-8)
-    before = rate(Matern(1.5), 10**5, np.arange(1, 300), criterion="operator", inputs=Uniform()).value
+    before = rate(Matern(1.5), 10**5, np.arange(1, 300, 15), criterion="operator", inputs=Uniform()).value
     assert (np.diff(before) <= 0.0).all()
 
 
@@ -142,6 +142,15 @@ def rate_of_many():
         with pytest.raises(ValueError, match=match):
             rate(SE, 4100, 24, criterion="operator", inputs=Empirical(rows), **options)
     return bound
+
+
+def test_where_pivots_prove_no_number_the_plan_says_so() -> None:
+    source = FromPivots(Matern(0.5), Empirical(np.random.default_rng(4).uniform(0.0, 40.0, (300, 1))))
+    noise, delta, tv = np.asarray(0.1), np.asarray(0.05), np.asarray(0.0)
+    plan = OperatorGap(np.asarray(300.0), noise, delta, tv, 1, "kdpp", source).least(1e-3)
+    assert plan.M is None
+    assert plan.notes[0].startswith("k(X, X) is known by 300 pivots here, which prove no number of points; few may do")
+    assert plan.needed > 200
 
 
 def test_a_simulation_takes_the_greatest_bound_and_number() -> None:

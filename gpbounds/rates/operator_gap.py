@@ -117,9 +117,9 @@ class DrawnFrom(ABC):
         """A number of eigenvalues of K that are proved to exceed ``threshold``, at least 1; None if none is known."""
         return None
 
-    def estimate(self, N: int, threshold: float) -> int | None:
-        """About how many eigenvalues exceed ``threshold``, where `needed` is None; None where this is not known."""
-        return None
+    def notes(self, N: int, target: float, noise: float, M: int | None) -> tuple[str, ...]:
+        """Remarks on a plan with the least number ``M``."""
+        return ()
 
 
 def _rounding_up(N: int) -> float:
@@ -188,6 +188,14 @@ class FromPivots(DrawnFrom):
     def needed(self, threshold: float) -> int:
         return max(1, int((self.rows.lower_eigenvalues() > threshold).sum()))
 
+    def notes(self, N: int, target: float, noise: float, M: int | None) -> tuple[str, ...]:
+        if M is not None:
+            return ()
+        return (
+            f"k(X, X) is known by {self.rows.pivots} pivots here, which prove no number of points; few may do: choose "
+            "points, and gpbounds.renyi.operator_gap proves what they reach.",
+        )
+
 
 class FromSpectrum(DrawnFrom):
     """k-DPP draws from independent inputs of a law with a known spectrum, in doubles with counted roundings."""
@@ -230,14 +238,16 @@ class FromSpectrum(DrawnFrom):
     def measured(self, N: int, M: int) -> str | None:
         return self.law.measured(self.law.roundings(np.asarray(float(N)), np.asarray(float(M))))
 
-    def estimate(self, N: int, threshold: float) -> int | None:
+    def notes(self, N: int, target: float, noise: float, M: int | None) -> tuple[str, ...]:
         count = 64
-        while count <= MOST_EIGENVALUES:
-            above = int((N * self.law.spectrum.eigenvalues(count) > threshold).sum())
-            if above < count:
-                return above
+        while (above := int((N * self.law.spectrum.eigenvalues(count) > target * noise).sum())) == count:
             count *= 4
-        return None
+            if count > MOST_EIGENVALUES:
+                return ()
+        return (
+            f"About {above} eigenvalues of K exceed {target:g} σ² (N times those of the kernel under the law of the "
+            "inputs): an estimate of the least number that any choice of points needs, not a bound.",
+        )
 
 
 class SpectrumInBalls(FromSpectrum):
@@ -333,27 +343,18 @@ class OperatorGap(Statement):
         return least(reaches, 1, self.source.largest(int(self.N)))
 
     def least(self, target: float, advance: Callable[[], Any] = silent) -> Plan:
-        N, threshold = int(self.N), target * float(self.noise)
-        plan = Plan.at(
-            self.least_below(target, advance),
+        N, noise, M = int(self.N), float(self.noise), self.least_below(target, advance)
+        return Plan.at(
+            M,
             self.at,
             first=1,
             method="inducing",
             N=N,
             target=target,
-            needed=self.source.needed(threshold * (1.0 + 4.0 * EPS)),
+            needed=self.source.needed(target * noise * (1.0 + 4.0 * EPS)),
             meaning=means_within(target),
+            notes=self.source.notes(N, target, noise, M),
             criterion="operator",
-        )
-        about = self.source.estimate(N, threshold)
-        if about is None:
-            return plan
-        return replace(
-            plan,
-            notes=(
-                f"About {about} eigenvalues of K exceed {target:g} σ² (N times those of the kernel under the law of "
-                "the inputs): an estimate of the least number that any choice of points needs, not a bound.",
-            ),
         )
 
 
