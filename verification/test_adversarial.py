@@ -26,6 +26,7 @@ from gpbounds.rates.draws.errors import EnclosedRows
 from gpbounds.rates.draws.given import best_given
 from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.reference import losses, renyi
+from gpbounds.renyi.operator import Found
 from gpbounds.sandwich import sandwich
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 from gpbounds.spectra.pairs import EnclosedSpectrum
@@ -38,6 +39,7 @@ CLAIMS = {
     "gap": "N-member-rounding",
     "gap_from_trace": "N-member-rounding",
     "expected_gap_bounds": "N-dense",
+    "operator_gap": "N-op-edge",
     "enough": "N-member-rounding",
     "consequences": "L-30",
     "select": "N-given",
@@ -128,6 +130,15 @@ def _eigenvectors(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EnclosedRows, "__init__", init)
 
 
+def _quotient(patch: pytest.MonkeyPatch) -> None:
+    """The Rayleigh quotient as both bounds on the largest eigenvalue."""
+
+    def ends(own: Any, above: float, below: float, estimate: float, products: int = 0, random: bool = False) -> Found:
+        return Found(*(3 * [estimate / own.problem.noise]), products, random)
+
+    patch.setattr("gpbounds.renyi.operator._Residual.ends", ends)
+
+
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "evidence": (_members, 15),
     "computed_evidence": (_members, 0),
@@ -136,6 +147,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
     "gap": (_members, 108),
     "gap_from_trace": (_members, 108),
     "expected_gap_bounds": (_members, 2),
+    "operator_gap": (_quotient, 0),
     "enough": (_members, 4),
     "consequences": (_constant("gpbounds.audit.predictions.sandwich", lambda kl: sandwich(0.5 * float(kl))), 62),
     "select": (_objective, 11),

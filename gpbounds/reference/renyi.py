@@ -260,6 +260,29 @@ def minimum_gap(eigenvalues: Any, M: int, noise: Any, alpha: Any, y: str = "any"
     return sum((scaled_log(d, beta) for d in ratios), mpf(0)) * alpha / 2
 
 
+def operator_gap(Kff: Any, Q: Any, noise: Any) -> Any:
+    """ε = λ_max(K − Q)/σ² (N-op)."""
+    residual = Kff - Q
+    return spectrum((residual + residual.T) / 2)[0] / noise
+
+
+def smoother(K: Any, noise: Any) -> Any:
+    """S = K(K + σ²I)⁻¹, the matrix that takes y to latent means at the rows: the exact GP's, or VFE's for Q (N-op)."""
+    return K * linalg.inverse(K + noise * eye(K.rows))
+
+
+def risk(S: Any, f: Any, variance: Any) -> Any:
+    """E|Sy − f|² for y = f + noise of mean 0 and covariance ``variance``·I: squared bias and variance (N-op)."""
+    bias = S * f - f
+    return (bias.T * bias)[0] + variance * trace(S * S.T)
+
+
+def latent_variances(Kff: Any, Q: Any, noise: Any) -> list[Any]:
+    """VFE's latent variances at the rows, the diagonal of K − Q(Q + σ²I)⁻¹Q; the exact GP's for Q = K (N-op)."""
+    covariance = Kff - smoother(Q, noise) * Q
+    return [covariance[i, i] for i in range(Kff.rows)]
+
+
 def direction_factor(alpha: Any) -> Any:
     """max{α/(1−α), (1−α)/α} (R-dir)."""
     alpha = mpf(alpha)

@@ -48,6 +48,7 @@ __all__ = [
     "needed",
     "needed_from_eigenvalues",
     "nystrom",
+    "operator_gap",
     "oracle_risk_bound",
     "pac_risk_bound",
     "predict",

@@ -63,16 +63,18 @@ def operator_gap(
 
     With m, v the exact GP's latent means and variances at X, m_q, v_q those of VFE with the inducing inputs Z:
 
-        |m_q − m| ≤ ε·min(|y − m|, |y − m_q|)                   for every y, |·| the Euclidean norm over the rows
-        E|m_q − f|² ≤ (1 + ε)² E|m − f|²                        for every f, y = f + noise
-        (1 + ε)v − εσ² ≤ v_q ≤ v + εσ²,   v_q + σ² ≤ (1 + ε)(v + σ²)     at every row
+        |m_q − m| ≤ ε·min(|y − m|, |y − m_q|)       for every y, |·| the Euclidean norm over the rows
+        E|m_q − f|² ≤ (1 + ε)²·E|m − f|²            for every f, y = f + noise
+        (1 + ε)v − εσ² + Δ ≤ v_q ≤ v + Δ ≤ v + εσ²  at every row, Δ its diagonal entry of K − Q
+        (1 + ε)/(1 + 2ε) ≤ (v_q + σ²)/(v + σ²) ≤ 1 + ε
 
-    So the root mean square difference of the means is at most ε times that of the model's own residuals.  Claim N-op;
-    DTC has the same means.  No M points or features reach an ε with fewer than #{i: λ_i(K) > εσ²} (N-op-low).
+    So the root mean square difference of the means is at most ε times that of the model's own residuals.  Claim N-op,
+    for the same kernel and noise; DTC has the same means.  The first two are attained for Q = 0, the third for K a
+    multiple of I.  Fewer than #{i: λ_i(K) > εσ²} points or features cannot reach ε (N-op-low).
 
     Up to 2000 rows ε is an eigenvalue, known up to rounding.  Beyond, the bound is the least of Tr(K − Q)/σ² (N-Q), of
     the row sums of |K − Q| and of ‖K − Q‖_F where ``work`` affords them, and of Chebyshev's polynomials of K − Q times
-    random probes, which fail with probability at most ``delta`` (N-edge, N-op-rounding): usually within 1.3 of ε.  All
+    random probes, which fail with probability at most ``delta`` (N-op-edge): usually within a factor 1.3 of ε.  All
     rounding is charged, also that of Q.
 
     Parameters
@@ -112,7 +114,7 @@ def operator_gap(
     >>> X = np.linspace(0.0, 10.0, 200)
     >>> bound = operator_gap(SquaredExponential(), X, X[::20], noise=0.1)
     >>> round(float(bound), 4), round(bound.terms["lower"], 4), bound.confidence
-    (4.8011, 4.8011, 1.0)
+    (32.914, 32.914, 1.0)
     """
     as_kernel(kernel)
     share, most = scalar(open_unit, "delta", delta), scalar(positive, "work", work)
@@ -140,7 +142,7 @@ def operator_gap(
         "jitter": white.jitter,
     }
     assumptions = with_jitter_named(white.jitter, (RANDOM,) if random else ()) + unproved(known)
-    claim = "N-op, N-edge" if random else "N-op"
+    claim = "N-op, N-op-edge" if random else "N-op"
     return Bound(above, "upper", 1.0 - share if random else 1.0, claim, terms, assumptions, known.proved, QUANTITY)
 
 
@@ -205,7 +207,7 @@ class _Residual:
         return Found(high, max(low, 0.0), estimate / noise, products, random)
 
     def by_eigenvalue(self) -> Found:
-        """G is stored; its largest eigenvalue is bounded by a Cholesky factor and a Rayleigh quotient (N-moment-rounding)."""
+        """G is stored: a Cholesky factor and a Rayleigh quotient bound its largest eigenvalue (N-moment-rounding)."""
         n = self.n
         G = self.problem.white.inducing.kernel(self.X) - self.V.T @ self.V
         G = 0.5 * (G + G.T)
@@ -233,12 +235,12 @@ class _Residual:
         return self.ends((edge.above(problem) + off) * noise, 0.0, 0.0)
 
 
-# Chebyshev's polynomials of G times random probes (N-edge, N-op-rounding).
+# Chebyshev's polynomials of G times random probes (N-op-edge).
 
 
 @dataclass(eq=False)
 class Chain:
-    """W_(k+1) = a_k G W_k − b_k W_k − c_k W_(k−1) + e_k, ‖e_k‖_F ≤ η_k: powers of G first, then Chebyshev's polynomials.
+    """W_(k+1) = a_k G W_k − b_k W_k − c_k W_(k−1) + e_k, ‖e_k‖_F ≤ η_k: powers of G, then Chebyshev's polynomials.
 
     With u the eigenvector of λ = λ_max(G), x_k = uᵀW_k obeys the recurrence with λ in place of G, so that
 
@@ -246,7 +248,7 @@ class Chain:
 
     and |x_0|² ≥ q, the delta-quantile of χ², with probability 1 − delta.  (‖W_k‖ + s_k)/p_k decreases in λ ≥ ``end``,
     where θ = 2λ/end − 1 ≥ 1 is the argument of Chebyshev's polynomials: a λ' with p_k√q ≥ ‖W_k‖ + s_k there is at least
-    λ (N-op-rounding).
+    λ (N-op-edge).
     """
 
     steps: list[tuple[float, float, float, float]] = field(default_factory=list)

@@ -18,6 +18,7 @@ ATTACKS: dict[str, Attack] = {
     "gap": bounds.gap,
     "gap_from_trace": bounds.gap_from_trace,
     "expected_gap_bounds": bounds.expected_gap_bounds,
+    "operator_gap": bounds.operator_gap,
     "enough": bounds.enough,
     "consequences": bounds.consequences,
     "select": bounds.selected,
@@ -42,6 +43,7 @@ EACH = {
     "gap": 6,
     "gap_from_trace": 8,
     "expected_gap_bounds": 8,
+    "operator_gap": 4,
     "enough": 8,
     "consequences": 3,
     "select": 4,
@@ -56,7 +58,7 @@ EACH = {
     "residual_certificate": 8,
     "kl_from": 10,
 }
-"""Intervals of each among 226: fewer of those that take longer."""
+"""Intervals of each among 230: fewer of those that take longer."""
 
 
 def outcomes(name: str, seed: int) -> list[tuple[str, bool]]:

@@ -202,6 +202,11 @@ def residual_trace(case: Instance, jitter: float) -> Formula:
     return lambda: trace(of_case(case, jitter).left)
 
 
+def largest_residual(case: Instance, jitter: float) -> Formula:
+    """λ_max(K − Q)/σ²."""
+    return lambda: eigenvalues(of_case(case, jitter).left)[0] / arb(case.noise)
+
+
 def divergence(case: Instance, jitter: float, alpha: float = 1.0) -> Formula:
     """D_α[q*‖p]; KL at α = 1."""
     return lambda: of_case(case, jitter, alpha).divergence()
