@@ -96,7 +96,7 @@ def steps() -> dict[str, tuple[Counter[str], int]]:
     """Counts of some steps of the iterative solver, and their number."""
     import cupy
 
-    from fitting.iterative.solution import EVERY, blocks_of, solver
+    from gpbounds.iterative.solving import EVERY, blocks_of, solver
     from gpbounds.kernels import SquaredExponential
     from gpbounds.linalg.krylov import Lanczos, conjugate_gradients
 
@@ -107,12 +107,12 @@ def steps() -> dict[str, tuple[Counter[str], int]]:
 
     def solve(n: int) -> object:
         enough = lambda energies: bool((energies.get() < 0.0).all())  # noqa: E731
-        return conjugate_gradients(S.K.times, S._preconditioned, B, enough=enough, steps=n, every=EVERY)
+        return conjugate_gradients(S.K.times, S.preconditioner.solve, B, enough=enough, steps=n, every=EVERY)
 
     solve(1)
     gradients = counted(lambda: solve(24))
     gradients.subtract(counted(lambda: solve(8)))
-    run = Lanczos(lambda V: S.U.times(S.K.times(S.U.transposed_times(V))), B)
+    run = Lanczos(lambda V: S.preconditioner.U.times(S.K.times(S.preconditioner.U.transposed_times(V))), B)
     run.advance(2)
     return {"a step of conjugate gradients": (gradients, 16), "a Lanczos step": (counted(lambda: run.advance(1)), 1)}
 

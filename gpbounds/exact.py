@@ -21,7 +21,6 @@ from gpbounds.linalg.triangular import tiles
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.small_variances import Given
 from gpbounds.texts import in_one_line
-from gpbounds.whitening import residual_diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +94,26 @@ class Triangle:
         return cholesky(self.square, name="K + σ²I", overwrite=True)
 
 
+def factor_of(kernel: Kernel, X: Array, *, noise: float) -> Cholesky:
+    """The factor of K + σ²I, in 8N² bytes; `Triangle.factorise` keeps K as well.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        if σ² is below the rounding error of K.
+    """
+    A = namespace(X).empty((X.shape[0], X.shape[0]))
+    parts = tiles(int(X.shape[0]))
+
+    def fill(task: int, worker: int) -> None:
+        rows = parts[len(parts) - 1 - task]
+        A[rows, : rows.stop] = kernel(X[rows], X[: rows.stop])
+
+    share(len(parts), fill, flops=ENTRY * X.shape[0] ** 2 / 2.0)
+    A.reshape(-1)[:: X.shape[0] + 1] += noise
+    return cholesky(A, name="K + σ²I", overwrite=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Exact:
     """A GP with Gaussian noise, conditioned on data (R-gp); `exact` creates it.
@@ -140,18 +159,8 @@ class Exact:
         30 digits up to 1000 rows.  Where neither serves, a proved upper end is returned with a `RoundingWarning`
         (N-small).
         """
-        kernel = self.triangle.kernel
-        cross = kernel(X, self.triangle.X)
-        half = self.chol.solve_lower(cross.T)
-        mean, diagonal = cross @ self.weights, kernel.diag(X)
-        variance = residual_diagonal(diagonal, half)
-        lost = self.given.lost(variance, diagonal)
-        again = bool(lost.any())
-        if full_cov:
-            return mean, self.given.again(X, half, full=True) if again else kernel(X) - half.T @ half
-        if again:
-            variance[lost] = self.given.again(X[lost], half[:, lost], full=False)
-        return mean, variance
+        cross = self.triangle.kernel(X, self.triangle.X)
+        return cross @ self.weights, self.given.covariance(X, cross, full=full_cov)
 
 
 def exact(kernel: Kernel, X: Array, Y: Array, *, noise: float, space: Workspace | None = None) -> Exact:

@@ -97,6 +97,22 @@ class Given:
         warn(int(lost.sum()), float(rounding.max()), float(self.kernel.diag(X).max()))
         return spread
 
+    def covariance(self, X: Array, cross: Array, *, full: bool) -> Array:
+        """K_** − ``cross``·A⁻¹·``cross``ᵀ (n, n), cross = k(X, rows) (n, N), or its diagonal (n,), for shift = σ².
+
+        A variance whose rounding may exceed 2 % of it is computed anew (`again`).
+        """
+        half = self.chol.solve_lower(cross.T)
+        diagonal = self.kernel.diag(X)
+        variance = residual_diagonal(diagonal, half)
+        lost = self.lost(variance, diagonal)
+        again = bool(lost.any())
+        if full:
+            return self.again(X, half, full=True) if again else self.kernel(X) - half.T @ half
+        if again:
+            variance[lost] = self.again(X[lost], half[:, lost], full=False)
+        return variance
+
     def lost(self, variance: Array, diagonal: Array) -> Array:
         """The points whose computed variance may err by more than `WITHIN`, for shift = σ²; costs O(n)."""
         allowed = difference_error(int(self.X.shape[0]), diagonal)

@@ -15,7 +15,7 @@ from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.bounds import free_bound, risk_bound
 from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
 from fitting.iterative.evidence import IterativeEvidence
-from fitting.iterative.solution import EVERY, blocks_of, solver
+from gpbounds.iterative.solving import EVERY, blocks_of, solver
 from fitting.objectives import blocks
 from fitting.objectives.collapsed import member
 from fitting.objectives.goals import Evidence, ExpectedLosses
@@ -319,14 +319,14 @@ def test_steps_of_an_iterative_solve(cupy, counts, N) -> None:
 
     def solved(steps: int) -> Array:
         enough = lambda energies: bool((energies.get() < 0.0).all())  # noqa: E731
-        return conjugate_gradients(S.K.times, S._preconditioned, B, enough=enough, steps=steps, every=EVERY)
+        return conjugate_gradients(S.K.times, S.preconditioner.solve, B, enough=enough, steps=steps, every=EVERY)
 
     solved(1)
     few, many = counted(lambda: solved(8)), counted(lambda: solved(16))
     assert many["launch"] - few["launch"] <= 8 * 40
     assert many["d2h"] - few["d2h"] == 1
     assert many["h2d"] == many["sync"] == 0
-    run = Lanczos(lambda V: S.U.times(S.K.times(S.U.transposed_times(V))), B)
+    run = Lanczos(lambda V: S.preconditioner.U.times(S.K.times(S.preconditioner.U.transposed_times(V))), B)
     run.advance(3)
     for _ in range(2):
         step = counted(lambda: run.advance(1))

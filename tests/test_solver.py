@@ -17,7 +17,7 @@ from thinning import one_in
 import fitting
 from fitting import ExactGP, RenyiGP
 from fitting.estimators import fingerprint, solving, trainer
-from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution
+from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi
 from fitting.iterative.posterior import iterative_posterior
 from fitting.iterative.solution import layout
 from fitting.objectives.objective import at_point, member, objective
@@ -26,6 +26,7 @@ from fitting.training import Resolution, train_lbfgs
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential
 from gpbounds.iterative import Probes
 from gpbounds.iterative import evidence as bounds
+from gpbounds.iterative import solving as solving_at_large_n
 from gpbounds.renyi import log_evidence
 from tests.blas import blas_threads
 
@@ -39,8 +40,8 @@ def small(monkeypatch):
         original = module.layout
         monkeypatch.setattr(module, "layout", lambda k, X, s, o=original: o(k, X, s, block=20, neighbours=30))
     monkeypatch.setattr(sys.modules["gpbounds.vecchia.factor"], "ROWS", 16)  # several chunks in each
-    monkeypatch.setattr(solution, "BLOCK", 20)
-    monkeypatch.setattr(solution, "NEIGHBOURS", 30)
+    monkeypatch.setattr(solving_at_large_n, "BLOCK", 20)
+    monkeypatch.setattr(solving_at_large_n, "NEIGHBOURS", 30)
 
 
 def data(N=240, D=2, P=1, seed=0):

@@ -20,13 +20,11 @@ from fitting.iterative.solution import (
     Cotangent,
     Layout,
     Solution,
-    blocks_of,
     is_narrow,
     layout,
     of_evidence,
     pulled,
     solution,
-    solver,
 )
 from fitting.objectives.collapsed import Member, one_number
 from fitting.objectives.goals import Evidence
@@ -40,6 +38,7 @@ from fitting.rows.data import Data, partition
 from fitting.rows.stream import Stream
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
+from gpbounds.iterative.solving import blocks_of, solver
 from gpbounds.kernels import Kernel
 from gpbounds.law import gram_law
 from gpbounds.readings import read

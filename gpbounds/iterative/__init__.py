@@ -1,6 +1,7 @@
-"""Log evidence of an exact GP at large N by iterations, between proved bounds (claims N-vecchia, N-slq)."""
+"""The exact GP at large N by iterations: log p(y) and predictions, between proved ends (N-vecchia, N-slq, N-solve)."""
 
 from gpbounds.iterative.evidence import evidence
+from gpbounds.iterative.predictions import ExactPredictions, exact_predictions
 from gpbounds.iterative.probes import Probes
 
-__all__ = ["Probes", "evidence"]
+__all__ = ["ExactPredictions", "Probes", "evidence", "exact_predictions"]

@@ -90,13 +90,23 @@ class Products:
 
     def times(self, V: Array) -> Array:
         """(K + σ²I)V for V (N, m)."""
+        return self._times(V, np.float64)
+
+    def times_single(self, V: Array) -> Array:
+        """(K + σ²I)V, whose sums over the rows of a tile are in single precision."""
+        xp = namespace(V)
+        largest = xp.abs(V).max(axis=0)
+        sizes = xp.where(largest > 0.0, largest, 1.0)
+        return self._times(V / sizes, np.float32) * sizes
+
+    def _times(self, V: Array, dtype: Any) -> Array:
         xp, strips, N = namespace(V), self._strips, int(self.X.shape[0])
-        rows_of_V = xp.ascontiguousarray(V)
-        transposed = xp.ascontiguousarray(V.T)
+        rows_of_V = xp.ascontiguousarray(V, dtype=dtype)
+        transposed = xp.ascontiguousarray(V.T, dtype=dtype)
         # K[i, j]V[j] is computed as its transpose: BLAS is faster on few long rows than on few columns.
-        direct = self.noise * transposed
+        direct = self.noise * V.T
         count = min(len(strips), max(2, min(GROUPS, _SUMS // max(V.size, 1))))
-        sums = [xp.zeros_like(rows_of_V) for _ in range(count)]
+        sums = [xp.zeros(V.shape) for _ in range(count)]
 
         def add(group: int, worker: int) -> None:
             space = None
@@ -104,9 +114,10 @@ class Products:
                 rows = strips[number]
                 if space is None and self._stored is None:
                     space = xp.empty(COMPUTED[0] * COMPUTED[1] if xp is np else N * (rows.stop - rows.start))
-                part = transposed[:, rows] @ self._tile(number, rows, space).T
+                own = self._tile(number, rows, space).astype(dtype, copy=False)
+                part = transposed[:, rows] @ own.T
                 for columns in _cut(rows.start, self._columns):
-                    K = self._tile(number, columns, space)
+                    K = self._tile(number, columns, space).astype(dtype, copy=False)
                     part += transposed[:, columns] @ K.T
                     sums[group][columns] += K.T @ rows_of_V[rows]
                 direct[:, rows] += part

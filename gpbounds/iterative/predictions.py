@@ -1,0 +1,207 @@
+"""The exact GP's predictions at large N, between proved ends, from approximate solves for many rows at once (N-solve)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import EPS, Float, as_host_points
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.iterative.evidence import COMPUTED, GROUPS, STORED
+from gpbounds.iterative.solving import Factored, Solver, factored, fast_solver
+from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.progress import bar
+from gpbounds.renyi.accuracy import errors_of_entries, gamma
+from gpbounds.validation import noise_variance, non_negative, positive, scalar
+from gpbounds.whitening import as_targets, slices
+
+Ends = tuple[Float, Float]
+"""Lower and upper ends (n,)."""
+
+COLUMNS = 2**25
+"""Entries of the right-hand sides that are solved for at a time."""
+SOLVES = 120
+"""N/n below which a Cholesky factor is faster than conjugate gradients for n solves: N³/3 flops against 20 products."""
+UNIT = 0.5 * EPS
+"""Largest relative error of one operation in double precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPredictions:
+    """Ends of the exact GP's latent means and variances at n points.
+
+    Attributes
+    ----------
+    mean, variance : (array (n,), array (n,))
+        Lower and upper ends; a lower end of a variance is at least 0.
+    certified : bool
+        Whether all rounding is proved; otherwise the error of the kernel's entries is only measured.
+    method : "cholesky" or "conjugate gradients"
+        How the solves were made; the ends do not depend on its accuracy.
+    """
+
+    mean: Ends
+    variance: Ends
+    certified: bool
+    method: Literal["cholesky", "conjugate gradients"]
+
+
+def exact_predictions(
+    kernel: Kernel,
+    X: ArrayLike,
+    y: ArrayLike,
+    points: ArrayLike,
+    *,
+    noise: float,
+    tolerance: float = 1e-3,
+    memory: float = 2.0**31,
+    progress: bool = False,
+) -> ExactPredictions:
+    """Mean and variance of the exact GP at ``points``, each between a proved lower and upper end.
+
+    With A = K + σ²I, k = k(X, x), any α and v, and the residuals r = y − Aα, s = k − Av,
+
+        |kᵀA⁻¹y − (vᵀy + αᵀs)| ≤ |r||s|/σ²,      0 ≤ kᵀA⁻¹k − vᵀ(k + s) ≤ |s|²/σ².
+
+    Claim N-solve.  So the ends hold however α and v were computed; their distance is of second order in the residuals.
+    The residuals are recomputed in doubles, and their rounding is added (N-solve-rounding).  α and v come from a
+    Cholesky factor of A if it fits into ``memory`` and is faster, else from conjugate gradients in single precision for
+    all points at once, preconditioned by Q + σ²I of greedy inducing points or by a block Vecchia factor.
+
+    Cost: 2N²(n + 1) flops and N²/2 kernel entries (unless K is stored) for each of 5 to 50 products, or N³/3 flops.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D)
+    y : array (N,)
+        The prior mean is zero: pass residuals of another.
+    points : array (n, D)
+    noise : float
+        σ², in squared units of y.
+    tolerance : float
+        The solves aim at ends of means within this many standard deviations of the noise, and of variances within this
+        many noise variances.  Where rounding does not allow it, the ends are wider.
+    memory : float
+        Bytes that K or its Cholesky factor may use.
+    progress : bool
+        Show a bar that counts the products.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong arguments.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 6.0, 50)[:, None]
+    >>> made = exact_predictions(SquaredExponential(), X, np.sin(X[:, 0]), [[2.0]], noise=0.01)
+    >>> low, high = made.mean
+    >>> bool(low < np.sin(2.0) + 1e-3 and high - low < 1e-4), made.certified
+    (True, True)
+    """
+    as_kernel(kernel)
+    rows = as_host_points(X, "X").astype(np.float64, copy=False)
+    new = as_host_points(points, "points", rows.shape[1]).astype(np.float64, copy=False)
+    targets = as_targets(y, rows)
+    if targets.ndim != 1:
+        raise ValueError(f"y: expected shape (N,), got {targets.shape}")
+    problem = _Problem(kernel, rows, targets, noise_variance(noise), scalar(positive, "tolerance", tolerance))
+    space = scalar(non_negative, "memory", memory)
+    with bar("The exact GP", None, "product", progress) as products, one_blas_thread():
+        solver = _solver(problem, len(new), space, products.update)
+        mean, variance = problem.ends(new, solver)
+    _, proved = errors_of_entries(kernel, rows, new)
+    method: Literal["cholesky", "conjugate gradients"] = (
+        "cholesky" if isinstance(solver, Factored) else "conjugate gradients"
+    )
+    return ExactPredictions(mean, variance, proved, method)
+
+
+def _solver(problem: _Problem, n: int, memory: float, advance: Callable[[], Any]) -> Solver | Factored:
+    """The faster of the two for n points, if its memory allows."""
+    N, options = len(problem.X), {"noise": problem.noise, "advance": advance}
+    if 8.0 * N * N <= memory and N <= SOLVES * n:
+        with suppress(NotPositiveDefinite):  # conjugate gradients need no factor of all of A
+            return factored(problem.kernel, problem.X, **options)
+    return fast_solver(problem.kernel, problem.X, memory=memory, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The rows and their targets, and how accurately the solves are wanted."""
+
+    kernel: Kernel
+    X: Float
+    y: Float
+    noise: float
+    tolerance: float
+
+    def ends(self, points: Float, solver: Solver | Factored) -> tuple[Ends, Ends]:
+        """Ends of means and variances at the points, `COLUMNS` // N after others; the first are solved with y."""
+        N, first = len(self.X), True
+        ordered = replace(self, X=self.X[solver.order], y=self.y[solver.order])
+        alpha = rest = np.empty(0)
+        means, variances = [], []
+        for chosen in slices(len(points), max(1, COLUMNS // N)):
+            K = self.kernel(ordered.X, points[chosen])
+            B = np.column_stack([ordered.y, K]) if first else K
+            limits = self.tolerance * np.append([1.0] if first else [], np.full(K.shape[1], self.noise))
+            V, R, _ = solver.solve(B, lambda V, R, errors, limits=limits: limits)
+            if first:
+                alpha, rest, V, R, first = V[:, 0], R[:, 0], V[:, 1:], R[:, 1:], False
+            mean, variance = ordered._enclosed(points[chosen], K, alpha, rest, V, R)
+            means.append(mean)
+            variances.append(variance)
+        return _joined(means), _joined(variances)
+
+    def _enclosed(self, points: Float, K: Float, alpha: Float, rest: Float, V: Float, R: Float) -> tuple[Ends, Ends]:
+        """N-solve, for K = k(X, points), y − A·alpha = ``rest`` and K − AV = R, up to rounding (N-solve-rounding)."""
+        N, y = len(self.X), self.y
+        prior = self.kernel.diag(points)
+        entry, _ = errors_of_entries(self.kernel, self.X, points)
+        largest = max(float(self.kernel.largest_variance(self.X)), float(self.kernel.largest_variance(points))) + entry
+        unit = entry + largest * (self.kernel.products_error(self.X.shape[1]) + gamma(additions(N)))
+        sizes, whole = np.abs(V).sum(axis=0), float(np.abs(alpha).sum())
+
+        def off(V: Float, R: Float, B: Float, sizes: Any, own: float) -> tuple[Any, Any]:
+            """Largest error of an entry of the residual R, and at least the norm of the exact residual."""
+            each = own + 1.02 * unit * sizes
+            local = 8.0 * UNIT * (self.noise * np.abs(V) + np.abs(B) + np.abs(R))
+            return each + local.max(axis=0), 1.01 * (
+                np.sqrt((R * R).sum(axis=0)) + math.sqrt(N) * each + np.sqrt((local * local).sum(axis=0))
+            )
+
+        of_R, lengths = off(V, R, K, sizes, entry)
+        _, length = off(alpha, rest, y, whole, 0.0)
+        sums = gamma(N + 8)
+        # means
+        middle = V.T @ y + R.T @ alpha
+        terms = np.abs(V).T @ np.abs(y) + np.abs(R).T @ np.abs(alpha)
+        reach = 1.01 * (length * lengths / self.noise + whole * of_R + sums * terms) + 4.0 * UNIT * np.abs(middle)
+        # variances
+        both = K + R
+        high = prior - (V * both).sum(axis=0)
+        terms = prior + (np.abs(V) * np.abs(both)).sum(axis=0)
+        rounded = 1.01 * (entry + sizes * (entry + of_R) + (sums + 4.0 * UNIT) * terms)
+        low = high - rounded - 1.01 * lengths**2 / self.noise
+        variance = np.maximum(low, 0.0), np.minimum(high + rounded, prior + entry)
+        return (middle - reach, middle + reach), variance
+
+
+def additions(N: int) -> int:
+    """At least the number of additions in an entry of `Products.times`: within a tile, over tiles, groups and parts."""
+    rows, columns = STORED[0], COMPUTED[1]
+    return columns + 2 * -(-N // rows) + GROUPS + 8
+
+
+def _joined(parts: list[Ends]) -> Ends:
+    low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+    return low, high
