@@ -102,7 +102,7 @@ def log_loss_ends(
 
     >>> low, high = log_loss_ends([0.0], ([0.0], [1.0]), ([0.0], [0.5]), 1.0)
     >>> low.round(6), high.round(6)
-    (array([0.918939]), array([1.455005]))
+    (array([0.918939]), array([1.455004]))
     """
     sigma2 = noise_variance(noise)
     errors = squared_error_ends(y, mean)
