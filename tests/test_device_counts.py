@@ -15,7 +15,6 @@ from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.bounds import free_bound, risk_bound
 from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
 from fitting.iterative.evidence import IterativeEvidence
-from gpbounds.iterative.solving import EVERY, blocks_of, solver
 from fitting.objectives import blocks
 from fitting.objectives.collapsed import member
 from fitting.objectives.goals import Evidence, ExpectedLosses
@@ -24,6 +23,7 @@ from fitting.objectives.objective import Objective, objective, variational_objec
 from fitting.objectives.point import Parameters
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.iterative.solving import EVERY, blocks_of, solver
 from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT

@@ -17,7 +17,7 @@ from thinning import one_in
 import fitting
 from fitting import ExactGP, RenyiGP
 from fitting.estimators import fingerprint, solving, trainer
-from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi
+from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution
 from fitting.iterative.posterior import iterative_posterior
 from fitting.iterative.solution import layout
 from fitting.objectives.objective import at_point, member, objective

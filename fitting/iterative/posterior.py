@@ -1,8 +1,9 @@
-"""The exact GP's predictions at large N: one certified solve for the mean, one for each variance."""
+"""The exact GP's predictions at large N: certified solves for the mean and the variances, or one factor for many."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.iterative.solution import COLUMNS, Solver, blocks_of, solver
 from fitting.posterior import Posterior
 from gpbounds.arrays import Array, Float, as_points, host, namespace
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.exact import factor_of
+from gpbounds.iterative.solving import COLUMNS, Solver, factor_pays, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.small_variances import difference_error, upper_ends
+from gpbounds.small_variances import Given, difference_error, upper_ends
 from gpbounds.texts import in_one_line
 from gpbounds.whitening import CHUNK, slices
 
@@ -64,12 +67,16 @@ class IterativePosterior(Posterior):
     @cached_property
     def _solver(self) -> tuple[Solver, Array]:
         """The solver, and the numbers of the rows in its order."""
-        blocks = blocks_of(self.kernel, self.X)
-        order = namespace(self.X).asarray(blocks.order)
-        return solver(self.kernel, self.X[order], noise=self.noise, blocks=blocks), order
+        known = fast_solver(self.kernel, self.X, noise=self.noise)
+        return known, namespace(self.X).asarray(known.order)
+
+    @cached_property
+    def _given(self) -> Given:
+        """The rows with the factor of K + σ²I."""
+        return Given(self.kernel, self.X, self.noise, factor_of(self.kernel, self.X, noise=self.noise))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_solver"}
+        return {name: value for name, value in vars(self).items() if name not in ("_solver", "_given")}
 
     def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
         points = as_points(X, "X", self.dim).astype(np.float64, copy=False)
@@ -80,12 +87,18 @@ class IterativePosterior(Posterior):
         return means[:, 0] if self.single else means
 
     def predict(self, X: ArrayLike | Array, **options: Any) -> tuple[Array, Array]:
-        options.setdefault("chunk", max(1, COLUMNS // int(self.X.shape[0])))
-        return super().predict(X, **options)
+        N, points = int(self.X.shape[0]), as_points(X, "X", self.dim)
+        options.setdefault("chunk", max(1, COLUMNS // N))
+        if self.module is np and factor_pays(N, int(points.shape[0])):
+            with suppress(NotPositiveDefinite):  # conjugate gradients need no factor of all of K + σ²I
+                self._given  # noqa: B018  (computed once, and then used by `_law`)
+        return super().predict(points, **options)
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         cross = self.kernel(X, self.X)
         mean, prior = cross @ self.weights, self.kernel.diag(X)
+        if "_given" in vars(self):
+            return mean, self._given.covariance(X, cross, full=full)
         known, order = self._solver
         B = namespace(X).ascontiguousarray(cross.T[order])
 
@@ -124,10 +137,10 @@ def iterative_posterior(kernel: Kernel, X: Array, Y: Array, *, noise: float, sin
     >>> bool(np.allclose(mean, exactly[:, 0]) and np.allclose(variance, spread))
     True
     """
-    xp, blocks = namespace(X), blocks_of(kernel, X)
-    order = xp.asarray(blocks.order)
+    xp = namespace(X)
     with one_blas_thread():
-        known = solver(kernel, X[order], noise=noise, blocks=blocks)
+        known = fast_solver(kernel, X, noise=noise)
+        order = xp.asarray(known.order)
 
         def allowed(V: Array, R: Array, errors: Float) -> Float:
             return np.full(errors.shape, MEANS**2 * noise / kernel.largest_variance(X))

@@ -1,4 +1,4 @@
-"""The exact GP's predictions at large N, between proved ends, from approximate solves for many rows at once (N-solve)."""
+"""The exact GP's predictions at large N, between proved ends, from approximate solves for many rows (N-solve)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative.evidence import COMPUTED, GROUPS, STORED
-from gpbounds.iterative.solving import Factored, Solver, factored, fast_solver
+from gpbounds.iterative.solving import MEMORY, Factored, Solver, factor_pays, factored, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg.parallel import one_blas_thread
@@ -28,8 +28,6 @@ Ends = tuple[Float, Float]
 
 COLUMNS = 2**25
 """Entries of the right-hand sides that are solved for at a time."""
-SOLVES = 120
-"""N/n below which a Cholesky factor is faster than conjugate gradients for n solves: N³/3 flops against 20 products."""
 UNIT = 0.5 * EPS
 """Largest relative error of one operation in double precision."""
 
@@ -62,7 +60,7 @@ def exact_predictions(
     *,
     noise: float,
     tolerance: float = 1e-3,
-    memory: float = 2.0**31,
+    memory: float = MEMORY,
     progress: bool = False,
 ) -> ExactPredictions:
     """Mean and variance of the exact GP at ``points``, each between a proved lower and upper end.
@@ -127,11 +125,11 @@ def exact_predictions(
 
 def _solver(problem: _Problem, n: int, memory: float, advance: Callable[[], Any]) -> Solver | Factored:
     """The faster of the two for n points, if its memory allows."""
-    N, options = len(problem.X), {"noise": problem.noise, "advance": advance}
-    if 8.0 * N * N <= memory and N <= SOLVES * n:
+    kernel, X, noise = problem.kernel, problem.X, problem.noise
+    if factor_pays(len(X), n, memory):
         with suppress(NotPositiveDefinite):  # conjugate gradients need no factor of all of A
-            return factored(problem.kernel, problem.X, **options)
-    return fast_solver(problem.kernel, problem.X, memory=memory, **options)
+            return factored(kernel, X, noise=noise, advance=advance)
+    return fast_solver(kernel, X, noise=noise, memory=memory, advance=advance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +152,7 @@ class _Problem:
             K = self.kernel(ordered.X, points[chosen])
             B = np.column_stack([ordered.y, K]) if first else K
             limits = self.tolerance * np.append([1.0] if first else [], np.full(K.shape[1], self.noise))
-            V, R, _ = solver.solve(B, lambda V, R, errors, limits=limits: limits)
+            V, R, _ = solver.solve(B, _always(limits))
             if first:
                 alpha, rest, V, R, first = V[:, 0], R[:, 0], V[:, 1:], R[:, 1:], False
             mean, variance = ordered._enclosed(points[chosen], K, alpha, rest, V, R)
@@ -194,6 +192,11 @@ class _Problem:
         low = high - rounded - 1.01 * lengths**2 / self.noise
         variance = np.maximum(low, 0.0), np.minimum(high + rounded, prior + entry)
         return (middle - reach, middle + reach), variance
+
+
+def _always(limits: Float) -> Callable[[Float, Float, Float], Float]:
+    """Limits of errors that do not depend on the solutions."""
+    return lambda V, R, errors: limits
 
 
 def additions(N: int) -> int:

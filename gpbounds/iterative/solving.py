@@ -37,6 +37,10 @@ COLUMNS = 2**23
 _SMALLEST_RATIO = 1e-10
 """Smallest factor by which a round is to reduce the energy of a residual."""
 
+MEMORY = 2.0**31
+"""Bytes: K is kept if it needs no more, and so may be its factor."""
+SOLVES = 120
+"""N/n up to which a factor is faster for n solves: it costs N³/3 flops, conjugate gradients some 20 times 2N²n."""
 INDUCING = 500
 """Most inducing points of the preconditioner Q + σ²I."""
 EXPLAINED = 0.1
@@ -184,6 +188,11 @@ class Factored:
         return R, host((R * R).sum(axis=0)) / self.K.noise
 
 
+def factor_pays(N: int, n: int, memory: float = MEMORY) -> bool:
+    """Whether a factor of N rows fits into ``memory`` bytes and is faster than conjugate gradients for n solves."""
+    return 8.0 * N * N <= memory and N <= SOLVES * n
+
+
 def factored(kernel: Kernel, X: Float, *, noise: float, advance: Callable[[], Any] = nothing) -> Factored:
     """The factor of K + σ²I for rows X (N, D), in 8N² bytes.
 
@@ -200,7 +209,7 @@ def blocks_of(kernel: Kernel, X: Array) -> Blocks:
     return near(kernel, X, block=BLOCK, neighbours=NEIGHBOURS, rng=0)
 
 
-def solver(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks, memory: float = 2.0**31) -> Solver:
+def solver(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks, memory: float = MEMORY) -> Solver:
     """The solver for rows X (N, D) in the order of ``blocks``; K is kept if it needs at most ``memory`` bytes.
 
     >>> from gpbounds.kernels import SquaredExponential
@@ -216,7 +225,7 @@ def solver(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks, memory: fl
 
 
 def fast_solver(
-    kernel: Kernel, X: Array, *, noise: float, memory: float = 2.0**31, advance: Callable[[], Any] = nothing
+    kernel: Kernel, X: Array, *, noise: float, memory: float = MEMORY, advance: Callable[[], Any] = nothing
 ) -> Solver:
     """The solver for rows X (N, D) in any order, with the preconditioner and the precision that suit them.
 
