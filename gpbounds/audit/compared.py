@@ -43,10 +43,10 @@ RESOLUTION = 0.05
 Kind = Literal["model", "best", "chosen", "added", "retrained"]
 KINDS: dict[Kind, str] = {
     "model": "the model",
-    "best": "its points, best posterior",
+    "best": "best with its points",
     "chosen": "chosen rows",
-    "added": "its points and more rows",
-    "retrained": "trained again (estimate)",
+    "added": "with more rows",
+    "retrained": "retrained (estimate)",
 }
 """What each kind of prediction is, in words."""
 
@@ -347,7 +347,7 @@ def compare(
     >>> from gpbounds.audit import subject
     >>> from gpbounds.kernels import SquaredExponential
     >>> X = np.linspace(0.0, 10.0, 60)[:, None]
-    >>> about = subject(SquaredExponential(), X[::2], np.sin(X[::2, 0]), X[::4], noise=0.01)
+    >>> about = subject(SquaredExponential(), X[::2], np.sin(X[::2, 0]), X[::4], noise=0.1)
     >>> law = about.law.predict(X[1::2])
     >>> result = compare(about, Held(X[1::2], np.sin(X[1::2, 0]), law.mean, law.variance))
     >>> result.verdict, [(each.M, each.kind) for each in result.levels]

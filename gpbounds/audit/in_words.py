@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 from gpbounds.audit.compared import KINDS, Compared, Scored
+from gpbounds.bound import outward
 from gpbounds.texts import table, wrapped
 
 
@@ -51,7 +53,8 @@ def sentence_of(compared: Compared) -> str:
         return _of_exact(compared, where, sure)
     words, name = in_nats_a_row(abs(gain), half), f"M = {own.M}"
     way = "better" if gain >= 0.0 else "worse"
-    would = f"With these hyperparameters the exact GP would predict {words} nats a row {way} on {where} ({sure})"
+    apart = f"{words} nats a row {way}" if abs(gain) + half > SAME else f"alike, within {at_most(SAME)} nats a row,"
+    would = f"With these hyperparameters the exact GP would predict {apart} on {where} ({sure})"
     if compared.verdict == "enough":
         rest = f"gains at most {at_most(gain + half)}" if gain + half > 0.0 else "gains nothing"
         return f"{would}: {name} is enough for predictions; the exact GP {rest}."
@@ -115,14 +118,41 @@ def retrained_sentence(compared: Compared) -> str:
     )
 
 
+SAME = 1e-4
+"""Differences of log loss up to this are called the same, in nats a row."""
+SMALLEST = 1e-6
+"""Divergences below this are shown as 0 from below, and as this from above: the printed number is still a bound."""
+
+
+def divergence(bracket: tuple[float, float], digits: int) -> tuple[str, str]:
+    """A bracket of a divergence, rounded outwards, without numbers such as 1e-22.
+
+    >>> divergence((1e-22, 3e-9), 3), divergence((0.12345, 0.12345), 3)
+    (('0', '0.000001'), ('0.123', '0.124'))
+    """
+    low, high = bracket
+    least = outward(low, "lower", digits) if low >= SMALLEST else "0"
+    most = outward(max(high, SMALLEST), "upper", digits)
+    return (_plain(least), _plain(most))
+
+
+def _plain(number: str) -> str:
+    """The number without an exponent below 0.
+
+    >>> _plain("2e-06"), _plain("1e+07")
+    ('0.000002', '1e+07')
+    """
+    return f"{Decimal(number):f}" if "e-" in number else number
+
+
 def per_row(kl: tuple[float, float] | None) -> str:
     """The bracket of a divergence per row, "no useful guarantee" where it says nothing."""
     if kl is None or not math.isfinite(kl[1]):
         return "no bound"
-    low, high = kl
-    if high < 1e-6:
-        return "below 1e-6"
-    return f"{low:.2g} to {high:.2g}" if low >= 1e-6 else f"at most {high:.2g}"
+    if kl[1] <= SMALLEST:
+        return f"below {SMALLEST:f}"
+    least, most = divergence(kl, 2)
+    return f"at most {most}" if least == "0" else f"{least} to {most}"
 
 
 def row_of(each: Scored) -> tuple[str, str, str, str, str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbounds.audit.compared import Compared
 from gpbounds.audit.coverage import Calibration
-from gpbounds.audit.in_words import retrained_sentence, sentence_of
+from gpbounds.audit.in_words import divergence, retrained_sentence, sentence_of
 from gpbounds.audit.levels import Enough
 from gpbounds.audit.limits import Hyperparameter
 from gpbounds.audit.model import Subject
@@ -169,8 +169,10 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str, compare
         return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
     lower, upper = enough.divergence
     claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
-    between = f"between {outward(float(lower), 'lower', 3)} and {outward(float(upper), 'upper', 3)} nats"
-    between += f" ({outward(float(upper) / N, 'upper', 2)} for each of {N} rows)" if math.isfinite(float(upper)) else ""
+    least, most = divergence((float(lower), float(upper)), 3)
+    between = f"between {least} and {most} nats"
+    if math.isfinite(float(upper)):
+        between += f" ({divergence((0.0, float(upper) / N), 2)[1]} for each of {N} rows)"
     loses = compared is not None and compared.verdict == "not enough"
     worst: _Grade = "bad" if loses else "warn"
     whole = "" if loses else f" {_of_the_whole(compared)}"

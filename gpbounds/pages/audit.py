@@ -11,7 +11,15 @@ import numpy as np
 from gpbounds.audit import Audit, Calibration, Enough, Level
 from gpbounds.audit.compared import KINDS
 from gpbounds.audit.coverage import Coverage
-from gpbounds.audit.in_words import enclosed, in_nats_a_row, legend, per_row, retrained_sentence, sentence_of
+from gpbounds.audit.in_words import (
+    divergence,
+    enclosed,
+    in_nats_a_row,
+    legend,
+    per_row,
+    retrained_sentence,
+    sentence_of,
+)
 from gpbounds.audit.record import USELESS, sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
@@ -168,7 +176,7 @@ def _enough(audit: Audit) -> str:
     rows = []
     for level in _telling(enough):
         lower, upper = level.divergence(enough.evidence)
-        low, high = _both((lower, upper), 4)
+        low, high = divergence((float(lower), float(upper)), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
         best = outward(float(level.evidence[1]), "upper", 8)
         rows.append((level.M, kinds[level.points], low, high, f"{level.elbo:.8g}", best, by))
@@ -234,7 +242,7 @@ def _consequences(audit: Audit) -> str:
     rows = [
         (
             name,
-            outward(float(each.kl), "upper", 4),
+            divergence((0.0, float(each.kl)), 4)[1],
             *_useful(float(each.mean), math.sqrt(float(each.low)), math.sqrt(float(each.high))),
         )
         for name, each in [*named, ("the target", consequences.target)]
