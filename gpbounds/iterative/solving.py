@@ -40,7 +40,7 @@ _SMALLEST_RATIO = 1e-10
 MEMORY = 2.0**31
 """Bytes: the triangle of K is kept if it needs no more."""
 SOLVES = 80
-"""N/n up to which a factor is faster for n solves: N³/3 flops, against 20 to 40 products of 2N²n in single precision."""
+"""N/n up to which a factor is faster for n solves: N³/3 flops, against 20 to 40 products of 2N²n in half the digits."""
 WIDE = 400, 1600
 """Block and neighbours of `fast_solver`: many more than of training, as the factor serves for hundreds of columns."""
 INDUCING = 500
