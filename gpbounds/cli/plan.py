@@ -24,6 +24,11 @@ example:
 
   plans for the kernel and noise of a trained model, as gpbounds audit does.
 
+  gpbounds plan --data table.csv.gz --target price --loss 0.01
+
+  plans for predictions: the least M from which on the log loss at rows held out is within 0.01 nats a row of that of
+  the exact GP, whose predictions are between proved ends; what is measured and what is extrapolated is said.
+
   gpbounds plan -N 1e6 --inputs uniform --method inducing fourier mercer
 
   compares the ranks that three approximations need: inducing points, random Fourier features (two real features for
@@ -45,8 +50,22 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--nats",
         metavar="T",
         type=options.number,
-        default=1.0,
-        help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default %(default)s)",
+        help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default 1)",
+    )
+    group = parser.add_argument_group("predictions in place of --nats (with --data)")
+    group.add_argument(
+        "--loss",
+        metavar="T",
+        type=options.number,
+        help="the log loss at new rows is to be at most T nats a row above that of the exact GP, measured on a fifth "
+        "of the rows, at most 1000, which are held out",
+    )
+    group.add_argument(
+        "--relative",
+        metavar="R",
+        type=options.number,
+        help="the root mean square difference of the predicted means from those of the exact GP is to be at most R "
+        "times its root mean square residual",
     )
     group = parser.add_argument_group("the approximation")
     group.add_argument(
@@ -83,7 +102,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="fits of kernel and noise to other rows, whose least and greatest M are printed (default %(default)s)",
     )
     options.add_best(parser)
-    options.add_select(parser)
+    options.add_select(parser, None, "1000; with --loss or --relative 5000")
     options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -92,6 +111,8 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan for every case; if no M meets the target, the command says so and exits with status 0."""
     from fitting.study.planning import planned
 
+    if args.loss is not None or args.relative is not None:
+        args.simulate = args.simulate or 0
     args.sizes = None if args.size is None else [args.size]
     wanted = options.aims(args, args.alpha)
     if args.model is not None and args.data is None:
