@@ -42,6 +42,7 @@ def small(monkeypatch):
     monkeypatch.setattr(sys.modules["gpbounds.vecchia.factor"], "ROWS", 16)  # several chunks in each
     monkeypatch.setattr(solving_at_large_n, "BLOCK", 20)
     monkeypatch.setattr(solving_at_large_n, "NEIGHBOURS", 30)
+    monkeypatch.setattr(solving_at_large_n, "WIDE", (20, 30))
 
 
 def data(N=240, D=2, P=1, seed=0):

@@ -89,7 +89,7 @@ def exact_predictions(
         The solves aim at ends of means within this many standard deviations of the noise, and of variances within this
         many noise variances.  Where rounding does not allow it, the ends are wider.
     memory : float
-        Bytes that K or its Cholesky factor may use.
+        Bytes for the triangle of K; where it fits, a Cholesky factor may use twice as many.
     progress : bool
         Show a bar that counts the products.
 

@@ -38,9 +38,12 @@ _SMALLEST_RATIO = 1e-10
 """Smallest factor by which a round is to reduce the energy of a residual."""
 
 MEMORY = 2.0**31
-"""Bytes: K is kept if it needs no more, and so may be its factor."""
-SOLVES = 120
-"""N/n up to which a factor is faster for n solves: it costs N³/3 flops, conjugate gradients some 20 times 2N²n."""
+"""Bytes: the triangle of K is kept if it needs no more."""
+SOLVES = 80
+"""N/n up to which a factor is faster for n solves: it costs N³/3 flops, conjugate gradients some 20 to 40 times 2N²n, of
+which those in single precision count half."""
+WIDE = 400, 1600
+"""Block and neighbours of `fast_solver`: many more than of training, as the factor serves for hundreds of columns."""
 INDUCING = 500
 """Most inducing points of the preconditioner Q + σ²I."""
 EXPLAINED = 0.1
@@ -189,8 +192,11 @@ class Factored:
 
 
 def factor_pays(N: int, n: int, memory: float = MEMORY) -> bool:
-    """Whether a factor of N rows fits into ``memory`` bytes and is faster than conjugate gradients for n solves."""
-    return 8.0 * N * N <= memory and N <= SOLVES * n
+    """Whether a factor is faster than conjugate gradients for n solves, and N so small that K is kept, too.
+
+    K takes 4N² bytes, at most ``memory``, and the factor 8N².
+    """
+    return 4.0 * N * N <= memory and N <= SOLVES * n
 
 
 def factored(kernel: Kernel, X: Float, *, noise: float, advance: Callable[[], Any] = nothing) -> Factored:
@@ -250,6 +256,6 @@ def preconditioned(kernel: Kernel, X: Array, *, noise: float) -> Vecchia | LowRa
     if chosen.Z.shape[0] and chosen.trace <= EXPLAINED * len(points) * noise:
         empty = namespace(X).zeros((len(points), 1))
         return LowRank(streamed(kernel, X, empty, namespace(X).asarray(chosen.Z), noise, "auto"))
-    blocks = blocks_of(kernel, X)
+    blocks = near(kernel, X, block=WIDE[0], neighbours=WIDE[1], rng=0)
     order = namespace(X).asarray(blocks.order)
     return Vecchia(factor(kernel, X[order], noise=noise, blocks=blocks))
