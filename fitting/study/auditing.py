@@ -1,4 +1,4 @@
-"""`audit`: was M enough for a trained model, and what follows; what is asked, and the record."""
+"""`audit`: would the exact GP predict better than a trained model, was M enough; what is asked, and the record."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from fitting.study.answer import Answer
 from fitting.study.predicted import joint, noise_of, predicted
@@ -22,6 +23,7 @@ from gpbounds import audit as audits
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.audit import Audit, Subject, subject
+from gpbounds.audit.in_words import levels_in_text
 from gpbounds.audit.levels import Points
 from gpbounds.audit.limits import Limit
 from gpbounds.divergences import SparsePosterior, whitened_posterior
@@ -30,6 +32,7 @@ from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.records import plain
 from gpbounds.renyi import Model
+from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.members import WORK
 from gpbounds.rows.table_rows import TableRows, remarks_on_split
 from gpbounds.texts import wrapped
@@ -48,6 +51,9 @@ def audit(
     target: str | None = None,
     nats: float = 1.0,
     test: Any = None,
+    loss: float = audits.LOSS,
+    test_rows: int | None = None,
+    retrain: bool = False,
     most: int = 1000,
     rows: int = 3000,
     work: float = WORK,
@@ -58,16 +64,16 @@ def audit(
     name: str = "data",
     progress: bool = False,
 ) -> ModelAudit:
-    """Was M enough for this model, what follows for predictions, where is it worst, and do its intervals cover?
+    """Would the exact GP predict better than this model, was M enough, where is it worst, do its intervals cover?
 
-    Claims R-gap, R-gp, N-low (is M enough), L-30, L-31 (predictions), N-excess (a posterior other than the best one),
-    N-rank (calibration).  Hypotheses: Gaussian noise, and the kernel, noise and mean of the model; calibration tests
-    them.
+    Claims N-solve (the exact GP at held-out rows), R-gap, R-gp, N-low (is M enough), L-30, L-31 (a guarantee at every
+    input), N-excess (a posterior other than the best one), N-rank (calibration).  Hypotheses: Gaussian noise, and the
+    kernel, noise and mean of the model; calibration tests them.
 
-    Pass all rows that you have: those that an estimator was trained on are recognised, and calibration is measured on
-    the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and log p(y) are in the units
-    of X and y.  The answer is about this kernel and noise: a model that is trained again with another number of
-    inducing points has others.
+    Pass all rows that you have: those that an estimator was trained on are recognised; predictions are compared and
+    calibration is measured on the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and
+    log p(y) are in the units of X and y.  The answer is about this kernel and noise: a model that is trained again with
+    another number of inducing points has others.
 
     Parameters
     ----------
@@ -83,7 +89,16 @@ def audit(
     nats : float
         The divergence from the exact posterior that counts as enough.
     test : (array (n, D), array (n,)) or a data frame with the columns of X, optional
-        Rows that the model was not trained on, for calibration and risk; then no others are used for them.
+        Rows that the model was not trained on, for the comparison with the exact GP, for calibration and risk; then no
+        others are used for them.
+    loss : float
+        Differences of log loss below this count as none, in nats a row.
+    test_rows : int, optional
+        Rows, drawn at random from those that are held out, at which the exact GP predicts: by default all, at most
+        2000, up to 6000 training rows, and 200 beyond.
+    retrain : bool
+        Train an estimator with inducing points again, with twice as many, from its hyperparameters, and compare it at
+        the same rows: an estimate of what more points would bring if hyperparameters move along.
     most : int
         Largest number of inducing points to try.
     rows : int
@@ -109,7 +124,7 @@ def audit(
     -------
     ModelAudit
         ``print()``, ``to_dict()``, ``save("audit.html")``, ``plot()``; a notebook shows its page.  Its sections are
-        those of `gpbounds.audit.Audit`: ``enough``, ``consequences``, ``places``, ``calibration``, …
+        those of `gpbounds.audit.Audit`: ``compared``, ``enough``, ``consequences``, ``places``, ``calibration``, …
 
     Raises
     ------
@@ -134,6 +149,9 @@ def audit(
         validation.count("rng", rng, 0),
         progress,
         work=validation.scalar(validation.non_negative, "work", work),
+        loss=validation.scalar(validation.positive, "loss", loss),
+        test_rows=None if test_rows is None else validation.count("test_rows", test_rows),
+        retrain=retrain,
     )
     table = TableRows(name, points, targets, columns=columns, target=named)
     others = None if test is None else _test_rows(test, table, None if y is not None else target)
@@ -170,7 +188,7 @@ def with_test(table: TableRows, numbers: tuple[Any, Any], test: TableRows | None
     """The table, and the numbers of rows for training and of rows for calibration: those of ``test``, added behind."""
     if test is None:
         return table, numbers
-    note = f"Calibration is measured on the {test.N} rows of {test.name}, whose numbers here go on from {table.N + 1}."
+    note = f"Predictions are compared on the {test.N} rows of {test.name}, whose numbers here go on from {table.N + 1}."
     both = replace(
         table,
         X=np.concatenate([table.X, test.X]),
@@ -197,6 +215,9 @@ class AuditQuestion:
     spelled : function
         Spells arguments in notes.
     work : float
+    loss : float
+    test_rows : int or None
+    retrain : bool
     file, saved : str
         The files of the table and of the model, for the commands that the shell proposes.
     """
@@ -211,6 +232,9 @@ class AuditQuestion:
     progress: bool = False
     spelled: Spelling = argument
     work: float = WORK
+    loss: float = audits.LOSS
+    test_rows: int | None = None
+    retrain: bool = False
     file: str = ""
     saved: str = ""
 
@@ -251,6 +275,10 @@ class Examined:
     notes : tuple of str
     keeps : str
         The arguments of an estimator that keeps the model's kernel and noise.
+    offset : array (n,) or float
+        The model's prior mean at the held-out rows.
+    trained_again : function or None
+        Trains the model again with so many inducing points; None where it is no estimator with inducing points.
 
     All numbers are in the units of the table.
     """
@@ -266,6 +294,8 @@ class Examined:
     limited: Mapping[str, Limit]
     notes: tuple[str, ...]
     keeps: str
+    offset: Float | float = 0.0
+    trained_again: Callable[[int], Any] | None = None
 
 
 def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tuple[str, ...]) -> Examined:
@@ -318,7 +348,22 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
     together = partial(joint, model)
     notes = (*table.notes, *notes)
     keeps = 'kernel=model.kernel_, noise=model.noise_, fixed="all"' + (", normalize_y=True" if scale != 1.0 else "")
-    return Examined(table.name, described, about, train.y, held, places, latent, together, limited, notes, keeps)
+    zero = Model(model.kernel_, 1.0, Z, model.mean_).residuals(held.X, np.zeros(held.N)) if held.N else np.empty(0)
+    return Examined(
+        table.name,
+        described,
+        about,
+        train.y,
+        held,
+        places,
+        latent,
+        together,
+        limited,
+        notes,
+        keeps,
+        shift - scale * zero,
+        None if Z is None else partial(trained_again, model),
+    )
 
 
 def of_points(
@@ -371,7 +416,10 @@ def of_points(
     places = np.concatenate(numbers) + 1
     latent = mean, variance
     keeps = 'kernel=model.kernel, noise=model.noise, fixed="all"'
-    return Examined(table.name, described, about, train.y, held, places, latent, together, {}, tuple(notes), keeps)
+    offset = 0.0 if model.mean is None or held.N == 0 else np.asarray(model.mean(held.X))
+    return Examined(
+        table.name, described, about, train.y, held, places, latent, together, {}, tuple(notes), keeps, offset
+    )
 
 
 def _origin(model: Model, N: int, drawn: int, source: str, asked: AuditQuestion) -> list[str]:
@@ -470,7 +518,7 @@ def training_rows(model: Any, table: TableRows, where: str, spelled: Spelling) -
 
 def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     """The sections of the audit one after another; the notes say why a section is missing."""
-    steps = Steps(5, asked.progress)
+    steps = Steps(7 if asked.retrain else 6, asked.progress)
     about, held = examined.subject, examined.held
     shown = asked.progress and sys.stderr.isatty()
     enough = steps.take(
@@ -488,6 +536,8 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     steps.stopped |= enough is not None and enough.interrupted
     points = np.concatenate([about.X, np.asarray(held.X, dtype=np.float64).reshape(-1, about.D)])
     parts: dict[str, Any] = {}
+    if held.N:
+        parts["compared"] = _compared(examined, asked, enough, steps)
     if enough is not None:
         parts["consequences"] = steps.take(
             "predictions", partial(audits.consequences, about, enough, points, rows=asked.rows)
@@ -507,6 +557,10 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     else:
         if not any("Calibration is missing" in note for note in notes):
             notes.append("Calibration is missing: the model was trained on all rows of the table.")
+        notes.append(
+            "Whether the exact GP would predict better is not known without rows that the model was not trained on: "
+            f"pass them, {asked.spelled('test')}."
+        )
         if asked.epsilon is not None:
             notes.append("The certificate is missing: it needs rows that the model was not trained on.")
     if enough is not None and enough.interrupted:
@@ -524,6 +578,70 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
         interrupted=steps.stopped,
         **parts,
     )
+
+
+def _compared(
+    examined: Examined, asked: AuditQuestion, enough: audits.Enough | None, steps: Steps
+) -> audits.Compared | None:
+    """The exact GP's predictions at held-out rows beside the model's, and those of a model that is trained again."""
+    about, held = examined.subject, examined.held
+    here = audits.Held(np.asarray(held.X, dtype=np.float64), held.y, *examined.predicted, examined.offset)
+    compared = steps.take(
+        "would the exact GP predict better",
+        partial(
+            audits.compare,
+            about,
+            here,
+            enough,
+            loss=asked.loss,
+            rows=asked.test_rows,
+            most=asked.most,
+            rng=asked.seed,
+            progress=asked.progress and sys.stderr.isatty(),
+        ),
+    )
+    if compared is None:
+        return None
+    steps.stopped |= compared.interrupted
+    compared = replace(compared, again=f"raise {asked.spelled('test_rows')}")
+    train = examined.trained_again
+    if asked.retrain:
+        if train is None or about.M is None:
+            raise WrongArguments(f"{asked.spelled('retrain')}: expected an estimator with inducing points to train")
+        M = min(2 * about.M, asked.most, about.N)
+        again = steps.take(f"training again with {M} points", partial(_scored_again, train, M, compared, here))
+        compared = replace(compared, retrained=again)
+    return compared
+
+
+def _scored_again(train: Callable[[int], Any], M: int, compared: audits.Compared, held: audits.Held) -> audits.Scored:
+    """The scores, at the rows that are compared, of a model that is trained again with M inducing points."""
+    model, rows = train(M), compared.rows
+    shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
+    law = predicted(model, held.X[rows], held.y[rows])
+    mean, variance = shift + scale * law.mean, scale**2 * law.variance
+    return compared.scored(len(model.inducing_), "retrained", mean, variance, noise_of(model) * scale**2)
+
+
+def trained_again(model: Any, M: int) -> Any:
+    """A copy of a fitted estimator, trained from its kernel, noise and inducing points, and more rows, M in all."""
+    X, y = np.asarray(model.X_train_), np.ravel(model.y_train_)
+    targets = float(model.y_mean_[0]) + float(model.y_scale_[0]) * y
+    Z = np.asarray(model.inducing_)
+    Z = np.concatenate([Z, further_rows(model.kernel_, X, Z, max(M - len(Z), 0))])
+    settings = {
+        "kernel": model.kernel_,
+        "noise": noise_of(model),
+        "inducing": Z,
+        "n_inducing": len(Z),
+        "n_restarts": 0,
+        "checkpoint": None,
+        "progress": False,
+    }
+    again = clone(model).set_params(**settings).fit(X, targets)
+    if any(run.status == "interrupted" for run in again.runs_):
+        raise KeyboardInterrupt  # a training that was stopped is no estimate
+    return again
 
 
 def _again(enough: audits.Enough, keeps: str, asked: AuditQuestion) -> str:
@@ -590,6 +708,8 @@ class ModelAudit(Audit, Answer):
         for each in self.findings:
             claims = f" ({', '.join(each.claims)})" if each.claims else ""
             lines.append(wrapped(f"{each.about}: {each.text}{claims}"))
+        if self.compared is not None:
+            lines += ["", levels_in_text(self.compared)]
         lines += ["", *(wrapped(f"Note: {note}") for note in self.notes)]
         return "\n".join(lines)
 

@@ -1,5 +1,6 @@
-"""Audit of a trained sparse Gaussian process: is M enough, what that means, where it is worst, is it calibrated."""
+"""Audit of a trained sparse Gaussian process: would the exact one predict better, is M enough, is it calibrated."""
 
+from gpbounds.audit.compared import LOSS, Compared, Held, Scored, compare
 from gpbounds.audit.coverage import Calibration, Coverage, calibration, rows_to_test
 from gpbounds.audit.levels import Enough, Level, enough
 from gpbounds.audit.limits import Hyperparameter, hyperparameters
@@ -10,20 +11,25 @@ from gpbounds.audit.risk import Risk, held_out_risk
 from gpbounds.audit.unexplained import Part, Places, places
 
 __all__ = [
+    "LOSS",
     "Audit",
     "Calibration",
+    "Compared",
     "Consequences",
     "Coverage",
     "Differences",
     "Enough",
     "Finding",
+    "Held",
     "Hyperparameter",
     "Level",
     "Part",
     "Places",
     "Risk",
+    "Scored",
     "Subject",
     "calibration",
+    "compare",
     "consequences",
     "enough",
     "held_out_risk",

@@ -253,8 +253,7 @@ class _Search:
 
     def members(self, Z: Float, jitter: Jitter = "auto") -> Bracket:
         """The members of log p(y) at Z."""
-        about = self.about
-        return bracket(about.kernel, about.X, about.y, Z, about.noise, (1.0,), jitter, streams=True)
+        return _members(self.about, Z, jitter)
 
     def add(self, Z: Float, points: Points) -> Level:
         """Compute the level of Z, and keep it."""
@@ -262,14 +261,7 @@ class _Search:
 
     def keep(self, members: Bracket, points: Points) -> Level:
         """The level of these members, which is kept."""
-        level = Level(
-            members.problem.sums.M,
-            points,
-            members.variational_bound,
-            members.variational_ends,
-            assemble(members, CHEAP),
-            streamed_gap(members, 1.0, "streamed"),
-        )
+        level = _level(members, points)
         self.levels.append(level)
         if points in self.tried:
             self.tried[points] = max(self.tried[points], level.M)
@@ -369,6 +361,26 @@ def enough(
         search.interrupted,
         search.excess,
         search.left_out,
+    )
+
+
+def level_at(about: Subject, Z: Float, points: Points) -> Level:
+    """The bounds for one set of inducing points Z: streamed, O(NM²)."""
+    return _level(_members(about, Z, "auto"), points)
+
+
+def _members(about: Subject, Z: Float, jitter: Jitter) -> Bracket:
+    return bracket(about.kernel, about.X, about.y, Z, about.noise, (1.0,), jitter, streams=True)
+
+
+def _level(members: Bracket, points: Points) -> Level:
+    return Level(
+        members.problem.sums.M,
+        points,
+        members.variational_bound,
+        members.variational_ends,
+        assemble(members, CHEAP),
+        streamed_gap(members, 1.0, "streamed"),
     )
 
 

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpbounds.audit.compared import Compared
 from gpbounds.audit.coverage import Calibration
+from gpbounds.audit.in_words import divergence, retrained_sentence, sentence_of
 from gpbounds.audit.levels import Enough
 from gpbounds.audit.limits import Hyperparameter
 from gpbounds.audit.model import Subject
@@ -61,7 +63,7 @@ class Audit:
     model : str
         The model, in one line.
     subject : Subject
-    enough, consequences, places, calibration, risk : records or None
+    enough, consequences, places, calibration, risk, compared : records or None
     hyperparameters : tuple of Hyperparameter
     numbers : array of int (n,)
         Numbers of the rows, from 1, at which ``places`` and ``consequences.measured`` are computed.
@@ -86,12 +88,14 @@ class Audit:
     target: str = "y"
     again: str = ""
     notes: tuple[str, ...] = ()
+    compared: Compared | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The summary, one sentence for each section."""
         parts = (
-            _of_enough(self.enough, self.subject.M, self.subject.N, self.again),
+            _of_compared(self.compared),
+            _of_enough(self.enough, self.subject.M, self.subject.N, self.again, self.compared),
             _of_consequences(self.consequences),
             _of_places(self.places, self.numbers),
             _of_hyperparameters(self.hyperparameters),
@@ -107,6 +111,11 @@ class Audit:
         if where:
             for each in where["worst"]:
                 each["row"] = int(self.numbers[each.pop("point")])
+        beside = self.compared and self.compared.to_dict()
+        if beside and self.compared is not None:
+            held = np.asarray(self.numbers)[-self.compared.held :]
+            beside["sentence"] = sentence_of(self.compared)
+            beside["numbers"] = [int(held[i]) for i in beside["numbers"]]
         sections: Mapping[str, Any] = {
             "enough": self.enough,
             "consequences": self.consequences,
@@ -128,6 +137,7 @@ class Audit:
                 "noise": about.noise,
             },
             "findings": [vars(each) | {"claims": list(each.claims)} for each in self.findings],
+            "predictions": beside,
             **{name: section and section.to_dict() for name, section in sections.items()},
             "places": where,
             "hyperparameters": [vars(each) for each in self.hyperparameters],
@@ -136,8 +146,19 @@ class Audit:
         }
 
 
-def _of_enough(enough: Enough | None, M: int | None, N: int, again: str) -> Finding | None:
-    """Whether M is enough."""
+def _of_compared(compared: Compared | None) -> Finding | None:
+    """Whether the exact GP would predict better."""
+    if compared is None:
+        return None
+    grades: Mapping[str, _Grade] = {"enough": "good", "not enough": "bad", "open": "warn"}
+    text = f"{sentence_of(compared)} Differences below {compared.loss:g} nats a row count as none."
+    return Finding(
+        "Predictions", grades[compared.verdict], f"{text} {retrained_sentence(compared)}".strip(), ("N-solve",)
+    )
+
+
+def _of_enough(enough: Enough | None, M: int | None, N: int, again: str, compared: Compared | None) -> Finding | None:
+    """Whether M is enough for the divergence; that it is not is bad only where predictions lose by it."""
     if enough is None:
         return None
     again = f" {again}" if again else ""
@@ -148,8 +169,13 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str) -> Find
         return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
     lower, upper = enough.divergence
     claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
-    between = f"between {outward(float(lower), 'lower', 3)} and {outward(float(upper), 'upper', 3)} nats"
-    between += f" ({outward(float(upper) / N, 'upper', 2)} for each of {N} rows)" if math.isfinite(float(upper)) else ""
+    least, most = divergence((float(lower), float(upper)), 3)
+    between = f"between {least} and {most} nats"
+    if math.isfinite(float(upper)):
+        between += f" ({divergence((0.0, float(upper) / N), 2)[1]} for each of {N} rows)"
+    loses = compared is not None and compared.verdict == "not enough"
+    worst: _Grade = "bad" if loses else "warn"
+    whole = "" if loses else f" {_of_the_whole(compared)}"
     if enough.excess > 0.0:
         about = f"The model's posterior has a divergence KL[q‖p] {between} from the exact posterior"
         about += f", {enough.excess:.3g} of them because it is not the best one with these points"
@@ -163,11 +189,21 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str) -> Find
     if enough.best_reaches:
         text = f"{about}; the best posterior with the same points (method vfe) reaches {target}."
         return Finding(
-            "Inducing points", "bad", f"M = {M} is enough for {target}, but not as it is used. {text}", claims
+            "Inducing points", worst, f"M = {M} is enough for {target}, but not as it is used. {text}{whole}", claims
         )
     words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
-    grade: _Grade = "bad" if enough.verdict == "not enough" else "warn"
-    return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}{again}", claims)
+    grade: _Grade = worst if enough.verdict == "not enough" else "warn"
+    return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}{again}{whole}", claims)
+
+
+def _of_the_whole(compared: Compared | None) -> str:
+    """What a divergence that is too large does not say."""
+    text = "The divergence is about the whole posterior and asks for more than predictions need"
+    if compared is None:
+        return f"{text}; held-out rows would tell whether these lose by it."
+    if compared.verdict == "enough":
+        return f"{text}, which lose at most {compared.loss:g} nats a row at the held-out rows (see Predictions)."
+    return f"{text}."
 
 
 def _would_do(enough: Enough) -> str:
@@ -193,8 +229,7 @@ def _of_consequences(consequences: Consequences | None) -> Finding | None:
             f" Measured at these rows: means differ by at most {measured.mean.max():.3g} standard deviations, the "
             f"variance ratio lies between {measured.variance.min():.3g} and {measured.variance.max():.3g}."
         )
-    grade: _Grade = "good" if float(bounds.mean) <= 1.0 else "warn" if float(bounds.mean) <= 3.0 else "bad"
-    return Finding("Predictions", grade, text, ("L-30", "L-31"))
+    return Finding("Guarantee", "good" if float(bounds.mean) <= 1.0 else "warn", text, ("L-30", "L-31"))
 
 
 def sentence(bounds: Sandwich) -> str:

@@ -19,9 +19,10 @@ EPILOG = """\
 example:
   gpbounds train FILE.csv --inducing 100 --out model && gpbounds audit FILE.csv --model model/model.npz --out audit.html
 
-  says whether 100 inducing points are enough for a divergence of 1 nat from the exact posterior, and which number would
-  do; what that means for predictions; where in input space the approximation is worst; which hyperparameters are at
-  their limits; and whether intervals cover the held-out rows.  Open audit.html in a browser; it needs no network.
+  says how much better the exact GP would predict the rows that training did not use; whether 100 inducing points are
+  enough for a divergence of 1 nat from the exact posterior, and which number would do; where in input space the
+  approximation is worst; which hyperparameters are at their limits; and whether intervals cover the held-out rows.
+  Open audit.html in a browser; it needs no network.
 
   gpbounds audit FILE.csv --inducing 50
 
@@ -32,8 +33,9 @@ them:
   gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_gpjax, from_sklearn
   gpbounds audit FILE.csv --model model.json
 
-theorem: R-gap (the divergence is log p(y) - ELBO), R-eq8 and others for log p(y), N-low from below, L-30 and L-31 for
-predictions; with --certificate P-09.  The page states the claims it uses.
+theorem: N-solve (the exact GP's predictions between proved ends), R-gap (the divergence is log p(y) - ELBO), R-eq8 and
+others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.  The page
+states the claims it uses.
 """
 
 
@@ -86,6 +88,26 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--enough", dest="former", type=options.number, help=argparse.SUPPRESS
     )  # earlier name of --nats
     parser.add_argument(
+        "--loss",
+        metavar="L",
+        type=options.number,
+        default=0.01,
+        help="differences of log loss from the exact GP below this count as none, in nats a row (default %(default)s)",
+    )
+    parser.add_argument(
+        "--test-rows",
+        metavar="N",
+        type=options.whole,
+        help="held-out rows, drawn at random, at which the exact GP predicts (default: all, at most 2000, up to 6000 "
+        "training rows, and 200 beyond)",
+    )
+    parser.add_argument(
+        "--retrain",
+        action="store_true",
+        help="train the model again with twice as many points, from its hyperparameters, and compare it, too: an "
+        "estimate",
+    )
+    parser.add_argument(
         "--most",
         metavar="M",
         type=options.whole,
@@ -117,8 +139,8 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--test",
         metavar="FILE",
         type=Path,
-        help="a table of rows that were not used in training, on which calibration is measured (default: the rows held "
-        "out)",
+        help="a table of rows that were not used in training, on which predictions are compared and calibration is "
+        "measured (default: the rows held out)",
     )
     parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of all random choices (default 0)")
     parser.add_argument(
@@ -156,6 +178,10 @@ def run(args: argparse.Namespace) -> None:
         print("gpbounds audit: --enough is now called --nats", file=sys.stderr)
     if args.work is not None and not args.work >= 0.0:
         raise options.UsageError(f"--work: expected a number >= 0, got {args.work:g}")
+    if not args.loss > 0.0:
+        raise options.UsageError(f"--loss: expected a positive number, got {args.loss:g}")
+    if args.test_rows is not None and args.test_rows < 1:
+        raise options.UsageError(f"--test-rows: expected a whole number >= 1, got {args.test_rows}")
     if args.most < 1:
         raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
     if args.certificate is not None and not args.certificate > 0.0:
@@ -172,6 +198,9 @@ def run(args: argparse.Namespace) -> None:
         progress=True,
         spelled=options.flag,
         **({} if args.work is None else {"work": args.work}),
+        loss=args.loss,
+        test_rows=args.test_rows,
+        retrain=args.retrain,
         file=str(args.file),
         saved="" if args.model is None else str(args.model),
     )

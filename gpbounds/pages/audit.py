@@ -9,7 +9,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from gpbounds.audit import Audit, Calibration, Enough, Level
+from gpbounds.audit.compared import KINDS
 from gpbounds.audit.coverage import Coverage
+from gpbounds.audit.in_words import (
+    divergence,
+    enclosed,
+    in_nats_a_row,
+    legend,
+    per_row,
+    retrained_sentence,
+    sentence_of,
+)
 from gpbounds.audit.record import USELESS, sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
@@ -19,6 +29,7 @@ from gpbounds.pages.audit_charts import (
     divergence_chart,
     evidence_chart,
     histogram,
+    loss_chart,
     place_chart,
     prediction_chart,
 )
@@ -64,6 +75,7 @@ def audit_page(audit: Audit, title: str | None = None) -> str:
     )
     sections = [
         _summary(audit),
+        _compared(audit),
         _enough(audit),
         _consequences(audit),
         _places(audit),
@@ -110,6 +122,52 @@ def _both(pair: tuple[Bound, Bound], digits: int = 6) -> tuple[str, str]:
     return outward(float(pair[0]), "lower", digits), outward(float(pair[1]), "upper", digits)
 
 
+_SHARES = {"enough": "good", "not enough": "bad", "open": "warn"}
+
+
+def _compared(audit: Audit) -> str:
+    """The exact GP's predictions at held-out rows beside those of the model and of other numbers of points."""
+    compared = audit.compared
+    if compared is None:
+        return ""
+    losses, errors = [], []
+    places = max(0, 4 - math.floor(math.log10(max(float(compared.rmse.high), 1e-300))))
+    for each in (*compared.levels, *filter(None, [compared.retrained])):
+        gain, half = each.gain
+        name = ("–" if each.M is None else each.M, KINDS[each.kind])
+        verdict = compared.verdict_of(each)
+        sign = Markup(f'<span class="{_SHARES[verdict]}">{_SIGNS[_SHARES[verdict]]}</span>')
+        measured = in_nats_a_row(-gain, half)
+        proved = enclosed(each.log_loss.enclosure, 5)
+        losses.append((*name, f"{each.mean_log_loss:.5f}", proved, measured, per_row(each.kl), sign))
+        own, interval = each.rmse_difference
+        root = f"{float(each.rmse.middle):.{places}f}"
+        errors.append((*name, root, enclosed(own, places), enclosed(interval, places)))
+    losses.append(("", "the exact GP", enclosed(compared.log_loss, 5), "", "", "0", ""))
+    errors.append(("", "the exact GP", enclosed(compared.rmse, places), "", ""))
+    proved, measured = "exact − this, proved between", "95 % over rows, measured"
+    again = retrained_sentence(compared)
+    return _section(
+        "predictions",
+        "Would the exact GP predict better?",
+        _p(Markup(f"{escaped(sentence_of(compared))}{_cited(('N-solve',))}")),
+        _p(again) if again else "",
+        _figure(
+            loss_chart(compared),
+            "Log loss on the held-out rows. The green line is that of the exact GP, within its proved ends, which are "
+            "closer together than the line is wide where no green band is seen; whiskers are 95 % intervals over rows "
+            "of the distance from it.",
+        ),
+        table(("M", "inducing points", "log loss", proved, measured, "KL a row", ""), losses, "Log loss, nats a row"),
+        table(("M", "inducing points", "RMSE", proved, measured), errors, f"RMSE, units of {audit.target}"),
+        _p(
+            f"✓ the exact GP gains at most {compared.loss:g} nats a row, ✗ it gains more, ! these rows cannot tell. "
+            f"{legend(compared)}",
+            "soft",
+        ),
+    )
+
+
 def _enough(audit: Audit) -> str:
     enough = audit.enough
     if enough is None:
@@ -118,7 +176,7 @@ def _enough(audit: Audit) -> str:
     rows = []
     for level in _telling(enough):
         lower, upper = level.divergence(enough.evidence)
-        low, high = _both((lower, upper), 4)
+        low, high = divergence((float(lower), float(upper)), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
         best = outward(float(level.evidence[1]), "upper", 8)
         rows.append((level.M, kinds[level.points], low, high, f"{level.elbo:.8g}", best, by))
@@ -184,7 +242,7 @@ def _consequences(audit: Audit) -> str:
     rows = [
         (
             name,
-            outward(float(each.kl), "upper", 4),
+            divergence((0.0, float(each.kl)), 4)[1],
             *_useful(float(each.mean), math.sqrt(float(each.low)), math.sqrt(float(each.high))),
         )
         for name, each in [*named, ("the target", consequences.target)]
@@ -220,7 +278,7 @@ def _consequences(audit: Audit) -> str:
             else "the dashed line is the guarantee for all inputs."
         )
         parts.append(_figure(chart, caption))
-    return _section("predictions", "What it means for predictions", *parts)
+    return _section("guarantee", "What the divergence guarantees at every input", *parts)
 
 
 def _useful(mean: float, low: float, high: float) -> tuple[str, str, str]:
@@ -392,6 +450,8 @@ def cited(audit: Audit) -> set[str]:
         enough = audit.enough
         texts += ["N-low", "N-monoQ", *(end.claim for end in enough.evidence)]
         texts += [end.claim for level in enough.levels for end in level.divergence(enough.evidence)]
+    if audit.compared is not None:
+        texts.append("N-solve")
     if audit.consequences is not None:
         texts += ["L-30", "L-31"]
     if audit.risk is not None:

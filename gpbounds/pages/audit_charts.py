@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.audit import Calibration, Differences, Enough, Places, Subject
+from gpbounds.audit import Calibration, Compared, Differences, Enough, Places, Subject
+from gpbounds.audit.compared import KINDS
 from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup
-from gpbounds.pages.marks import Band, Bars, Dots, Level, Line, Mark
+from gpbounds.pages.marks import Band, Bars, Dots, Level, Line, Mark, Whiskers
 
 BLUE, VERMILLION, GREEN, ORANGE, SKY, BLACK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#000000"
 SIZE: dict[str, Any] = {"width": 480.0, "height": 330.0}
@@ -75,6 +76,47 @@ def evidence_chart(enough: Enough) -> Markup:
     marks += [Level("log p(y)", low, GREEN)] if high - low < 1e-3 * reach else ends
     return Chart(
         marks, "number of inducing points M", "nats", log_x=True, about="Bounds on log p(y) against M", **SIZE
+    ).svg()
+
+
+_KINDS = {"chosen": BLUE, "added": ORANGE, "model": VERMILLION, "best": SKY, "retrained": BLACK}
+
+
+def loss_chart(compared: Compared) -> Markup:
+    """Log loss against M, with the exact GP's certified strip and a 95 % interval over rows for each difference."""
+    scored = [each for each in (*compared.levels, compared.retrained) if each is not None and each.M is not None]
+    low, high = compared.log_loss
+    exact = 0.5 * (low + high)
+    counts = [float(each.M or 0) for each in scored]
+    ends = [min(counts, default=1.0), max(counts, default=2.0)]
+    marks: list[Mark] = [
+        Band(f"within {compared.loss:g} of it", ends, [low] * 2, [exact + compared.loss] * 2, SKY),
+        Band("", ends, [low] * 2, [high] * 2, GREEN),
+        Level("the exact GP (proved)", exact, GREEN),
+    ]
+    gains = [each.gain for each in scored]
+    marks.append(
+        Whiskers(
+            "95 % over rows (measured)",
+            counts,
+            [exact + gain - half for gain, half in gains],
+            [exact + gain + half for gain, half in gains],
+            "#59626d",
+        )
+    )
+    for kind, color in _KINDS.items():
+        chosen = [each for each in scored if each.kind == kind]
+        if chosen:
+            x, y = [float(each.M or 0) for each in chosen], [each.mean_log_loss for each in chosen]
+            notes = [f"{KINDS[kind]}, M = {each.M}: {each.mean_log_loss:.5f} nats a row" for each in chosen]  # type: ignore[index]
+            marks.append(Dots(KINDS[kind], x, y, color, 5.0 if kind == "model" else 4.0, notes))  # type: ignore[index]
+    return Chart(
+        marks,
+        "number of inducing points M",
+        "log loss, nats a row",
+        log_x=True,
+        about="Log loss on held-out rows against M",
+        **(SIZE | {"width": 640.0}),
     ).svg()
 
 

@@ -1,4 +1,4 @@
-"""What a chart shows: lines, dots, levels, bars and ranges; every mark shows its values when pointed at."""
+"""What a chart shows: lines, dots, whiskers, levels, bars and ranges; every mark shows its values when pointed at."""
 
 from __future__ import annotations
 
@@ -86,6 +86,39 @@ class Dots(Mark):
 
     def sample(self, x: float, y: float) -> str:
         return f'<circle cx="{x + 11:.1f}" cy="{y:.1f}" r="3.5" fill="{self.color}"/>'
+
+
+@dataclass(frozen=True)
+class Whiskers(Mark):
+    """Vertical ranges with a short bar at each end; those that are not finite are left out."""
+
+    name: str
+    x: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    color: str
+
+    def extent(self) -> tuple[Sequence[float], Sequence[float]]:
+        return [*self.x, *self.x], [*self.low, *self.high]
+
+    def drawn(self, across: Axis, up: Axis, names: Names) -> list[str]:
+        parts = []
+        for x, low, high in zip(self.x, self.low, self.high, strict=True):
+            if not (across.holds(x) and up.holds(low) and up.holds(high)):
+                continue
+            at, bottom, top = across.place(x), up.place(low), up.place(high)
+            path = f"M{at:.1f} {bottom:.1f}V{top:.1f}M{at - 4:.1f} {bottom:.1f}h8M{at - 4:.1f} {top:.1f}h8"
+            words = escaped(f"{self.name}: {names.x} {shown(x)}, {names.y} {shown(low)} to {shown(high)}")
+            parts.append(
+                f'<path d="{path}" stroke="{self.color}" stroke-width="1.4" fill="none"><title>{words}</title></path>'
+            )
+        return parts
+
+    def sample(self, x: float, y: float) -> str:
+        return (
+            f'<path d="M{x + 11:.1f} {y - 6:.1f}v12M{x + 7:.1f} {y - 6:.1f}h8M{x + 7:.1f} {y + 6:.1f}h8" '
+            f'stroke="{self.color}" stroke-width="1.4" fill="none"/>'
+        )
 
 
 @dataclass(frozen=True)
