@@ -84,9 +84,9 @@ def plan(
     loss, relative : float, optional
         In place of ``nats``: levels of predictions, at a fifth of the rows, at most 1000, that are held out.
         ``loss``: the log loss of the sparse model is at most so many nats a row above that of the exact GP of the same
-        rows, kernel and noise.  ``relative``: the root mean square difference of their means is at most so many root mean
-        square residuals of the exact GP.  The exact GP's predictions are between proved ends (N-solve); M is measured,
-        with a 95 % interval over the rows held out, along one greedy path; beyond 20 000 training rows it is
+        rows, kernel and noise.  ``relative``: the root mean square difference of their means is at most so many root
+        mean square residuals of the exact GP.  The exact GP's predictions are between proved ends (N-solve); M is
+        measured, with a 95 % interval over the rows held out, along one greedy path; beyond 20 000 training rows it is
         extrapolated from subsets of them.  The record is ``by_predictions``; other arguments about divergences are
         refused.
     model : SparseGP, RenyiGP, ExactGP, VariationalGP with Gaussian noise, or `gpbounds.renyi.Model`, optional

@@ -18,8 +18,8 @@ _AXES = {
 }
 _HEADS = {"loss": "Log loss lost to the exact GP, nats a row", "relative": "Rms difference of the means over residual"}
 EXPLAINED = (
-    "The distance of the sparse model from the exact GP at the rows held out; bars are 95 % intervals for all such rows. "
-    "Against the number of training rows: from the M that is measured not to do to the M from which on it does."
+    "The distance of the sparse model from the exact GP at the rows held out; bars are 95 % intervals for all such "
+    "rows. Against the number of training rows: from the M that is measured not to do to the M from which on it does."
 )
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
