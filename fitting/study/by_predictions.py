@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from fitting.study.problem import Problem
 from fitting.study.ranks import Aims
 from fitting.study.standardised import TableRows
 from fitting.study.steps import Steps, WrongArguments
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.audit.scores import Ends, average, log_loss_ends, squared_error_ends
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky
@@ -135,11 +135,13 @@ class Exact:
     def loss_lost(self, means: Float, variances: Float) -> Distances:
         """Log loss of the sparse model less that of the exact GP, nats a row, for means and variances (m, n)."""
         s = variances + self.noise
-        losses = 0.5 * np.log(2.0 * np.pi * s) + (self.y - means) ** 2 / (2.0 * s)
-        rows, half = losses - self.loss.middle, 0.5 * self.loss.width
+        logs, ratios = 0.5 * np.log(2.0 * np.pi * s), (self.y - means) ** 2 / (2.0 * s)
+        exact, half = self.loss.middle, 0.5 * self.loss.width
+        rows = logs + ratios - exact
         middle = rows.mean(axis=1)
         spread = rows.std(axis=1, ddof=1) + math.sqrt(float(half @ half) / (len(half) - 1))
-        wide, reach = float(half.mean()), quantile(len(half)) * spread / math.sqrt(len(half))
+        rounding = rounded(len(half)) * (1.0 + np.abs(logs) + ratios + np.abs(exact)).mean(axis=1)
+        wide, reach = float(half.mean()) + rounding, quantile(len(half)) * spread / math.sqrt(len(half))
         return Distances(
             Ends(middle - wide, middle + wide),
             Ends(middle - reach - wide, middle + reach + wide),
@@ -155,8 +157,9 @@ class Exact:
             near[m], far[m] = squared_error_ends(mean, self.mean)
         residual = average(self.squares)
         middle = self.squares.middle
-        low = near.mean(axis=1) / residual.high
-        high = far.mean(axis=1) / residual.low if residual.low > 0.0 else np.full(len(means), np.inf)
+        slack = rounded(len(middle))
+        low = (1.0 - slack) * near.mean(axis=1) / residual.high
+        high = (1.0 + slack) * far.mean(axis=1) / max(residual.low, np.finfo(float).tiny)
         ratio = 0.5 * (near + far).mean(axis=1) / middle.mean()
         rows = 0.5 * (near + far) - ratio[:, None] * middle
         reach = quantile(len(middle)) * rows.std(axis=1, ddof=1) / (math.sqrt(len(middle)) * middle.mean())
@@ -164,6 +167,11 @@ class Exact:
             Ends(np.sqrt(low), np.sqrt(high)),
             Ends(np.sqrt(np.maximum(low - reach, 0.0)), np.sqrt(high + reach)),
         )
+
+
+def rounded(n: int) -> float:
+    """At least the relative error of a mean of n positive numbers, each a few units in the last place off."""
+    return 2.0 * (n + 16) * EPS
 
 
 def quantile(n: int) -> float:
@@ -421,6 +429,8 @@ class ByPredictions:
         From few training rows to many.
     spread : (int, tuple of int or None) or None
         Number of training rows, and M there for the kernel and noise of the plan, then for those fitted to other rows.
+    all_rows : AllRows or None
+        Where M is extrapolated: what was measured with all rows, without the exact GP.
     """
 
     N: int
@@ -429,6 +439,7 @@ class ByPredictions:
     targets: dict[str, float]
     sizes: tuple[Measured, ...]
     spread: tuple[int, tuple[int | None, ...]] | None = None
+    all_rows: AllRows | None = None
 
     @property
     def whole(self) -> bool:
@@ -442,11 +453,62 @@ class ByPredictions:
 
     @property
     def M(self) -> int | None:
-        """The number of inducing points to use: measured where all rows are, else extrapolated."""
+        """The number of inducing points to use: measured where all rows are, else extrapolated.
+
+        An extrapolated one is at least that which `all_rows` needs against more points.
+        """
         if self.whole:
             return self.sizes[-1].M
         continued = self.trend
-        return None if continued is None else continued.M
+        if continued is None:
+            return None
+        return continued.M if self.all_rows is None else max(continued.M, self.all_rows.M)
+
+
+WORK = 3e12
+"""Operations for the path on all rows: 4NM² for M points."""
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """What was measured with all rows but those held out, against more inducing points in place of the exact GP.
+
+    Attributes
+    ----------
+    N : int
+        Training rows.
+    points : int
+        The points in place of the exact GP: a sparse model with fewer is farther from the exact GP than from them, if
+        these are nearer to it than the target; that is not proved.
+    reached : tuple of Reached
+    """
+
+    N: int
+    points: int
+    reached: tuple[Reached, ...]
+
+    @property
+    def M(self) -> int:
+        """The M from which on all targets are met."""
+        return max(each.M or self.points for each in self.reached)
+
+
+def all_rows(
+    kernel: Kernel, rows: TableRows, noise: float, new: TableRows, targets: dict[str, float], M: int
+) -> AllRows | None:
+    """Measure on all ``rows`` against 4M points, or as many as work and memory allow; None if these are too few."""
+    most = min(MEMORY / (8.0 * rows.N), math.sqrt(WORK / (4.0 * rows.N)), 4.0 * M, rows.N)
+    if most < BEYOND * M:
+        return None
+    means, variances = Path(kernel, rows.X, rows.y, noise, new.X).grow(int(most))
+    mean, variance = means[-1], variances[-1]
+    reference = Exact(new.y, (mean, mean), (variance, variance), noise, "more points", False)
+    reached = []
+    for measure, target in targets.items():
+        distances = MEASURES[measure](reference, means, variances)
+        least, above = least_from_on(distances, target)
+        reached.append(Reached(measure, target, least, above, _points(distances, least, above)))
+    return AllRows(rows.N, len(means), tuple(reached))
 
 
 def numbers_of_rows(training: int) -> list[int]:
@@ -490,7 +552,15 @@ def by_predictions(problem: Problem, aims: Aims, steps: Steps, refits: Sequence[
 
         counts = steps.take(f"{len(refits)} refits", again)
         spread = None if counts is None else (few.N, (few.M, *counts))
-    return ByPredictions(data.N, held_out, seed, targets, tuple(sizes), spread) if sizes else None
+    if not sizes:
+        return None
+    found = ByPredictions(data.N, held_out, seed, targets, tuple(sizes), spread)
+    continued = found.trend
+    if found.whole or continued is None:
+        return found
+    every = _rows(data, training)
+    more = steps.take("all rows", lambda: all_rows(kernel, every, noise, new, targets, continued.M))
+    return replace(found, all_rows=more)
 
 
 def _rows(data: TableRows, which: Any) -> TableRows:

@@ -49,6 +49,11 @@ def sizes(found: ByPredictions) -> Table:
     if continued is not None and not found.whole:
         low, high = continued.ends
         rows.append((str(continued.N), f"{continued.M}", f"{low} to {high}", "-", "extrapolated"))
+    every = found.all_rows
+    if every is not None:
+        above = max(each.above for each in every.reached)
+        ends = f"{above + 1} to {every.M}"
+        rows.append((str(every.N), f"{every.M}", ends, f"{every.M / (above + 1):.1f}", f"against M = {every.points}"))
     return ("training rows", "M", "open", "factor", "how"), rows
 
 
@@ -114,6 +119,12 @@ def notes(found: ByPredictions) -> list[str]:
         if not found.whole:
             text = f"Extrapolated, nothing is proved: {text} So M for all {found.N} rows."
         texts.append(text)
+    every = found.all_rows
+    if every is not None:
+        texts.append(
+            f"Measured with all {every.N} training rows against {every.points} points in place of the exact GP: from "
+            f"M = {every.M} on. It is no bound: the exact GP may be farther away than those points."
+        )
     if any(each.exhausted for each in found.sizes):
         texts.append("Where no other row has a variance that the points do not explain, the path ends there.")
     return texts
@@ -141,6 +152,8 @@ def recommendation(found: ByPredictions, command: str) -> str:
             f"use M = {found.M} greedy inducing points, extrapolated to all {found.N} rows ({low} to {high}): with "
             f"{based.N} training rows M = {based.M}, {_measured(based)}."
         )
+        if found.M > continued.M:
+            text += f" The trend says {continued.M}, but with all rows fewer than {found.M} are measured not to do."
     if largest.above:
         text += f" M = {largest.above} is measured not to be within {levels} with {largest.N} training rows."
     return f"Recommendation: {text}{_spread(found)} {command}"
@@ -178,6 +191,7 @@ def record(found: ByPredictions) -> dict[str, Any]:
         "M": found.M,
         "how": None if found.M is None else "measured" if found.whole else "extrapolated",
         "sizes": [{**asdict(each), "M": each.M, "above": each.above} for each in found.sizes],
+        "all rows": None if found.all_rows is None else {**asdict(found.all_rows), "M": found.all_rows.M},
         "trend": None if continued is None else asdict(continued),
         "spread": None if found.spread is None else {"rows": found.spread[0], "M": found.spread[1]},
     }
