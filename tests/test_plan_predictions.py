@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import fitting
 from fitting.study import by_predictions as study
-from fitting.study.by_predictions import Distances, Exact, Measured, Path, Reached, least_from_on, measured, trend
+from fitting.study.by_predictions import Measured, Reached, measured, trend
 from fitting.study.ranks import Aims
 from fitting.study.standardised import TableRows
 from gpbounds import Matern, SquaredExponential
+from gpbounds.audit.path import Distances, ExactScores, GreedyPath, least_from_on
 from gpbounds.audit.scores import Ends, difference, log_loss_ends
 from gpbounds.cli import main
 from gpbounds.divergences import collapsed_posterior
@@ -57,7 +58,7 @@ def as_scored(y, means, variances, noise):
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(1.5, 2.0, [0.5, 0.8])], ids=["se", "matern"])
 def test_every_prefix_of_a_path_is_the_sparse_posterior_with_those_points(kernel):
     new, rows = parts(table(), 40)
-    path = Path(kernel, rows.X, rows.y, NOISE, new.X)
+    path = GreedyPath(kernel, rows.X, rows.y, NOISE, new.X)
     path.grow(7)
     means, variances = path.grow(60)
     assert means.shape == variances.shape == (60, 40)
@@ -71,8 +72,8 @@ def test_every_prefix_of_a_path_is_the_sparse_posterior_with_those_points(kernel
 def test_a_path_grows_in_parts_to_the_same_numbers_and_takes_equal_rows_once():
     rows = table(60)
     twice = TableRows("twice", np.vstack([rows.X, rows.X]), np.concatenate([rows.y, rows.y + 0.1]))
-    whole = Path(KERNEL, twice.X, twice.y, NOISE, rows.X[:5]).grow(40)
-    grown = Path(KERNEL, twice.X, twice.y, NOISE, rows.X[:5])
+    whole = GreedyPath(KERNEL, twice.X, twice.y, NOISE, rows.X[:5]).grow(40)
+    grown = GreedyPath(KERNEL, twice.X, twice.y, NOISE, rows.X[:5])
     for M in (3, 20):
         grown.grow(M)
     for first, second in zip(whole, grown.grow(40), strict=True):
@@ -88,7 +89,7 @@ def test_the_ends_of_the_distances_contain_those_of_a_dense_exact_GP():
     new, rows = parts(table(), 60)
     found = measured(KERNEL, rows, NOISE, new, {"loss": 0.01, "relative": 0.05})
     mean, variance = dense(KERNEL, rows, NOISE, new.X)
-    means, variances = Path(KERNEL, rows.X, rows.y, NOISE, new.X).grow(found.tried)
+    means, variances = GreedyPath(KERNEL, rows.X, rows.y, NOISE, new.X).grow(found.tried)
     truth = {
         "loss": (as_scored(new.y, means, variances, NOISE) - as_scored(new.y, mean, variance, NOISE)).mean(axis=1),
         "relative": np.sqrt(((means - mean) ** 2).mean(axis=1) / ((new.y - mean) ** 2).mean()),
@@ -110,7 +111,7 @@ def test_intervals_of_all_M_at_once_are_those_of_paired_differences(seed, n, wid
     rng = np.random.default_rng(seed)
     y, means, variances = rng.standard_normal(n), rng.standard_normal((4, n)), rng.uniform(0.0, 2.0, (4, n))
     centre, spread = rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
-    exact = Exact(y, (centre - width, centre + width), (spread, spread + width), 0.1, "planted", True)
+    exact = ExactScores(y, (centre - width, centre + width), (spread, spread + width), 0.1, "planted", True)
     found = exact.loss_lost(means, variances)
     for M in range(4):
         losses = log_loss_ends(y, (means[M], means[M]), (variances[M], variances[M]), 0.1)
@@ -126,7 +127,7 @@ def test_the_relative_distance_is_the_ratio_of_root_mean_squares_and_its_interva
     for _ in range(trials):
         residual = rng.standard_normal(n)
         mean = np.zeros(n)
-        exact = Exact(residual, (mean, mean), (mean + 1.0, mean + 1.0), 1.0, "planted", True)
+        exact = ExactScores(residual, (mean, mean), (mean + 1.0, mean + 1.0), 1.0, "planted", True)
         means = truth * rng.standard_normal((1, n))
         found = exact.relative(means, np.ones((1, n)))
         ratio = math.sqrt((means**2).mean() / (residual**2).mean())
@@ -139,7 +140,7 @@ def test_the_relative_distance_is_the_ratio_of_root_mean_squares_and_its_interva
 def test_ends_of_the_relative_distance_hold_for_every_mean_between_ends():
     rng = np.random.default_rng(6)
     y, centre, half = rng.standard_normal(30), rng.standard_normal(30), 0.1 * rng.uniform(size=30)
-    exact = Exact(y, (centre - half, centre + half), (half, half), 1.0, "planted", True)
+    exact = ExactScores(y, (centre - half, centre + half), (half, half), 1.0, "planted", True)
     means = rng.standard_normal((3, 30))
     found = exact.relative(means, np.ones((3, 30)))
     for share in rng.uniform(-1.0, 1.0, (50, 30)):
