@@ -19,12 +19,12 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.iterative.evidence import Products
 from gpbounds.iterative.probes import Probes
 from gpbounds.iterative.solving import BLOCK, NEIGHBOURS
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
+from gpbounds.kernels.products import Products
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.linalg.parallel import share

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.iterative.evidence import COMPUTED, GROUPS, STORED
 from gpbounds.iterative.solving import MEMORY, Factored, Solver, factor_pays, factored, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
+from gpbounds.kernels.products import additions
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import errors_of_entries, gamma
@@ -197,12 +197,6 @@ class _Problem:
 def _always(limits: Float) -> Callable[[Float, Float, Float], Float]:
     """Limits of errors that do not depend on the solutions."""
     return lambda V, R, errors: limits
-
-
-def additions(N: int) -> int:
-    """At least the number of additions in an entry of `Products.times`: within a tile, over tiles, groups and parts."""
-    rows, columns = STORED[0], COMPUTED[1]
-    return columns + 2 * -(-N // rows) + GROUPS + 8
 
 
 def _joined(parts: list[Ends]) -> Ends:

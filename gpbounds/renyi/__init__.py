@@ -16,6 +16,7 @@ from gpbounds.renyi.gap_bounds import (
 )
 from gpbounds.renyi.models import InducingLaw, Model
 from gpbounds.renyi.objective import elbo, log_evidence
+from gpbounds.renyi.operator import operator_gap
 from gpbounds.renyi.prediction import inducing_posterior, oracle_risk_bound, pac_risk_bound, predict
 from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 from gpbounds.renyi.residual import Nystrom, nystrom

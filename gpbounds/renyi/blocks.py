@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,37 +81,16 @@ def moments(problem: Streamed, W: Array) -> ResidualMoments:
     DR = xp.zeros_like(R)
     diagonal = white.residual[unknown] / noise
     n = int(unknown.size)
-    positive = xp.stack([xp.ones(n), xp.sqrt(diagonal + 1e-9 * diagonal.mean() + TINY)], axis=1)
-    row_sums, forms = xp.zeros((n, 2)), xp.zeros(W_unknown.shape[1])
-    squares = 0.0
-    dense = xp.zeros((n, n)) if n <= DENSE else None
-    for rows in slices(n, max(1, ENTRIES // n)):
+    edge, forms = Edge(diagonal), xp.zeros(W_unknown.shape[1])
+    for rows, D, weight in residual_rows(problem, X, V, diagonal):
         start, stop = rows.start, rows.stop
-        D = white.inducing.kernel(X[rows], X[start:]) / noise - V[:, rows].T @ V[:, start:]
-        entries = xp.arange(stop - start)
-        D[entries, entries] = diagonal[rows]
-        weight = xp.full(n - start, 2.0)  # an entry to the right of the diagonal block counts for its mirror image, too
-        weight[: stop - start] = 1.0
-        squares += float(((D * D) @ weight).sum())
+        edge.add(rows, D, weight)
         DR[rows] += D @ R[start:]
         DR[stop:] += D[:, stop - start :].T @ R[rows]
         forms += xp.einsum("ip,ip->p", W_unknown[rows], D @ (weight[:, None] * W_unknown[start:]))
-        magnitude = xp.abs(D)
-        row_sums[rows] += magnitude @ positive[start:]
-        row_sums[stop:] += magnitude[:, stop - start :].T @ positive[rows]
-        if dense is not None:
-            dense[rows, start:], dense[start:, rows] = D, D.T
-    trace = float(diagonal.sum())
+    trace, squares = edge.trace, edge.squares
     off = Moved.of(problem, n)
-    if dense is not None:
-        norm = float(dense.diagonal().max()) + float(problem.spectrum.values[0]) / noise
-        spectrum = eigen(dense, "K - Q", rounding=max(1e-10, 4.0 * (n + white.M) * EPS) * norm)
-        largest = largest_eigenvalue(dense, float(spectrum.values[0]))
-    else:
-        spread = max(squares * (1.0 + gamma(3 * n)) - trace * trace / n, 0.0) + gamma(64) * trace * trace / n
-        largest = (trace / n + float(np.sqrt((1.0 - 1.0 / n) * spread))) * (1.0 + gamma(64))
-        largest = min(largest, *(float(v) * (1.0 + gamma(n + 8)) for v in (row_sums / positive).max(axis=0)))
-    largest = min(largest + off.frobenius, problem.trace_above / noise * (1.0 + 8.0 * EPS))
+    largest = min(edge.above(problem) + off.frobenius, problem.trace_above / noise * (1.0 + 8.0 * EPS))
     RDR = R.T @ DR
     s = max(trace - float(RDR.trace()), 0.0)
     q = max(squares - 2.0 * float((DR * DR).sum()) + float((RDR * RDR).sum()), 0.0)
@@ -120,6 +99,68 @@ def moments(problem: Streamed, W: Array) -> ResidualMoments:
     low, high = log1p_sum_bounds(s, q, min(n, rank) if rank < white.N else rank, largest, within)
     log_det = low, high + more
     return ResidualMoments(largest, squares, s, q, log_det, host(forms))
+
+
+def residual_rows(problem: Streamed, X: Array, V: Array, diagonal: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """(rows, D[rows, start:], weights) for blocks of rows of D = (K − Q)/σ², from V = L⁻¹k(Z, X)/σ and D's diagonal.
+
+    An entry to the right of the diagonal block has the weight 2, as it counts for its mirror image, too.
+    """
+    xp, n = namespace(X), int(X.shape[0])
+    for rows in slices(n, max(1, ENTRIES // n)):
+        start, stop = rows.start, rows.stop
+        D = problem.white.inducing.kernel(X[rows], X[start:]) / problem.noise - V[:, rows].T @ V[:, start:]
+        entries = xp.arange(stop - start)
+        D[entries, entries] = diagonal[rows]
+        weight = xp.full(n - start, 2.0)
+        weight[: stop - start] = 1.0
+        yield rows, D, weight
+
+
+class Edge:
+    """λ_max(D) from one pass of `residual_rows`, D (n, n) positive semi-definite.
+
+    Attributes
+    ----------
+    trace, squares : float
+        Tr D and ‖D‖_F².
+    """
+
+    def __init__(self, diagonal: Array) -> None:
+        xp, self.n = namespace(diagonal), int(diagonal.size)
+        self.trace, self.squares = float(diagonal.sum()), 0.0
+        self._positive = xp.stack([xp.ones(self.n), xp.sqrt(diagonal + 1e-9 * diagonal.mean() + TINY)], axis=1)
+        self._row_sums = xp.zeros((self.n, 2))
+        self._dense = xp.zeros((self.n, self.n)) if self.n <= DENSE else None
+
+    def add(self, rows: slice, D: Array, weight: Array) -> None:
+        """Add a block of rows."""
+        start, stop = rows.start, rows.stop
+        self.squares += float(((D * D) @ weight).sum())
+        magnitude = namespace(D).abs(D)
+        self._row_sums[rows] += magnitude @ self._positive[start:]
+        self._row_sums[stop:] += magnitude[:, stop - start :].T @ self._positive[rows]
+        if self._dense is not None:
+            self._dense[rows, start:], self._dense[start:, rows] = D, D.T
+
+    def above(self, problem: Streamed) -> float:
+        """At least λ_max of the computed D: its eigenvalue up to `DENSE` rows, else the least bound of `moments`."""
+        if self._dense is not None:
+            norm = float(self._dense.diagonal().max()) + float(problem.spectrum.values[0]) / problem.noise
+            rounding = max(1e-10, 4.0 * (self.n + problem.white.M) * EPS) * norm
+            return largest_eigenvalue(self._dense, float(eigen(self._dense, "K - Q", rounding=rounding).values[0]))
+        n, trace = self.n, self.trace
+        spread = max(self.squares * (1.0 + gamma(3 * n)) - trace * trace / n, 0.0) + gamma(64) * trace * trace / n
+        largest = (trace / n + float(np.sqrt((1.0 - 1.0 / n) * spread))) * (1.0 + gamma(64))
+        sums = (self._row_sums / self._positive).max(axis=0)
+        return min(largest, *(float(v) * (1.0 + gamma(n + 8)) for v in sums))
+
+
+def entry_off(problem: Streamed) -> float:
+    """At least the error of a computed entry of D = (K − VᵀV)/σ², V as it was computed."""
+    known, top = problem.accuracy, problem.white.inducing.kernel.max_variance
+    variance = top if math.isfinite(top) else known.total[0]
+    return (known.entry + 2.0 * gamma(problem.white.M + 4) * variance) / problem.noise
 
 
 @dataclass(frozen=True)
@@ -152,9 +193,7 @@ class Moved:
         2γ‖L_I‖_F‖R‖_F, ‖R‖_F² ≤ M, a second computation of V adds 4ψd/σ, and P = (I + Q/σ²)⁻¹ moves by ‖ΔQ‖/σ².
         """
         known, noise, M = problem.accuracy, problem.noise, problem.white.M
-        top = problem.white.inducing.kernel.max_variance
-        variance = top if math.isfinite(top) else known.total[0]
-        entry = (known.entry + 2.0 * gamma(M + 4) * variance) / noise
+        entry = entry_off(problem)
         moved = known.below / noise
         if bool(problem.white.known.any()):
             moved += (known.below + known.above) / noise
