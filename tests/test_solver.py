@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import sys
 import warnings
 from dataclasses import replace
@@ -24,7 +25,7 @@ from fitting.objectives.objective import at_point, member, objective
 from fitting.objectives.point import Gradient
 from fitting.training import Resolution, train_lbfgs
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential
-from gpbounds.iterative import Probes
+from gpbounds.iterative import Probes, exact_predictions
 from gpbounds.iterative import evidence as bounds
 from gpbounds.iterative import solving as solving_at_large_n
 from gpbounds.renyi import log_evidence
@@ -104,6 +105,50 @@ def test_variances_are_never_too_small_and_means_as_certain_as_stated():
     assert fast.mean_error * math.sqrt(0.7) <= 1e-3 * math.sqrt(1e-3)
     whole = fast.predict(points, full_cov=True)[1]
     assert np.linalg.eigvalsh(whole - exact.predict(points, full_cov=True)[1])[0] >= -1e-9
+
+
+def test_many_predictions_take_one_factor_and_agree_with_few():
+    """Of a model that iterates: few points by conjugate gradients, many by a factor, which no copy carries along."""
+    X, y = data(400)
+    exact = ExactGP(KERNEL, 1e-3, optimizer=None, solver="cholesky").fit(X, y).posterior_
+    fast = iterative_posterior(KERNEL, X, y[:, None], noise=1e-3, single=True)
+    points = np.random.default_rng(3).uniform(-3.0, 3.0, (50, 2))
+    few = np.concatenate([fast.predict(points[i : i + 2])[1] for i in range(0, 50, 2)])
+    assert "_factored" not in vars(fast)
+    many = fast.predict(points)[1]
+    assert "_factored" in vars(fast)
+    assert "_factored" not in vars(pickle.loads(pickle.dumps(fast)))
+    truth = exact.predict(points)[1]
+    np.testing.assert_allclose(many, truth, rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(few), np.sqrt(truth), rtol=1e-2)
+    assert (few >= truth - 1e-12).all()
+    assert (fast.predict(points[:2])[1] == few[:2]).all()  # as before the factor was there
+
+
+@pytest.mark.parametrize("memory", [2.0**31, 1.0])
+def test_lanes_change_no_bit_of_exact_predictions(memory):
+    """One lane or two, by a factor and by products in single precision."""
+    X, y = data(2100)  # a product of so many rows is shared by lanes
+    points = np.random.default_rng(4).uniform(-2.0, 2.0, (40, 2))
+    runs = []
+    for threads in (1, 2):
+        with blas_threads(threads):
+            runs.append(exact_predictions(KERNEL, X, y, points, noise=0.01, memory=memory))
+    for name in ("mean", "variance"):
+        for one, two in zip(getattr(runs[0], name), getattr(runs[1], name), strict=True):
+            assert (one == two).all()
+
+
+def test_a_solution_that_single_precision_spoils_is_made_in_doubles():
+    """Targets of 1e300 times the usual size, and noise near the rounding of single precision: ends stay finite."""
+    X, y = data(300)
+    for noise, scale in ((1e-7, 1.0), (1e-2, 1e150)):
+        made = exact_predictions(KERNEL, X, scale * y, NEW, noise=noise, memory=1.0)
+        plain = exact_predictions(KERNEL, X, scale * y, NEW, noise=noise)
+        assert (made.method, plain.method) == ("conjugate gradients", "cholesky")
+        for ends, others in ((made.mean, plain.mean), (made.variance, plain.variance)):
+            assert np.isfinite(ends).all()
+            assert (ends[0] <= others[1]).all() and (others[0] <= ends[1]).all()  # noqa: PT018  (two enclosures of one number)
 
 
 def prepared(kind, point, alpha=0.4):

@@ -237,3 +237,13 @@ def test_two_values_with_the_same_first_moments(observe: Observer) -> None:
     a, b = sp.symbols("a b")
     observe.holds("N-moments", vanishes((a * first - b * t * first) - first / t * (a * t - b * t**2)))
     observe.holds("N-moments", sp.diff(sp.log(1 + t), t, 3).is_positive)
+
+
+@pytest.mark.claim("N-solve")
+def test_predictions_from_any_two_approximate_solves(observe: Observer) -> None:
+    """kᵀA⁻¹y − (vᵀy + αᵀs) = sᵀA⁻¹r, and kᵀA⁻¹k − vᵀ(k + s) = sᵀA⁻¹s."""
+    A, k, y, v, alpha = symmetric(2), *(generic(2, 1, name) for name in ("c", "y", "v", "a"))
+    r, s = y - A * alpha, k - A * v
+    observe.holds("N-solve", vanishes((k.T * A.inv() * y - v.T * y - alpha.T * s - s.T * A.inv() * r)[0]))
+    observe.holds("N-solve", vanishes((k.T * A.inv() * k - v.T * (k + s) - s.T * A.inv() * s)[0]))
+    assert not vanishes((k.T * A.inv() * y - v.T * y)[0])

@@ -66,7 +66,8 @@ class ExactGP(Regression, Solving):
     solver : "auto", "cholesky" or "iterative"
         "cholesky" factorises K + σ²I.  "iterative": a block Vecchia factor and 16 random probes estimate log|K + σ²I|
         and its derivatives, with standard errors; conjugate gradients solve for y and for predictions, to a certified
-        accuracy (means to .001 standard deviations of the noise, standard deviations to 1 %, never too small).
+        accuracy (means to .001 standard deviations of the noise, standard deviations to 1 %, never too small); standard
+        deviations at more than N/80 points come from a Cholesky factor, which stays in memory, while K can be kept.
         Training keeps the probes, and stops when every derivative lies within two standard errors or below 0.01 nats,
         or by ``tol``: the estimate is smooth and its derivatives are exact.  Where lengthscales have doubled or halved,
         it trains again with other blocks, unless the estimate's standard error is at most ``tol``/4 nats per datum.

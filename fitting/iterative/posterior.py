@@ -29,6 +29,31 @@ SPREADS = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
+class FactoredPosterior(Posterior):
+    """The exact GP from weights (N, P), approximately (K + σ²I)⁻¹Y, and rows with a factor of K + σ²I."""
+
+    kernel: Kernel
+    noise: float
+    single: bool
+    given: Given
+    weights: Array
+
+    __repr__ = in_one_line
+
+    @property
+    def dim(self) -> int:
+        return int(self.given.X.shape[1])
+
+    @property
+    def module(self) -> Any:
+        return namespace(self.given.X)
+
+    def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
+        cross = self.kernel(X, self.given.X)
+        return cross @ self.weights, self.given.covariance(X, cross, full=full)
+
+
+@dataclass(frozen=True, eq=False)
 class IterativePosterior(Posterior):
     """The exact GP: mean K_*f(K + σ²I)⁻¹Y, covariance K_** − K_*f(K + σ²I)⁻¹K_f* (R-gp), by conjugate gradients.
 
@@ -71,12 +96,13 @@ class IterativePosterior(Posterior):
         return known, namespace(self.X).asarray(known.order)
 
     @cached_property
-    def _given(self) -> Given:
-        """The rows with the factor of K + σ²I."""
-        return Given(self.kernel, self.X, self.noise, factor_of(self.kernel, self.X, noise=self.noise))
+    def _factored(self) -> FactoredPosterior:
+        """The same with a factor of K + σ²I."""
+        given = Given(self.kernel, self.X, self.noise, factor_of(self.kernel, self.X, noise=self.noise))
+        return FactoredPosterior(self.kernel, self.noise, self.single, given, self.weights)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_solver", "_given")}
+        return {name: value for name, value in vars(self).items() if name not in ("_solver", "_factored")}
 
     def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
         points = as_points(X, "X", self.dim).astype(np.float64, copy=False)
@@ -91,14 +117,12 @@ class IterativePosterior(Posterior):
         options.setdefault("chunk", max(1, COLUMNS // N))
         if self.module is np and factor_pays(N, int(points.shape[0])):
             with suppress(NotPositiveDefinite):  # conjugate gradients need no factor of all of K + σ²I
-                self._given  # noqa: B018  (computed once, and then used by `_law`)
+                return self._factored.predict(points, **options)
         return super().predict(points, **options)
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         cross = self.kernel(X, self.X)
         mean, prior = cross @ self.weights, self.kernel.diag(X)
-        if "_given" in vars(self):
-            return mean, self._given.covariance(X, cross, full=full)
         known, order = self._solver
         B = namespace(X).ascontiguousarray(cross.T[order])
 

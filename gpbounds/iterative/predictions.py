@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -111,22 +112,21 @@ def exact_predictions(
     targets = as_targets(y, rows)
     if targets.ndim != 1:
         raise ValueError(f"y: expected shape (N,), got {targets.shape}")
-    problem = _Problem(kernel, rows, targets, noise_variance(noise), scalar(positive, "tolerance", tolerance))
+    problem = _Problem(kernel, rows, targets, new, noise_variance(noise), scalar(positive, "tolerance", tolerance))
     space = scalar(non_negative, "memory", memory)
     with bar("The exact GP", None, "product", progress) as products, one_blas_thread():
-        solver = _solver(problem, len(new), space, products.update)
-        mean, variance = problem.ends(new, solver)
-    _, proved = errors_of_entries(kernel, rows, new)
+        solver = _solver(problem, space, products.update)
+        mean, variance = problem.ends(solver)
     method: Literal["cholesky", "conjugate gradients"] = (
         "cholesky" if isinstance(solver, Factored) else "conjugate gradients"
     )
-    return ExactPredictions(mean, variance, proved, method)
+    return ExactPredictions(mean, variance, problem.rounding.proved, method)
 
 
-def _solver(problem: _Problem, n: int, memory: float, advance: Callable[[], Any]) -> Solver | Factored:
-    """The faster of the two for n points, if its memory allows."""
+def _solver(problem: _Problem, memory: float, advance: Callable[[], Any]) -> Solver | Factored:
+    """The faster of the two, if ``memory`` allows."""
     kernel, X, noise = problem.kernel, problem.X, problem.noise
-    if factor_pays(len(X), n, memory):
+    if factor_pays(len(X), len(problem.points), memory):
         with suppress(NotPositiveDefinite):  # conjugate gradients need no factor of all of A
             return factored(kernel, X, noise=noise, advance=advance)
     return fast_solver(kernel, X, noise=noise, memory=memory, advance=advance)
@@ -134,17 +134,18 @@ def _solver(problem: _Problem, n: int, memory: float, advance: Callable[[], Any]
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The rows and their targets, and how accurately the solves are wanted."""
+    """The rows, their targets and the points, and how accurate the solves shall be."""
 
     kernel: Kernel
     X: Float
     y: Float
+    points: Float
     noise: float
     tolerance: float
 
-    def ends(self, points: Float, solver: Solver | Factored) -> tuple[Ends, Ends]:
-        """Ends of means and variances at the points, `COLUMNS` // N after others; the first are solved with y."""
-        N, first = len(self.X), True
+    def ends(self, solver: Solver | Factored) -> tuple[Ends, Ends]:
+        """Ends of means and variances at the points, `COLUMNS` // N at a time, the first of them together with y."""
+        points, N, first = self.points, len(self.X), True
         ordered = replace(self, X=self.X[solver.order], y=self.y[solver.order])
         alpha = rest = np.empty(0)
         means, variances = [], []
@@ -162,36 +163,59 @@ class _Problem:
 
     def _enclosed(self, points: Float, K: Float, alpha: Float, rest: Float, V: Float, R: Float) -> tuple[Ends, Ends]:
         """N-solve, for K = k(X, points), y − A·alpha = ``rest`` and K − AV = R, up to rounding (N-solve-rounding)."""
-        N, y = len(self.X), self.y
-        prior = self.kernel.diag(points)
-        entry, _ = errors_of_entries(self.kernel, self.X, points)
-        largest = max(float(self.kernel.largest_variance(self.X)), float(self.kernel.largest_variance(points))) + entry
-        unit = entry + largest * (self.kernel.products_error(self.X.shape[1]) + gamma(additions(N)))
-        sizes, whole = np.abs(V).sum(axis=0), float(np.abs(alpha).sum())
-
-        def off(V: Float, R: Float, B: Float, sizes: Any, own: float) -> tuple[Any, Any]:
-            """Largest error of an entry of the residual R, and at least the norm of the exact residual."""
-            each = own + 1.02 * unit * sizes
-            local = 8.0 * UNIT * (self.noise * np.abs(V) + np.abs(B) + np.abs(R))
-            return each + local.max(axis=0), 1.01 * (
-                np.sqrt((R * R).sum(axis=0)) + math.sqrt(N) * each + np.sqrt((local * local).sum(axis=0))
-            )
-
-        of_R, lengths = off(V, R, K, sizes, entry)
-        _, length = off(alpha, rest, y, whole, 0.0)
-        sums = gamma(N + 8)
-        # means
+        known, y, prior = self.rounding, self.y, self.kernel.diag(points)
+        size, sizes = float(np.abs(alpha).sum()), np.abs(V).sum(axis=0)
+        (_, length), (off, lengths) = known.of_residual(alpha, rest, y, 0.0), known.of_residual(V, R, K, known.entry)
+        sums = gamma(len(y) + 8) + 4.0 * UNIT
         middle = V.T @ y + R.T @ alpha
         terms = np.abs(V).T @ np.abs(y) + np.abs(R).T @ np.abs(alpha)
-        reach = 1.01 * (length * lengths / self.noise + whole * of_R + sums * terms) + 4.0 * UNIT * np.abs(middle)
-        # variances
-        both = K + R
-        high = prior - (V * both).sum(axis=0)
-        terms = prior + (np.abs(V) * np.abs(both)).sum(axis=0)
-        rounded = 1.01 * (entry + sizes * (entry + of_R) + (sums + 4.0 * UNIT) * terms)
-        low = high - rounded - 1.01 * lengths**2 / self.noise
-        variance = np.maximum(low, 0.0), np.minimum(high + rounded, prior + entry)
-        return (middle - reach, middle + reach), variance
+        reach = 1.01 * (length * lengths / self.noise + size * off + sums * terms)
+        seen = (V * (K + R)).sum(axis=0)
+        terms = prior + (np.abs(V) * np.abs(K + R)).sum(axis=0)
+        rounded = 1.01 * (known.entry + sizes * (known.entry + off) + sums * terms)
+        low, high = prior - seen - rounded - 1.01 * lengths**2 / self.noise, prior - seen + rounded
+        return (middle - reach, middle + reach), (np.maximum(low, 0.0), np.minimum(high, prior + known.entry))
+
+    @cached_property
+    def rounding(self) -> _Rounding:
+        """The rounding of residuals."""
+        return _Rounding.of(self.kernel, np.concatenate([self.X, self.points]), len(self.X), self.noise)
+
+
+@dataclass(frozen=True)
+class _Rounding:
+    """The rounding of residuals B − AV that `Products.times` helps to compute (N-solve-rounding).
+
+    Attributes
+    ----------
+    entry : float
+        The error of an entry of K and of B.
+    product : float
+        The error of an entry of KV as it is computed, for a column of V whose absolute values sum to 1.
+    noise : float
+    proved : bool
+        Whether ``entry`` is proved.
+    """
+
+    entry: float
+    product: float
+    noise: float
+    proved: bool
+
+    @classmethod
+    def of(cls, kernel: Kernel, rows: Float, N: int, noise: float) -> _Rounding:
+        """For N data, and points that are the others of the ``rows``."""
+        entry, proved = errors_of_entries(kernel, rows, rows)
+        largest = float(kernel.largest_variance(rows)) + entry
+        product = entry + largest * (kernel.products_error(rows.shape[1]) + gamma(additions(N)))
+        return cls(entry, 1.02 * product, noise, proved)
+
+    def of_residual(self, V: Float, R: Float, B: Float, own: float) -> tuple[Any, Any]:
+        """Largest error of an entry of R, and at least the norm of the exact residual, for each column."""
+        common = own + self.product * np.abs(V).sum(axis=0)
+        each = 8.0 * UNIT * (self.noise * np.abs(V) + np.abs(B) + np.abs(R))
+        lengths = np.sqrt((R * R).sum(axis=0)) + np.sqrt((each * each).sum(axis=0)) + math.sqrt(len(R)) * common
+        return common + each.max(axis=0), 1.01 * lengths
 
 
 def _always(limits: Float) -> Callable[[Float, Float, Float], Float]:
