@@ -21,6 +21,7 @@ from gpbounds.audit.scores import Ends, difference, log_loss_ends
 from gpbounds.cli import main
 from gpbounds.divergences import collapsed_posterior
 from gpbounds.kernels import Linear
+from gpbounds.renyi import operator_gap
 
 KERNEL, NOISE = SquaredExponential(1.5, [0.9, 1.4]), 0.02
 LOSS = {"loss": 0.01}
@@ -379,3 +380,33 @@ def test_a_law_has_no_rows_to_hold_out_and_few_rows_are_no_sample(capsys):
 
 def test_measures_have_the_names_of_their_options():
     assert set(study.targets_of(Aims(loss=0.1, relative=0.2))) == set(study.MEASURES)
+
+
+# The proof at training inputs
+
+
+def test_the_proof_holds_at_the_training_inputs_for_other_targets_and_no_fewer_points_prove_it():
+    rows = table(300)
+    found = study.by_operator(KERNEL, rows, NOISE, 0.1, 200)
+    assert found.bound <= 0.1
+    assert found.floor <= found.M
+    path = GreedyPath(KERNEL, rows.X, rows.y, NOISE, rows.X)
+    path.grow(found.M)
+    Z = rows.X[path.chosen.indices]
+    assert float(operator_gap(KERNEL, rows.X, Z[:-1], noise=NOISE).terms["lower"]) > 0.1
+    for seed in range(3):
+        y = rows.y if seed == 0 else 10.0 * np.random.default_rng(seed).standard_normal(rows.N)
+        means, _ = GreedyPath(KERNEL, rows.X, y, NOISE, rows.X).grow(found.M)
+        exact, _ = dense(KERNEL, TableRows("other", rows.X, y), NOISE, rows.X)
+        assert np.linalg.norm(means[-1] - exact) <= 0.1 * np.linalg.norm(y - exact)
+    assert study.by_operator(KERNEL, rows, NOISE, 0.1, 5).M is None
+
+
+def test_a_relative_plan_says_what_is_proved_and_a_plan_of_the_loss_does_not(growing):
+    rows = table(200)
+    planned = fitting.plan(rows.X, rows.y, relative=0.2, kernel=KERNEL, noise=NOISE)
+    proved = planned.by_predictions.proved
+    assert planned.by_predictions.M <= proved.M
+    assert f"M = {proved.M} has it for every y" in " ".join(str(planned).split())
+    assert planned.to_dict()["predictions"]["at training inputs"]["M"] == proved.M
+    assert growing[0].by_predictions.proved is None

@@ -256,6 +256,63 @@ def trend(sizes: Sequence[Measured], N: int) -> Trend | None:
     return Trend(N, slope, slopes, at(M, slope), (min(at(above, slopes[0]), at(M, slope)), at(M, slopes[1])))
 
 
+PROVED = 2500
+"""Most training rows for which the proof at the training inputs is looked for."""
+
+
+@dataclass(frozen=True)
+class ByOperator:
+    """The least M on the path for which N-op proves the relative level at the training inputs, for every y.
+
+    Attributes
+    ----------
+    N : int
+        Training rows.
+    target : float
+        Rms difference of the means at the training inputs over the rms residual of the exact GP.
+    M : int or None
+        The least M found with λ_max(K − Q)/σ² ≤ target; None if no M tried has it.
+    bound : float
+        The proved upper end at M, or at the last M tried.
+    confidence : float
+        Less than 1 where the bound is by random probes.
+    floor : int
+        With fewer inducing points, however they are chosen, λ_max(K − Q)/σ² exceeds the target (N-op-low).
+    """
+
+    N: int
+    target: float
+    M: int | None
+    bound: float
+    confidence: float
+    floor: int
+
+
+def by_operator(kernel: Kernel, rows: TableRows, noise: float, target: float, most: int) -> ByOperator:
+    """The proof of the relative level at the inputs of ``rows``, by bisection on one greedy path.
+
+    λ_max(K − Q) does not increase along a path, so the search is exact up to the width of the bounds.
+    """
+    from fitting.study.afterwards import Floors
+    from gpbounds.numerics.search import least
+    from gpbounds.renyi import operator_gap
+
+    path = GreedyPath(kernel, rows.X, rows.y, noise, rows.X[:1])
+    last = len(path.grow(min(most, rows.N - 1))[0])
+    assert path.chosen is not None
+    points, bounds = rows.X[path.chosen.indices], {}
+
+    def proved(M: int) -> bool:
+        bounds[M] = operator_gap(kernel, rows.X, points[:M], noise=noise)
+        return float(bounds[M]) <= target
+
+    eigenvalues = Floors.of(kernel, rows.X, noise, 1.0).eigenvalues
+    floor = int((eigenvalues > target * noise).sum())
+    M = least(proved, min(max(floor, 1), last), last)
+    at = bounds[last if M is None else M]
+    return ByOperator(rows.N, target, M, float(at), float(at.confidence), floor)
+
+
 @dataclass(frozen=True, eq=False)
 class ByPredictions:
     """The plan of a table by predictions at rows held out.
@@ -276,6 +333,8 @@ class ByPredictions:
         Number of training rows, and M there for the kernel and noise of the plan, then for those fitted to other rows.
     all_rows : AllRows or None
         Where M is extrapolated: what was measured with all rows, without the exact GP.
+    proved : ByOperator or None
+        Of a relative level: the M for which it is proved at training inputs.
     """
 
     N: int
@@ -285,6 +344,7 @@ class ByPredictions:
     sizes: tuple[Measured, ...]
     spread: tuple[int, tuple[int | None, ...]] | None = None
     all_rows: AllRows | None = None
+    proved: ByOperator | None = None
 
     @property
     def whole(self) -> bool:
@@ -400,6 +460,10 @@ def by_predictions(problem: Problem, aims: Aims, steps: Steps, refits: Sequence[
     if not sizes:
         return None
     found = ByPredictions(data.N, held_out, seed, targets, tuple(sizes), spread)
+    if aims.relative is not None:
+        some, most = _rows(data, training[:PROVED]), LARGEST_M if aims.most is None else aims.most
+        search = partial(by_operator, kernel, some, noise, aims.relative, most)
+        found = replace(found, proved=steps.take("the proof at training inputs", search))
     continued = found.trend
     if found.whole or continued is None:
         return found
@@ -531,7 +595,7 @@ def _range(ends: tuple[float, float]) -> str:
 
 def _short(distance: float) -> str:
     """Four decimals, more for small distances, and no minus before zeros."""
-    return f"{0.0:g}" if abs(distance) < 5e-7 else f"{distance:.4f}" if abs(distance) >= 1e-3 else f"{distance:.1e}"
+    return f"{0.0:.4f}" if abs(distance) < 5e-7 else f"{distance:.4f}" if abs(distance) >= 1e-3 else f"{distance:.1e}"
 
 
 def sections(found: ByPredictions) -> list[tuple[str, Table]]:
@@ -557,6 +621,8 @@ def notes(found: ByPredictions) -> list[str]:
         "is approximate. M is the least number from which on, along one greedy path of points, the interval and the "
         "ends are below the level; open: from the largest M that they show to be above it.",
     ]
+    if found.proved is not None:
+        texts.append(_proof(found.proved))
     continued = found.trend
     if continued is not None:
         least, most = continued.slopes
@@ -573,6 +639,20 @@ def notes(found: ByPredictions) -> list[str]:
     if any(each.exhausted for each in found.sizes):
         texts.append("Where no other row has a variance that the points do not explain, the path ends there.")
     return texts
+
+
+def _proof(proved: ByOperator) -> str:
+    """What N-op proves at the training inputs."""
+    sure = "" if proved.confidence == 1.0 else f", with probability {proved.confidence:.7g}"
+    if proved.M is None:
+        found = f"no M tried is proved to have it: λ_max(K − Q)/σ² <= {proved.bound:.3g} at the last"
+    else:
+        found = f"M = {proved.M} has it for every y{sure}, as λ_max(K − Q)/σ² <= {proved.bound:.3g} (N-op)"
+    return (
+        f"Proved at training inputs, of {proved.N} training rows, in place of rows held out: for rms differences of "
+        f"{proved.target:g} residuals {found}; with fewer than {proved.floor} inducing points no choice proves it so "
+        "(N-op-low)."
+    )
 
 
 def recommendation(found: ByPredictions, command: str) -> str:
@@ -612,7 +692,9 @@ def _measured(each: Measured) -> str:
         assert reached.M is not None
         point = reached.at(reached.M)
         unit = "nats a row" if reached.measure == "loss" else "residuals"
-        texts.append(f"{point.value:.2g} {unit} from the exact GP (95 %: at most {point.interval[1]:.2g})")
+        side = "from" if reached.measure == "relative" else "worse than" if point.value >= 0.0 else "better than"
+        most = f"95 %: at most {point.interval[1]:.2g}{' worse' if reached.measure == 'loss' else ''}"
+        texts.append(f"{abs(point.value):.2g} {unit} {side} the exact GP ({most})")
     return "measured " + " and ".join(texts)
 
 
@@ -621,7 +703,8 @@ def _spread(found: ByPredictions) -> str:
         return ""
     N, counts = found.spread
     known = [M for M in counts if M is not None]
-    ends = f"M = {min(known)} to {max(known)}" if known else "no M"
+    several = f" to {max(known)}" if known and min(known) < max(known) else ""
+    ends = f"M = {min(known)}{several}" if known else "no M"
     missing = "" if len(known) == len(counts) else ", or none"
     return f" Kernel and noise fitted to other rows give {ends}{missing} with {N} training rows."
 
@@ -637,6 +720,7 @@ def record(found: ByPredictions) -> dict[str, Any]:
         "how": None if found.M is None else "measured" if found.whole else "extrapolated",
         "sizes": [{**asdict(each), "M": each.M, "above": each.above} for each in found.sizes],
         "all rows": None if found.all_rows is None else {**asdict(found.all_rows), "M": found.all_rows.M},
+        "at training inputs": None if found.proved is None else asdict(found.proved),
         "trend": None if continued is None else asdict(continued),
         "spread": None if found.spread is None else {"rows": found.spread[0], "M": found.spread[1]},
     }

@@ -37,7 +37,8 @@ example:
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
 (given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
 expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, which holds with certainty); lower bounds:
-N-low and N-lowprior.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
+N-low and N-lowprior.  --loss and --relative: N-solve (the exact GP between proved ends), N-op and N-op-low (training
+inputs).  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
 mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.  For both,
 the column `needed` is the lower bound L-10.
 """
