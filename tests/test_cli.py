@@ -246,23 +246,24 @@ def test_the_plan_for_means_is_that_of_the_library(capsys):
     options = {"criterion": "operator", "target": 0.1, "noise": 0.2, "inputs": gpbounds.Uniform()}
     expected = gpbounds.inducing_points(gpbounds.Matern(1.5), 10_000, **options)
     setting = ("--kernel", "matern32", "--inputs", "uniform", "--noise", 0.2)
-    words = ("plan", "-N", "1e4", *setting, "--criterion", "operator")
-    (plan,) = ask_json(capsys, *words, "--ratio", 0.1)["plans"]
+    words = ("plan", "-N", "1e4", *setting, "--relative", 0.1)
+    (plan,) = ask_json(capsys, *words)["plans"]
     assert plan == expected.to_dict()
     assert plan["M"] > 20
     text = " ".join(ask(capsys, *words).split())
     assert "M = " in text
-    assert "at most 0.05 times the exact GP's training residual, for every y" in text
-    worst = ask_json(capsys, "plan", "-N", "1e4", "--lengthscale-range", "0.5:2", *words[-2:])["plans"][0]["M"]
+    assert "at most 0.1 times the exact GP's training residual, for every y" in text
+    worst = ask_json(capsys, "plan", "-N", "1e4", "--lengthscale-range", "0.5:2", "--relative", 0.05)["plans"][0]["M"]
     assert worst == gpbounds.inducing_points(SE(1.0, 0.5), 10_000, criterion="operator", target=0.05).M
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--criterion", "operator", "--alpha", 0.5, "--nats", 2), "--alpha, --nats: expected -N, a kernel"),
-        (("--criterion", "operator", "--ratio", 0), "--ratio: expected a number > 0, got 0"),
-        (("--ratio", 0.1), "--ratio: expected --criterion operator, too"),
+        (("--relative", 0.1, "--alpha", 0.5, "--nats", 2), "--alpha, --nats: expected -N, a kernel"),
+        (("--relative", 0.1, "--nats", 1), "--nats: expected -N, a kernel"),
+        (("--relative", 0), "--relative: expected a number > 0, got 0"),
+        (("--loss", 0.1), "--loss: expected --data FILE"),
     ],
 )
 def test_a_plan_for_means_refuses_what_is_about_divergences(capsys, words, message):

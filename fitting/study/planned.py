@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fitting.study import by_predictions as predictions
 from fitting.study.afterwards import NAMES, Afterwards, sentence
 from fitting.study.answer import Answer, inline
 from fitting.study.problem import Problem
@@ -98,7 +99,7 @@ class Once:
 
 @dataclass(frozen=True, eq=False)
 class Planned(Answer):
-    """What suffices for a divergence in nats, level by level.
+    """What suffices for a divergence in nats, level by level, or for predictions at new rows.
 
     Attributes
     ----------
@@ -118,6 +119,8 @@ class Planned(Answer):
         Why an answer is missing, one sentence each.
     interrupted : bool
         Whether Ctrl-C ended the computation.
+    by_predictions : predictions.ByPredictions or None
+        What was measured for a level of predictions; there are no levels in nats then.
     """
 
     problem: Problem
@@ -128,6 +131,7 @@ class Planned(Answer):
     spread: Spread | None = None
     reasons: tuple[str, ...] = ()
     interrupted: bool = False
+    by_predictions: predictions.ByPredictions | None = None
 
     def to_dict(self) -> dict[str, Any]:
         record = {
@@ -136,6 +140,7 @@ class Planned(Answer):
             AFTER: self.after and self.after.to_dict(),
             "lower bounds": self.lower,
             "spread": self.spread and self.spread.to_dict(),
+            **({} if self.by_predictions is None else {"predictions": predictions.record(self.by_predictions)}),
             "recommendation": self.recommendation,
             "notes": [*self.problem.notes, *self.reasons],
         }
@@ -146,6 +151,8 @@ class Planned(Answer):
         problem, once = self.problem, Once()
         lines = [wrapped(self.scope)] if self.scope else []
         lines.append(problem.heading())
+        if self.by_predictions is not None:
+            return "\n".join([*lines, *self._measured(self.by_predictions)])
         if problem.data is not None or not self._inducing_only:
             lines.append(f"\n{self.question}:\n{table(*self.levels())}")
         if problem.data is not None and self._inducing_only and self.lower is not None:
@@ -160,6 +167,14 @@ class Planned(Answer):
         lines += [f"\n{wrapped(text)}" for text in self._advice()]
         return "\n".join(lines)
 
+    def _measured(self, found: predictions.ByPredictions) -> list[str]:
+        """The text of levels of predictions, after what is known of the data and the kernel."""
+        lines = [f"\n{wrapped(self.question)}"]
+        for heading, (header, rows) in predictions.sections(found):
+            lines.append(f"\n{wrapped(heading)}\n{table(header, rows)}")
+        notes = [*predictions.notes(found), *(f"Note: {note}" for note in self._notes())]
+        return [*lines, "", *map(wrapped, notes), *(f"\n{wrapped(text)}" for text in self._advice())]
+
     @property
     def _inducing_only(self) -> bool:
         return set(self.aims.methods) == {"inducing"}
@@ -169,6 +184,8 @@ class Planned(Answer):
         """Which levels are about all rows, and which about a sample of how many; empty without a table."""
         if self.problem.data is None:
             return ""
+        if self.by_predictions is not None:
+            return predictions.scope(self.by_predictions)
         levels = [(entry.level, entry.plan.N) for entry in self.entries]
         levels += [(AFTER, self.after.N)] if self.after is not None else []
         levels += [("lower bounds", self.lower["rows"])] if self.lower is not None else []
@@ -180,11 +197,16 @@ class Planned(Answer):
         """One M of inducing points with the command that does it, or why none is known; empty without a table."""
         if self.problem.data is None or "inducing" not in self.aims.methods or len(self.problem.kernels) > 1:
             return ""
+        if self.by_predictions is not None:
+            command = _trained(self.problem, self.by_predictions.M)
+            return predictions.recommendation(self.by_predictions, command)
         return _recommendation(self.problem, self.aims, self.entries, self.after, self.spread)
 
     @property
     def question(self) -> str:
         """What is asked, in one line."""
+        if self.by_predictions is not None:
+            return predictions.question(self.by_predictions)
         if not self._inducing_only:
             return f"Ranks that suffice for KL <= {in_nats(self.aims.nats)}"
         alpha, direction = self.aims.alpha, self.problem.settings.direction
@@ -202,13 +224,18 @@ class Planned(Answer):
         return sections
 
     def _notes(self) -> tuple[str, ...]:
-        return (*self.reasons, *(self.problem.notes if not self.entries else ()))
+        problem = self.problem
+        if self.by_predictions is not None:
+            return (*self.reasons, *(note for note in problem.notes if note not in problem.fitted))
+        return (*self.reasons, *(problem.notes if not self.entries else ()))
 
     def _advice(self) -> list[str]:
         """How the points are chosen of which the bounds speak, what training changes, and what to do."""
         problem = self.problem
         if problem.data is None or "inducing" not in self.aims.methods:
             return []
+        if self.by_predictions is not None:
+            return [_again(problem), self.recommendation]
         spelled, texts = problem.asked.spelled, []
         if any(case.draws is not None for case in problem.cases):
             texts.append(_HINT.format(draws=problem.asked.draws, option=spelled("old_forms", True)))
@@ -251,6 +278,8 @@ class Planned(Answer):
         """For each level, from the number that is needed to the number that suffices."""
         from gpbounds import plotting
 
+        if self.by_predictions is not None:
+            return predictions.plot(self.by_predictions)
         ranges = [
             plotting.Range(self._named(entry.title.partition(":")[0], entry.plan.N), *_ends(entry.plan))
             for entry in self.entries
@@ -274,18 +303,30 @@ class Planned(Answer):
         texts = (self.scope, *problem.facts(), problem.pasted, names)
         facts = "".join(f"<p>{html.escaped(text)}</p>\n" for text in texts if text)
         sections = [f"<p><strong>{html.escaped(self.recommendation)}</strong></p>\n"] if self.recommendation else []
-        sections += [f"<p>{html.escaped(self.question)}</p>\n", html.table(*self.levels())]
-        sections += [f"<figure>{inline(self.plot())}<figcaption>{html.escaped(EXPLAINED)}</figcaption></figure>\n"]
+        sections += [f"<p>{html.escaped(self.question)}</p>\n"]
+        if self.by_predictions is None:
+            sections += [html.table(*self.levels()), _figure(self.plot(), EXPLAINED)]
+        else:
+            sections += [_figure(self.plot(), predictions.EXPLAINED)]
+            for heading, (header, rows) in predictions.sections(self.by_predictions):
+                sections.append(f"<h2>{html.escaped(heading)}</h2>\n{html.table(header, rows)}")
         sections += [] if self.lower is None else [f"<p>{html.escaped(sentence(self.lower))}</p>\n"]
         for heading, text in self._sections(once):
             sections.append(f"<h2>{html.escaped(heading)}</h2>\n<pre>{html.escaped(wrapped(text))}</pre>\n")
         hypotheses = "".join(f"<li>{html.escaped(text)}</li>\n" for text in once.hypotheses)
         sections += [f"<h2>Hypotheses</h2>\n<ol>{hypotheses}</ol>\n"] if hypotheses else []
-        texts = (*once.new(self._notes()), *(text for text in self._advice() if text != self.recommendation))
+        about = () if self.by_predictions is None else predictions.notes(self.by_predictions)
+        texts = (*about, *once.new(self._notes()), *(text for text in self._advice() if text != self.recommendation))
         notes = "".join(f"<li>{html.escaped(note)}</li>\n" for note in texts)
         sections += [f"<h2>Notes</h2>\n<ul>{notes}</ul>\n"] if notes else []
         head = f"<header><h1>{html.escaped(title)}</h1>\n{facts}</header>\n"
         return html.document(title, f"{head}<main>\n{''.join(sections)}</main>", style=STYLE)
+
+
+def _figure(drawn: Any, caption: str) -> str:
+    from gpbounds.pages import html
+
+    return f"<figure>{inline(drawn)}<figcaption>{html.escaped(caption)}</figcaption></figure>\n"
 
 
 def _ends(plan: Plan) -> tuple[int | None, int | None, int]:
@@ -373,6 +414,20 @@ def _command(problem: Problem, aims: Aims, M: int | None) -> str:
     )
 
 
+def _trained(problem: Problem, M: int | None) -> str:
+    """The command that trains a model with M inducing points, or the exact GP where no M is known."""
+    assert problem.data is not None
+    target = f"--target {_quoted(problem.data.target)} " if problem.data.columns else ""
+    if M is None:
+        return f"Run: gpbounds train FILE {target}--model exact  It trains the exact GP; or try more points, --most."
+    if problem.refit is not None:
+        return (
+            f"Run: gpbounds train FILE {target}--inducing {M}  It fits kernel and noise, too; then gpbounds audit "
+            "shows what more points bring to its predictions."
+        )
+    return f"Run: gpbounds train FILE {target}--keep-kernel MODEL --inducing {M}  It keeps kernel and noise."
+
+
 def _quoted(name: str) -> str:
     return name if name.replace("_", "").isalnum() else f"'{name}'"
 
@@ -387,5 +442,6 @@ def _again(problem: Problem) -> str:
 
 
 STYLE = (
-    "figure svg { max-width: 100%; height: auto; background: #fff; } pre { white-space: pre-wrap; font-size: .8rem; }"
+    "figure svg { max-width: 100%; height: auto; background: #fff; } pre { white-space: pre-wrap; font-size: .8rem; } "
+    "p { overflow-wrap: anywhere; }"
 )

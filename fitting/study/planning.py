@@ -16,9 +16,9 @@ from fitting.study.planned import Planned, Spread
 from fitting.study.problem import Problem, Question, about_rows, of_rows
 from fitting.study.ranks import AFTER, Aims, Entry, after_the_fact, plans
 from fitting.study.standardised import TableRows, inputs_and_target, standardise
-from fitting.study.steps import Steps, shown
+from fitting.study.steps import Steps, WrongArguments, shown
 from fitting.study.trained import about_model
-from fitting.study.words import argument
+from fitting.study.words import Spelling, argument
 from gpbounds import validation
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
@@ -30,7 +30,9 @@ def plan(
     y: ArrayLike | None = None,
     *,
     target: str | None = None,
-    nats: float = 1.0,
+    nats: float | None = None,
+    loss: float | None = None,
+    relative: float | None = None,
     model: Any = None,
     kernel: Kernel | None = None,
     nu: float = math.inf,
@@ -49,7 +51,7 @@ def plan(
     simulate: int | None = None,
     old_forms: bool = False,
     select: str = "greedy",
-    most: int = 1000,
+    most: int | None = None,
     rows: int = 2000,
     refits: int = 3,
     rigor: str = "auto",
@@ -78,7 +80,15 @@ def plan(
     target : str, optional
         In place of y: the name of the column of the data frame X that holds the targets.
     nats : float
-        Upper limit of the divergence: D_α[q*‖p] for inducing points, KL for other methods.
+        Upper limit of the divergence: D_α[q*‖p] for inducing points, KL for other methods; by default 1.
+    loss, relative : float, optional
+        In place of ``nats``: levels of predictions, at a fifth of the rows, at most 1000, that are held out.
+        ``loss``: the log loss of the sparse model is at most so many nats a row above that of the exact GP of the same
+        rows, kernel and noise.  ``relative``: the root mean square difference of their means is at most so many root
+        mean square residuals of the exact GP.  The exact GP's predictions are between proved ends (N-solve); M is
+        measured, with a 95 % interval over the rows held out, along one greedy path; beyond 20 000 training rows it is
+        extrapolated from subsets of them.  The record is ``by_predictions``; other arguments about divergences are
+        refused.
     model : SparseGP, RenyiGP, ExactGP, VariationalGP with Gaussian noise, or `gpbounds.renyi.Model`, optional
         Its kernel, noise and mean, on its own training rows, which are recognised in the table, as `audit` does; a
         `Model` of another library has no rows, and all are used.
@@ -109,8 +119,9 @@ def plan(
     select : str
         How inducing points are chosen after the fact: "greedy", "kdpp", "best", "rpcholesky", "uniform", "kmeans",
         "leverage"; "none" omits this level.
-    most : int
-        Largest number of inducing points, or rank of a Mercer expansion, to try.
+    most : int, optional
+        Largest number of inducing points, or rank of a Mercer expansion, to try; by default 1000, or 5000 with ``loss``
+        or ``relative``.
     rows : int
         Number of rows drawn for the data-aware bound; other levels use all of K up to this number.
     refits : int
@@ -127,8 +138,9 @@ def plan(
     -------
     Planned
         ``print()``, ``to_dict()``, ``save("plan.html")``, ``plot()``; a notebook shows its page.  ``entries`` holds
-        the `Plan` of each level, ``after`` that after the fact, ``spread`` the refits, ``recommendation`` the answer in
-        words.  After Ctrl-C it has what was found until then.
+        the `Plan` of each level, ``after`` that after the fact, ``spread`` the refits, ``by_predictions`` what ``loss``
+        and ``relative`` ask for, ``recommendation`` the answer in words.  After Ctrl-C it has what was found until
+        then.
 
     Raises
     ------
@@ -143,6 +155,8 @@ def plan(
     >>> planned = plan(X, np.sin(X), nats=0.1, kernel=kernel, noise=0.1, simulate=0)
     >>> [(entry.level, entry.plan.M) for entry in planned.entries], planned.after.M
     ([('data-aware', 19), ('given y', 18)], 17)
+    >>> plan(X, np.sin(X), loss=0.01, kernel=kernel, noise=0.1).by_predictions.M
+    9
     """
     chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)
@@ -157,14 +171,15 @@ def plan(
         y_norm2=_norm(y_norm2),
         rigor=validation.rigor_of(rigor),
         draws=validation.count("draws", draws, 0) if set(methods) == {"inducing"} else 0,
-        simulate=None if simulate is None else validation.count("simulate", simulate, 0),
+        simulate=simulated_sets(simulate, loss, relative),
         old_forms=old_forms,
         rows=validation.count("rows", rows, 2),
         seed=validation.count("rng", rng, 0),
         progress=progress,
     )
     widths = None if width is None else np.atleast_1d(width).tolist()
-    aims = Aims(nats, alpha, methods, widths, select, most, validation.count("refits", refits, 0))
+    level = level_of(nats, loss, relative, argument)
+    aims = Aims(level, alpha, methods, widths, select, most, validation.count("refits", refits, 0), loss, relative)
     aims.check(argument)
     with shown("Fitting the kernel" if model is None else "Reading the model", progress):
         if model is None:
@@ -176,6 +191,30 @@ def plan(
             _same_dimension(inputs, table.D)
             problem = about_model(model, table, asked, inputs)
     return planned(problem, aims)
+
+
+def simulated_sets(simulate: int | None, loss: float | None, relative: float | None) -> int | None:
+    """``simulate``, checked; levels of predictions simulate nothing."""
+    if simulate is None:
+        return None if loss is None and relative is None else 0
+    return validation.count("simulate", simulate, 0)
+
+
+def level_of(nats: float | None, loss: float | None, relative: float | None, spelled: Spelling) -> float:
+    """The level of a divergence, by default 1; refused beside levels of predictions.
+
+    >>> level_of(None, None, None, argument)
+    1.0
+    """
+    if nats is None:
+        return 1.0
+    for name, value in (("loss", loss), ("relative", relative)):
+        if value is not None:
+            raise WrongArguments(
+                f"{spelled('nats', nats)}: it asks for a divergence, {spelled(name, value)} for predictions: ask one "
+                "of the two at a time"
+            )
+    return nats
 
 
 def _same_dimension(law: InputLaw | None, D: int) -> None:
@@ -217,6 +256,8 @@ def _kernel(kernel: Any, nu: float) -> dict[str, Any]:
 def planned(problem: Problem, aims: Aims) -> Planned:
     """The plan of each case; a case without an answer leaves the others, and so does Ctrl-C."""
     aims.check(problem.asked.spelled)
+    if aims.about_predictions:
+        return _by_predictions(problem, aims)
     inducing = "inducing" in aims.methods
     if inducing:
         problem.check_numbers(aims.alpha)
@@ -232,6 +273,19 @@ def planned(problem: Problem, aims: Aims) -> Planned:
     steps.finish(bool(entries) or after is not None)
     reasons = (*left_out, *reasons, *steps.reasons)
     return Planned(problem, aims, tuple(entries), after, lower, known, reasons, steps.stopped)
+
+
+def _by_predictions(problem: Problem, aims: Aims) -> Planned:
+    """The plan for levels of predictions."""
+    from fitting.study.by_predictions import by_predictions, check
+
+    check(problem, aims)
+    steps = Steps(5, problem.asked.progress)
+    found = by_predictions(problem, aims, steps, seeds(problem.asked.seed, aims.refits))
+    steps.finish(found is not None)
+    return Planned(
+        problem, aims, (), None, None, reasons=tuple(steps.reasons), interrupted=steps.stopped, by_predictions=found
+    )
 
 
 def _floors(problem: Problem, aims: Aims) -> dict[str, int] | None:

@@ -48,10 +48,13 @@ class Aims:
         Range of the inputs, for Fourier features.
     select : str
         How inducing points are chosen after the fact; "none" omits this part.
-    most : int
-        Largest number of inducing points, or rank of a Mercer expansion, to try.
+    most : int or None
+        Largest number of inducing points, or rank of a Mercer expansion, to try; None for the default.
     refits : int
         Number of further fits of the hyperparameters, for the spread of M.
+    loss, relative : float or None
+        In place of nats: upper limits of the log loss lost to the exact GP, in nats a row, and of the rms difference of
+        the predicted means over the rms residual of the exact GP.
     """
 
     nats: float = 1.0
@@ -59,8 +62,20 @@ class Aims:
     methods: Sequence[str] = ("inducing",)
     width: Sequence[float] | None = None
     select: str = "greedy"
-    most: int = 1000
+    most: int | None = None
     refits: int = 3
+    loss: float | None = None
+    relative: float | None = None
+
+    @property
+    def largest(self) -> int:
+        """`most`, by default 1000."""
+        return 1000 if self.most is None else self.most
+
+    @property
+    def about_predictions(self) -> bool:
+        """Whether the aim is a level of predictions, not of a divergence."""
+        return self.loss is not None or self.relative is not None
 
     def check(self, spelled: Spelling) -> None:
         """Refuse what no step can answer."""
@@ -69,7 +84,11 @@ class Aims:
         for method in self.methods:
             validation.choice(spelled("method"), method, METHODS)
         validation.choice(spelled("select"), self.select, (*CHOICES, "none"))
-        validation.count(spelled("most"), self.most)
+        if self.most is not None:
+            validation.count(spelled("most"), self.most)
+        for name, level in (("loss", self.loss), ("relative", self.relative)):
+            if level is not None:
+                validation.scalar(validation.positive, spelled(name), level)
         validation.count(spelled("refits"), self.refits, 0)
 
 
@@ -301,7 +320,7 @@ def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
     assert data is not None
     assert isinstance(kernel, SquaredExponential)
     law = fitted_law(data)
-    last = min(aims.most, data.N - 1)
+    last = min(aims.largest, data.N - 1)
     bounds: dict[int, Any] = {}
 
     def bound(r: int) -> Any:
@@ -369,7 +388,7 @@ def after_the_fact(problem: Problem, rows: TableRows, aims: Aims, kernel: Kernel
         aims.alpha,
         aims.nats,
         method=aims.select,
-        most=aims.most,
+        most=aims.largest,
         rows=asked.rows,
         seed=asked.seed,
         direction=problem.settings.direction,

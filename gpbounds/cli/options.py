@@ -493,8 +493,8 @@ def _law_of(args: argparse.Namespace, D: int) -> InputLaw | None:
     return law
 
 
-def add_select(parser: argparse.ArgumentParser) -> None:
-    """``--select`` and ``--most``."""
+def add_select(parser: argparse.ArgumentParser, most: int | None = 1000, default: str = "1000") -> None:
+    """``--select`` and ``--most``, whose ``default`` is said in these words."""
     from fitting.study.afterwards import CHOICES
 
     group = parser.add_argument_group("after the fact (with --data): chosen inducing points for these rows")
@@ -508,15 +508,17 @@ def add_select(parser: argparse.ArgumentParser) -> None:
         "--most",
         metavar="M",
         type=whole,
-        default=1000,
-        help="largest number of inducing points (or rank of a Mercer expansion) to try (default %(default)s)",
+        default=most,
+        help=f"largest number of inducing points (or rank of a Mercer expansion) to try (default {default})",
     )
 
 
 def aims(args: argparse.Namespace, alpha: float) -> Aims:
     """What the options want to reach; refuses a ``--most`` below 1."""
+    from fitting.study.planning import level_of
     from fitting.study.ranks import Aims
 
-    if args.most < 1:
+    if args.most is not None and args.most < 1:
         raise UsageError(f"--most: expected a whole number >= 1, got {args.most}")
-    return Aims(args.nats, alpha, args.method, args.width, args.select, args.most, args.refits)
+    level = level_of(args.nats, args.loss, args.relative, flag)
+    return Aims(level, alpha, args.method, args.width, args.select, args.most, args.refits, args.loss, args.relative)

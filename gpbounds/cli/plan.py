@@ -11,9 +11,6 @@ from fitting.study.words import describe
 from gpbounds.cli import options, output
 from gpbounds.texts import wrapped
 
-RATIO = 0.05
-"""Default limit for λ_max(K − Q)/σ²."""
-
 EPILOG = """\
 example:
   gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --nats 0.01
@@ -30,12 +27,17 @@ example:
 
   plans for the kernel and noise of a trained model, as gpbounds audit does.
 
+  gpbounds plan --data table.csv.gz --target price --loss 0.01
+
+  plans for predictions: the least M from which on the log loss at rows held out is within 0.01 nats a row of that of
+  the exact GP, whose predictions are between proved ends; what is measured and what is extrapolated is said.
+
   gpbounds plan -N 1e6 --inputs uniform --method inducing fourier mercer
 
   compares the ranks that three approximations need: inducing points, random Fourier features (two real features for
   each frequency), terms of a Mercer expansion.
 
-  gpbounds plan -N 1e6 --noise 0.1 --criterion operator --ratio 0.05
+  gpbounds plan -N 1e6 --noise 0.1 --relative 0.05
 
   prints M = 26 inducing points, with which means at the training inputs are within 5 % of the residual of the exact GP,
   for every y.
@@ -43,7 +45,8 @@ example:
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
 (given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
 expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, which holds with certainty); lower bounds:
-N-low and N-lowprior.  --criterion operator: N-op-draw, N-op-pop.  fourier: N-rff and N-shell instead of Theorem 2 of
+N-low and N-lowprior.  --relative: N-op-draw and N-op-pop with -N, N-op and N-op-low with --data, both for training
+inputs; --loss and --relative with --data: N-solve (the exact GP between proved ends).  fourier: N-rff and N-shell instead of Theorem 2 of
 Daskalakis et al.  mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.  For
 both, the column `needed` is the lower bound L-10.
 """
@@ -56,22 +59,23 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--nats",
         metavar="T",
         type=options.number,
-        default=1.0,
-        help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default %(default)s)",
+        help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default 1)",
     )
-    parser.add_argument(
-        "--criterion",
-        choices=("divergence", "operator"),
-        default="divergence",
-        help="divergence (default), or operator: the largest eigenvalue of K - Q over the noise variance, which bounds "
-        "the means at the training inputs for every y; with -N",
-    )
-    parser.add_argument(
-        "--ratio",
-        metavar="E",
+    group = parser.add_argument_group("predictions in place of --nats")
+    group.add_argument(
+        "--loss",
+        metavar="T",
         type=options.number,
-        help=f"upper limit for it with --criterion operator (default {RATIO:g}): the root mean square difference of "
-        "means from those of the exact GP, over its training residual",
+        help="the log loss at new rows is to be at most T nats a row above that of the exact GP, measured on a fifth "
+        "of the rows of --data, at most 1000, which are held out",
+    )
+    group.add_argument(
+        "--relative",
+        metavar="R",
+        type=options.number,
+        help="the root mean square difference of the predicted means from those of the exact GP is to be at most R "
+        "times its root mean square residual: with --data measured on the rows held out, with -N proved for training "
+        "inputs to come and every y",
     )
     group = parser.add_argument_group("the approximation")
     group.add_argument(
@@ -108,7 +112,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="fits of kernel and noise to other rows, whose least and greatest M are printed (default %(default)s)",
     )
     options.add_best(parser)
-    options.add_select(parser)
+    options.add_select(parser, None, "1000; with --loss or --relative 5000")
     options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -117,12 +121,12 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan for every case; if no M meets the target, the command says so and exits with status 0."""
     from fitting.study.planning import planned
 
+    if args.loss is not None or args.relative is not None:
+        args.simulate = args.simulate or 0
     args.sizes = None if args.size is None else [args.size]
-    if args.criterion == "operator":
+    if args.relative is not None and args.data is None:
         _plan_for_means(args)
         return
-    if args.ratio is not None:
-        raise options.UsageError("--ratio: expected --criterion operator, too; the level of a divergence is --nats")
     wanted = options.aims(args, args.alpha)
     if args.model is not None and args.data is None:
         raise options.UsageError("--model: expected --data FILE, the table with the rows of the model, too")
@@ -137,26 +141,26 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _plan_for_means(args: argparse.Namespace) -> None:
-    """Print the least M whose λ_max(K − Q)/σ² is at most ``--ratio``, for the worst of the kernels."""
+    """Print the least M whose λ_max(K − Q)/σ² is at most ``--relative``, for the worst of the kernels."""
     from gpbounds import inducing_points
 
     passed = {
-        "--data": args.data is not None,
         "--model": args.model is not None,
+        "--loss": args.loss is not None,
         "--method": args.method != ["inducing"],
         "--alpha": args.alpha != 1.0,
-        "--nats": args.nats != 1.0,
+        "--nats": args.nats is not None,
         "--y-norm2": args.y_norm2 is not None,
         "--form": args.form != "sharpest",
         "--direction": args.direction != "q||p",
     }
     if wrong := [flag for flag, given in passed.items() if given]:
         raise options.UsageError(
-            f"{', '.join(wrong)}: expected -N, a kernel, a law of inputs and --ratio alone with --criterion operator"
+            f"{', '.join(wrong)}: expected -N, a kernel, a law of inputs and --relative alone, or a table with --data"
         )
-    target = RATIO if args.ratio is None else args.ratio
+    target = args.relative
     if not target > 0.0:
-        raise options.UsageError(f"--ratio: expected a number > 0, got {target:g}")
+        raise options.UsageError(f"--relative: expected a number > 0, got {target:g}")
     problem = options.problem(args)
     (case,), stated = problem.cases, problem.settings
     shared: dict[str, Any] = {"noise": stated.noise, "delta": stated.delta, "tv": stated.tv, "rigor": case.rigor}
