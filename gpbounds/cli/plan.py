@@ -45,8 +45,8 @@ example:
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
 (given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
 expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, which holds with certainty); lower bounds:
-N-low and N-lowprior.  --relative: N-op-draw and N-op-pop with -N, N-op and N-op-low with --data, both for training
-inputs; --loss and --relative with --data: N-solve (the exact GP between proved ends).  fourier: N-rff and N-shell instead of Theorem 2 of
+N-low and N-lowprior.  --loss and --relative with --data: N-solve (the exact GP between proved ends), N-op and N-op-low
+(training inputs); --relative with -N: N-op-draw and N-op-pop.  fourier: N-rff and N-shell instead of Theorem 2 of
 Daskalakis et al.  mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.  For
 both, the column `needed` is the lower bound L-10.
 """
