@@ -279,6 +279,30 @@ def test_where_all_rows_are_measured_nothing_is_extrapolated(growing):
     assert f"M = {found.M} greedy" in whole.recommendation
 
 
+def test_a_table_that_needs_most_of_its_rows_is_told_to_use_the_exact_GP():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0.0, 10.0, (200, 3))  # no two rows know of each other
+    planned = fitting.plan(X, rng.standard_normal(200), relative=0.01, kernel=SquaredExponential(1.0, 0.8), noise=0.01)
+    found = planned.by_predictions
+    assert 2 * found.M > 200
+    assert not found.saves
+    assert "use the exact GP, as more than half the rows" in planned.recommendation
+    assert "--model exact" in planned.recommendation
+
+
+def test_M_that_is_not_reached_with_all_rows_is_extrapolated_from_fewer(monkeypatch):
+    rows = table(600, seed=4)
+    monkeypatch.setattr(study, "SUBSETS", 200)
+    whole = fitting.plan(rows.X, rows.y, loss=0.01, kernel=KERNEL, noise=NOISE).by_predictions
+    assert whole.whole
+    capped = fitting.plan(rows.X, rows.y, loss=0.01, kernel=KERNEL, noise=NOISE, most=whole.M - 1).by_predictions
+    assert capped.sizes[-1].M is None
+    assert capped.reaches_all
+    assert not capped.whole
+    assert capped.M == max(capped.trend.M, 0 if capped.all_rows is None else capped.all_rows.M)
+    assert capped.to_dict()["how"] == "extrapolated"
+
+
 def test_an_interruption_keeps_the_sizes_that_were_measured(monkeypatch):
     rows, calls, original = table(600), [], study.measured
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fitting.study import by_predictions as predictions
 from fitting.study.afterwards import NAMES, Afterwards, sentence
 from fitting.study.answer import Answer, inline
 from fitting.study.problem import Problem
@@ -14,6 +13,9 @@ from fitting.study.ranks import AFTER, Aims, Entry, comparison
 from gpbounds.bound import Plan
 from gpbounds.records import plain
 from gpbounds.texts import in_nats, table, wrapped
+
+if TYPE_CHECKING:
+    from fitting.study.by_predictions import ByPredictions
 
 EXPLAINED = (
     "Needed: fewer inducing points do not meet the level, by a lower bound. Suffices: so many do, with the stated "
@@ -119,7 +121,7 @@ class Planned(Answer):
         Why an answer is missing, one sentence each.
     interrupted : bool
         Whether Ctrl-C ended the computation.
-    by_predictions : predictions.ByPredictions or None
+    by_predictions : ByPredictions or None
         What was measured for a level of predictions; there are no levels in nats then.
     """
 
@@ -131,7 +133,7 @@ class Planned(Answer):
     spread: Spread | None = None
     reasons: tuple[str, ...] = ()
     interrupted: bool = False
-    by_predictions: predictions.ByPredictions | None = None
+    by_predictions: ByPredictions | None = None
 
     def to_dict(self) -> dict[str, Any]:
         record = {
@@ -140,7 +142,7 @@ class Planned(Answer):
             AFTER: self.after and self.after.to_dict(),
             "lower bounds": self.lower,
             "spread": self.spread and self.spread.to_dict(),
-            **({} if self.by_predictions is None else {"predictions": predictions.record(self.by_predictions)}),
+            **({} if self.by_predictions is None else {"predictions": self.by_predictions.to_dict()}),
             "recommendation": self.recommendation,
             "notes": [*self.problem.notes, *self.reasons],
         }
@@ -167,12 +169,12 @@ class Planned(Answer):
         lines += [f"\n{wrapped(text)}" for text in self._advice()]
         return "\n".join(lines)
 
-    def _measured(self, found: predictions.ByPredictions) -> list[str]:
+    def _measured(self, found: ByPredictions) -> list[str]:
         """The text of levels of predictions, after what is known of the data and the kernel."""
         lines = [f"\n{wrapped(self.question)}"]
-        for heading, (header, rows) in predictions.sections(found):
+        for heading, (header, rows) in found.sections():
             lines.append(f"\n{wrapped(heading)}\n{table(header, rows)}")
-        notes = [*predictions.notes(found), *(f"Note: {note}" for note in self._notes())]
+        notes = [*found.notes(), *(f"Note: {note}" for note in self._notes())]
         return [*lines, "", *map(wrapped, notes), *(f"\n{wrapped(text)}" for text in self._advice())]
 
     @property
@@ -185,7 +187,7 @@ class Planned(Answer):
         if self.problem.data is None:
             return ""
         if self.by_predictions is not None:
-            return predictions.scope(self.by_predictions)
+            return self.by_predictions.scope()
         levels = [(entry.level, entry.plan.N) for entry in self.entries]
         levels += [(AFTER, self.after.N)] if self.after is not None else []
         levels += [("lower bounds", self.lower["rows"])] if self.lower is not None else []
@@ -198,15 +200,15 @@ class Planned(Answer):
         if self.problem.data is None or "inducing" not in self.aims.methods or len(self.problem.kernels) > 1:
             return ""
         if self.by_predictions is not None:
-            command = _trained(self.problem, self.by_predictions.M)
-            return predictions.recommendation(self.by_predictions, command)
+            command = _trained(self.problem, self.by_predictions.M if self.by_predictions.saves else None)
+            return self.by_predictions.recommendation(command)
         return _recommendation(self.problem, self.aims, self.entries, self.after, self.spread)
 
     @property
     def question(self) -> str:
         """What is asked, in one line."""
         if self.by_predictions is not None:
-            return predictions.question(self.by_predictions)
+            return self.by_predictions.question()
         if not self._inducing_only:
             return f"Ranks that suffice for KL <= {in_nats(self.aims.nats)}"
         alpha, direction = self.aims.alpha, self.problem.settings.direction
@@ -279,7 +281,7 @@ class Planned(Answer):
         from gpbounds import plotting
 
         if self.by_predictions is not None:
-            return predictions.plot(self.by_predictions)
+            return self.by_predictions.plot()
         ranges = [
             plotting.Range(self._named(entry.title.partition(":")[0], entry.plan.N), *_ends(entry.plan))
             for entry in self.entries
@@ -307,15 +309,15 @@ class Planned(Answer):
         if self.by_predictions is None:
             sections += [html.table(*self.levels()), _figure(self.plot(), EXPLAINED)]
         else:
-            sections += [_figure(self.plot(), predictions.EXPLAINED)]
-            for heading, (header, rows) in predictions.sections(self.by_predictions):
+            sections += [_figure(self.plot(), self.by_predictions.caption)]
+            for heading, (header, rows) in self.by_predictions.sections():
                 sections.append(f"<h2>{html.escaped(heading)}</h2>\n{html.table(header, rows)}")
         sections += [] if self.lower is None else [f"<p>{html.escaped(sentence(self.lower))}</p>\n"]
         for heading, text in self._sections(once):
             sections.append(f"<h2>{html.escaped(heading)}</h2>\n<pre>{html.escaped(wrapped(text))}</pre>\n")
         hypotheses = "".join(f"<li>{html.escaped(text)}</li>\n" for text in once.hypotheses)
         sections += [f"<h2>Hypotheses</h2>\n<ol>{hypotheses}</ol>\n"] if hypotheses else []
-        about = () if self.by_predictions is None else predictions.notes(self.by_predictions)
+        about = () if self.by_predictions is None else self.by_predictions.notes()
         texts = (*about, *once.new(self._notes()), *(text for text in self._advice() if text != self.recommendation))
         notes = "".join(f"<li>{html.escaped(note)}</li>\n" for note in texts)
         sections += [f"<h2>Notes</h2>\n<ul>{notes}</ul>\n"] if notes else []
@@ -419,7 +421,7 @@ def _trained(problem: Problem, M: int | None) -> str:
     assert problem.data is not None
     target = f"--target {_quoted(problem.data.target)} " if problem.data.columns else ""
     if M is None:
-        return f"Run: gpbounds train FILE {target}--model exact  It trains the exact GP; or try more points, --most."
+        return f"Run: gpbounds train FILE {target}--model exact  It is the exact GP; a higher level needs fewer points."
     if problem.refit is not None:
         return (
             f"Run: gpbounds train FILE {target}--inducing {M}  It fits kernel and noise, too; then gpbounds audit "

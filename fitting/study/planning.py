@@ -82,7 +82,7 @@ def plan(
     nats : float
         Upper limit of the divergence: D_α[q*‖p] for inducing points, KL for other methods; by default 1.
     loss, relative : float, optional
-        In place of ``nats``: levels of predictions, at a fifth of the rows, at most 1000, that are held out.
+        In place of ``nats``: levels of predictions, at a fifth of the rows, at most 2000, that are held out.
         ``loss``: the log loss of the sparse model is at most so many nats a row above that of the exact GP of the same
         rows, kernel and noise.  ``relative``: the root mean square difference of their means is at most so many root
         mean square residuals of the exact GP.  The exact GP's predictions are between proved ends (N-solve); M is
@@ -156,7 +156,7 @@ def plan(
     >>> [(entry.level, entry.plan.M) for entry in planned.entries], planned.after.M
     ([('data-aware', 19), ('given y', 18)], 17)
     >>> plan(X, np.sin(X), loss=0.01, kernel=kernel, noise=0.1).by_predictions.M
-    9
+    16
     """
     chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)

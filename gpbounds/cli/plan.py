@@ -67,7 +67,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         type=options.number,
         help="the log loss at new rows is to be at most T nats a row above that of the exact GP, measured on a fifth "
-        "of the rows of --data, at most 1000, which are held out",
+        "of the rows of --data, at most 2000, which are held out",
     )
     group.add_argument(
         "--relative",
