@@ -16,7 +16,7 @@ from gpbounds.arrays import EPS, Array, Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.kernels.products import Products, additions
+from gpbounds.kernels.tiles import Products, additions
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import ENTRY
 from gpbounds.linalg.residuals import largest_eigenvalue
