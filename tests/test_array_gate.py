@@ -231,6 +231,7 @@ DOORS = {
         {"eigenvalues_lower": VALUES, "alpha": 0.5, "target": 1.0, "noise": 0.5}
     ],
     "gpbounds.renyi.nystrom": [{"kernel": SE, "X": X, "Z": Z}],
+    "gpbounds.renyi.operator_gap": [ROWS | {"Z": Z}],
     "gpbounds.renyi.oracle_risk_bound": [{"log_true": -4.0, "log_model": -5.0, "N": 6, "alpha": 0.5, "delta": 0.1}],
     "gpbounds.renyi.pac_risk_bound": [
         {"log_true": -4.0, "log_models": np.array([-5.0, -6.0]), "N": 6, "alpha": 0.5, "delta": 0.1}

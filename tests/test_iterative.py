@@ -13,7 +13,7 @@ import pytest
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.iterative import evidence
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
-from gpbounds.kernels.products import Products
+from gpbounds.kernels.tiles import Products
 from gpbounds.renyi import brackets, log_evidence
 from gpbounds.vecchia import Blocks, factor, near
 from tests.blas import blas_threads

@@ -108,6 +108,27 @@ def test_a_quadratic_form_from_any_approximate_solve(observe: Observer) -> None:
     assert not vanishes(left)
 
 
+@pytest.mark.claim("N-op")
+def test_means_and_biases_of_two_smoothers_for_every_size(observe: Observer) -> None:
+    """With A = K + s, B = Q + s and a, b their inverses, aA = Aa = bB = Bb = 1, which symbols do not commute."""
+    A, B, a, b = sp.symbols("A B a b", commutative=False)
+
+    def reduced(expression: sp.Expr) -> sp.Expr:
+        for product in (a * A, A * a, b * B, B * b):
+            expression = sp.expand(sp.expand(expression).subs(product, 1))
+        return expression
+
+    means = (1 - s * a) - (1 - s * b)
+    observe.holds("N-op", reduced(means - s * b * (A - B) * a) == 0)
+    observe.holds("N-op", reduced(means - s * a * (A - B) * b) == 0)
+    assert reduced(means - s * b * (A - B) * b) != 0
+    observe.holds("N-op", reduced(s * b - b * A * (s * a)) == 0)  # the biases of Q and of K
+    observe.holds("N-op", reduced(b * A - 1 - b * (A - B)) == 0)
+    K, Q = symmetric(2), symmetric(2, "q")
+    own = Q * (Q + s * sp.eye(2)).inv()
+    observe.holds("N-op", all(vanishes(each) for each in K - own * Q - (K - Q + s * own)))  # latent variances
+
+
 @pytest.mark.claim("R-amgm", "L-09", "N-W")
 def test_steps_from_products_to_sums(observe: Observer) -> None:
     """Π(1 + x_i) ≥ 1 + Σx_i, and AM–GM after ordering the numbers: the differences have no negative coefficient."""

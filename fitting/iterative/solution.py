@@ -24,7 +24,7 @@ from gpbounds.iterative.solving import BLOCK, NEIGHBOURS
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
-from gpbounds.kernels.products import Products
+from gpbounds.kernels.tiles import Products
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.linalg.parallel import share

@@ -18,7 +18,7 @@ from gpbounds.iterative.probes import fresh
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.kernels.products import Products
+from gpbounds.kernels.tiles import Products
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.progress import bar
 from gpbounds.renyi.blocks import absolute_products, two_sided

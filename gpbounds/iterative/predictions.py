@@ -17,7 +17,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative.solving import MEMORY, Factored, Solver, factor_pays, factored, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.kernels.products import additions
+from gpbounds.kernels.tiles import additions
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import errors_of_entries, gamma

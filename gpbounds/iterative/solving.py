@@ -13,7 +13,7 @@ from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.exact import factor_of
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.products import Products
+from gpbounds.kernels.tiles import Products
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.krylov import conjugate_gradients
 from gpbounds.renyi.streamed import Streamed, streamed

@@ -16,7 +16,7 @@ from gpbounds.arrays import EPS, Array, Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.kernels.products import Products, additions
+from gpbounds.kernels.tiles import Products, additions
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import ENTRY
 from gpbounds.linalg.residuals import largest_eigenvalue
@@ -42,6 +42,8 @@ ROW_SUMS = 0.05
 """Share of ``work`` that the bounds by row sums of |K − Q| may take."""
 MEMORY = 2.0**29
 """Bytes: K is stored for the products if it needs no more."""
+LARGE = 1e100
+"""The products end where an entry exceeds that, so that squares do not overflow."""
 SAFE = 1e-9
 """Relative allowance for scalar functions: quantiles of χ² and recurrences of at most `MOST` steps."""
 RANDOM = "The probes are independent standard normal numbers, drawn for this bound alone."
@@ -124,21 +126,21 @@ def operator_gap(
     residual = _Residual.of(problem)
     trace = problem.trace_above / problem.noise * (1.0 + 8.0 * EPS)
     if residual.n == 0:  # every row of X is a row of Z, without jitter: K = Q
-        trace, found = 0.0, Found(0.0, 0.0)
+        trace, best = 0.0, Found(0.0, 0.0)
     elif residual.n <= DENSE:
-        found = residual.by_eigenvalue()
+        best = residual.by_eigenvalue()
     else:
-        found = residual.by_row_sums() if residual.row_sums_work <= ROW_SUMS * most else Found()
+        best = residual.by_row_sums() if residual.row_sums_work <= ROW_SUMS * most else Found()
         with bar("λ_max(K − Q)", None, "product", progress) as products:
-            probed = _probed(residual, min(trace, found.above), share, generator, most, products.update)
-        found = found.and_probed(probed)
-    above = min(trace, found.above)
-    random = found.random and above < trace
+            probed = _probed(residual, min(trace, best.above), share, generator, most, products.update)
+        best = best.and_probed(probed)
+    above = min(trace, best.above)
+    random = best.random and above < trace
     terms = {
-        "lower": min(found.below, above),
-        "estimate": min(max(found.estimate, 0.0), above),
+        "lower": min(best.below, above),
+        "estimate": min(max(best.estimate, 0.0), above),
         "trace": trace,
-        "products": found.products,
+        "products": best.products,
         "jitter": white.jitter,
     }
     assumptions = with_jitter_named(white.jitter, (RANDOM,) if random else ()) + unproved(known)
@@ -314,6 +316,8 @@ def _probed(
         error = a * off + 4.0 * U * (a * _norm(GW) + b * _norm(W) + c * _norm(before))
         chain.steps.append((a, b, c, 1.01 * error))
         W, before = a * GW - b * W - c * before, W
+        if not float(np.abs(W).max()) < LARGE:  # errors that exceed λ_max(G) grow faster than its polynomials
+            break
         if step >= POWERS:
             above = min(above, chain.above(_spectral(W), quantile, end))
         if min(above, other * noise) <= NEAR * below:

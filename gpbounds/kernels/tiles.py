@@ -1,4 +1,4 @@
-"""Products with K + σ²I: K is stored if it fits in the memory given, else computed anew for each product.
+"""Products with K + σ²I by tiles of K, which is stored if it fits in the memory given, else computed for each product.
 
 K is symmetric: tiles of its lower triangle serve twice, while they are in the cache.
 """
