@@ -10,6 +10,7 @@ import pytest
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
 from gpbounds.kernels import Kernel
+from gpbounds.rates.draws.rows import StreamedRows
 from gpbounds.rates.operator_gap import FromEigenvalues, FromPivots, OperatorGap, gap_quantile
 from gpbounds.rates.to_come import simulation
 
@@ -130,6 +131,25 @@ def test_pivots_prove_nearly_what_eigenvalues_prove() -> None:
         assert exact[0] * (1 - 1e-9) <= streamed[0] <= 1.5 * exact[0]
         assert streamed[2] == pytest.approx(exact[2], rel=1e-3)
     assert not rate_of_many().certified
+
+
+def test_what_few_pivots_leave_is_part_of_the_bound() -> None:
+    rows = np.random.default_rng(3).standard_normal((300, 2))
+    pivots, exact = (
+        FromPivots(Matern(0.5), Empirical(rows)),
+        FromEigenvalues(Matern(0.5), Empirical(rows), "kdpp", "auto"),
+    )
+    pivots.rows = StreamedRows(Matern(0.5), rows, None, first=2)
+    for M, p in itertools.product((5, 20), (0.05, 0.7)):
+        value, cut, trace = pivots.quantile(300, M, p)
+        found = pivots.rows.residual(M, 1.0)
+        assert found.left > 1.0
+        r, lam = found.ratio, found.values
+        within = cut + (r * np.maximum(lam - cut, 0.0) / (lam + r)).sum() / p
+        assert value == pytest.approx(
+            min(within + min(found.left, found.left * r / (cut + r) / p), trace / p), rel=1e-9
+        )
+        assert value >= exact.quantile(300, M, p)[0] * (1 - 1e-9)
 
 
 def rate_of_many():
