@@ -116,13 +116,6 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         help="share of the rows to hold out, drawn at random: of a new model (default 0.2, with --test 0), or "
         "with a .json file (default 0: all rows are those of its training)",
     )
-    parser.add_argument(
-        "--test",
-        metavar="FILE",
-        type=Path,
-        help="a table of rows that were not used in training, on which predictions are compared and calibration is "
-        "measured (default: the rows held out)",
-    )
     parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of all random choices (default 0)")
     parser.add_argument(
         "--certificate",
@@ -142,6 +135,13 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 def _add_comparison(parser: argparse.ArgumentParser) -> None:
     """How the predictions of the exact GP are compared."""
+    parser.add_argument(
+        "--test",
+        metavar="FILE",
+        type=Path,
+        help="a table of rows that were not used in training, on which predictions are compared and calibration is "
+        "measured (default: the rows held out)",
+    )
     parser.add_argument(
         "--loss",
         metavar="L",
