@@ -16,7 +16,7 @@ from scipy import stats
 
 import fitting
 from gpbounds import Matern, SquaredExponential
-from gpbounds.audit import Audit, Held, compare, enough, subject
+from gpbounds.audit import Audit, HeldOut, compare, enough, subject
 from gpbounds.audit.in_words import at_most, in_nats_a_row, levels_in_text, per_row, retrained_sentence, sentence_of
 from gpbounds.cli import main
 from gpbounds.divergences import whitened_posterior
@@ -40,7 +40,7 @@ def problem(seed=0, N=120, M=6, noise=0.05, kernel=None, n=60, width=1.0):
 
 def held_of(about, X, y):
     law = about.law.predict(X)
-    return Held(X, y, np.asarray(law.mean), np.asarray(law.variance))
+    return HeldOut(X, y, np.asarray(law.mean), np.asarray(law.variance))
 
 
 def losses(y, mean, variance, noise):
@@ -162,7 +162,7 @@ def test_a_posterior_worse_than_the_best_with_its_points_is_told_of_the_best():
 def test_an_exact_model_predicts_as_the_exact_gp_and_is_told_of_fewer_points():
     about, X, y, mean, variance = problem(N=100, n=100)
     exact = subject(about.kernel, about.X, about.y, noise=about.noise)
-    result = compare(exact, Held(X, y, mean, variance), enough(exact))
+    result = compare(exact, HeldOut(X, y, mean, variance), enough(exact))
     assert result.verdict == "enough"
     assert result.model.kl == (0.0, 0.0)
     assert abs(result.model.gain[0]) < 1e-5
@@ -173,7 +173,7 @@ def test_a_prior_mean_is_taken_off_and_put_back():
     about, X, y, _, _ = problem(N=100, M=10)
     held = held_of(about, X, y)
     shift = 1e4 + 3.0 * X[:, 0]
-    moved = Held(X, y + shift, held.mean + shift, held.variance, shift)
+    moved = HeldOut(X, y + shift, held.mean + shift, held.variance, shift)
     first, second = compare(about, held), compare(about, moved)
     assert second.log_loss == pytest.approx(first.log_loss, rel=1e-6)
     for one, two in zip(first.levels, second.levels, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gpbounds.audit.scores import (
-    Ends,
+    Enclosure,
     average,
     binomial_range,
     difference,
@@ -38,7 +38,7 @@ def _loss(y, m, v, noise):
 
 @given(number, number, width, positive, width, positive, share, share)
 def test_log_loss_of_every_law_between_the_ends(y, m, m_width, v, v_width, noise, a, b):
-    mean, variance = Ends(m, m + m_width), Ends(v, v + v_width)
+    mean, variance = Enclosure(m, m + m_width), Enclosure(v, v + v_width)
     low, high = log_loss_ends([y], ([mean.low], [mean.high]), ([variance.low], [variance.high]), noise)
     truth = _loss(y, _within(*mean, a), _within(*variance, b), noise)
     assert mpmath.mpf(float(low[0])) <= truth <= mpmath.mpf(float(high[0]))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from gpbounds.audit import Compared, Held, compare, subject
+from gpbounds.audit import Compared, HeldOut, compare, subject
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.reference.linalg import inverse
 
@@ -73,7 +73,7 @@ def truth(k: Any, X: Any, y: Any, noise: float, new: Any, targets: Any) -> tuple
     return losses, squares
 
 
-def check(result: Compared, losses: list[Any], squares: list[Any], held: Held, noise: float) -> None:
+def check(result: Compared, losses: list[Any], squares: list[Any], held: HeldOut, noise: float) -> None:
     """Every certified end of the exact GP, and of its differences from the model, is on its side of the truth."""
     n = len(losses)
 
@@ -110,7 +110,7 @@ def test_certified_ends_contain_the_exact_scores(data: str, seed: int, name: str
     X, y, noise = rows(rng, data, N + n)
     about = subject(kernel, X[:N], y[:N], X[: int(rng.integers(1, N))], noise=noise)
     law = about.law.predict(X[N:])
-    held = Held(X[N:], y[N:], np.asarray(law.mean), np.asarray(law.variance))
+    held = HeldOut(X[N:], y[N:], np.asarray(law.mean), np.asarray(law.variance))
     with mpmath.workdps(60):
         losses, squares = truth(k, X[:N], y[:N], noise, X[N:], y[N:])
         check(compare(about, held), losses, squares, held, noise)
@@ -125,7 +125,7 @@ def test_ends_that_are_swapped_or_of_another_model_are_noticed(seed: int) -> Non
     X, y, noise = rows(rng, "random", 14)
     about = subject(kernel, X[:10], y[:10], X[:3], noise=noise)
     law = about.law.predict(X[10:])
-    held = Held(X[10:], y[10:], np.asarray(law.mean), np.asarray(law.variance))
+    held = HeldOut(X[10:], y[10:], np.asarray(law.mean), np.asarray(law.variance))
     result = compare(about, held)
     assert (result.log_losses.low < result.log_losses.high).all()
     with mpmath.workdps(60):

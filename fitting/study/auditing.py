@@ -320,25 +320,6 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
         latent = (shift + scale * own.mean, scale**2 * own.variance)
     method = getattr(model, "method", None)
     label = type(model).__name__ + (f", method {method}" if method else "")
-    if model.mean_ is not None:
-        fitted = "" if isinstance(model.mean, LinearMean) else ", which was trained on the same rows"
-        notes = (
-            *notes,
-            f"The divergence and log p(y) are those of the residuals of the model's mean function{fitted}.",
-        )
-    if not _variational(model) and about.posterior is None:
-        notes = (
-            *notes,
-            f"{type(model).__name__} predicts by a posterior that is not given by its inducing points alone; the "
-            "divergence is that of the best sparse posterior with the same kernel, noise and inducing points. "
-            "Calibration is that of the model itself.",
-        )
-    if method in ("fitc", "pep", "pic"):
-        notes = (
-            *notes,
-            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; "
-            "the exact posterior here is that of the Gaussian process with these hyperparameters and no such noise.",
-        )
     limited: dict[str, Limit] = {}
     for remark in model.remarks_:
         if remark.kind in ("lower limit", "upper limit"):
@@ -346,7 +327,7 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
     described = f"{label}, {describe_kernel(kernel, about.columns)}, noise variance {noise:.3g}"
     places = np.concatenate(numbers) + 1
     together = partial(joint, model)
-    notes = (*table.notes, *notes)
+    notes = (*table.notes, *notes, *_about_the_posterior(model, about))
     keeps = 'kernel=model.kernel_, noise=model.noise_, fixed="all"' + (", normalize_y=True" if scale != 1.0 else "")
     zero = Model(model.kernel_, 1.0, Z, model.mean_).residuals(held.X, np.zeros(held.N)) if held.N else np.empty(0)
     return Examined(
@@ -364,6 +345,26 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
         shift - scale * zero,
         None if Z is None else partial(trained_again, model),
     )
+
+
+def _about_the_posterior(model: Any, about: Subject) -> list[str]:
+    """What of the model the divergence, and the exact posterior, are about."""
+    method, notes = getattr(model, "method", None), list[str]()
+    if model.mean_ is not None:
+        fitted = "" if isinstance(model.mean, LinearMean) else ", which was trained on the same rows"
+        notes.append(f"The divergence and log p(y) are those of the residuals of the model's mean function{fitted}.")
+    if not _variational(model) and about.posterior is None:
+        notes.append(
+            f"{type(model).__name__} predicts by a posterior that is not given by its inducing points alone; the "
+            "divergence is that of the best sparse posterior with the same kernel, noise and inducing points. "
+            "Calibration is that of the model itself."
+        )
+    if method in ("fitc", "pep", "pic"):
+        notes.append(
+            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; "
+            "the exact posterior here is that of the Gaussian process with these hyperparameters and no such noise."
+        )
+    return notes
 
 
 def of_points(
@@ -585,7 +586,7 @@ def _compared(
 ) -> audits.Compared | None:
     """The exact GP's predictions at held-out rows beside the model's, and those of a model that is trained again."""
     about, held = examined.subject, examined.held
-    here = audits.Held(np.asarray(held.X, dtype=np.float64), held.y, *examined.predicted, examined.offset)
+    here = audits.HeldOut(np.asarray(held.X, dtype=np.float64), held.y, *examined.predicted, examined.offset)
     compared = steps.take(
         "would the exact GP predict better",
         partial(
@@ -614,7 +615,9 @@ def _compared(
     return compared
 
 
-def _scored_again(train: Callable[[int], Any], M: int, compared: audits.Compared, held: audits.Held) -> audits.Scored:
+def _scored_again(
+    train: Callable[[int], Any], M: int, compared: audits.Compared, held: audits.HeldOut
+) -> audits.PredictionScores:
     """The scores, at the rows that are compared, of a model that is trained again with M inducing points."""
     model, rows = train(M), compared.rows
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])

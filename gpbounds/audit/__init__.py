@@ -1,6 +1,6 @@
 """Audit of a trained sparse Gaussian process: would the exact one predict better, is M enough, is it calibrated."""
 
-from gpbounds.audit.compared import LOSS, Compared, Held, Scored, compare
+from gpbounds.audit.compared import LOSS, Compared, HeldOut, PredictionScores, compare
 from gpbounds.audit.coverage import Calibration, Coverage, calibration, rows_to_test
 from gpbounds.audit.levels import Enough, Level, enough
 from gpbounds.audit.limits import Hyperparameter, hyperparameters
@@ -20,13 +20,13 @@ __all__ = [
     "Differences",
     "Enough",
     "Finding",
-    "Held",
+    "HeldOut",
     "Hyperparameter",
     "Level",
     "Part",
     "Places",
+    "PredictionScores",
     "Risk",
-    "Scored",
     "Subject",
     "calibration",
     "compare",

@@ -15,7 +15,7 @@ from gpbounds.audit.levels import Enough, Level, level_at
 from gpbounds.audit.model import Subject
 from gpbounds.audit.scores import (
     Difference,
-    Ends,
+    Enclosure,
     average,
     difference,
     log_loss_ends,
@@ -52,7 +52,7 @@ KINDS: dict[Kind, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class PredictionScores:
     """A sparse posterior's predictions, scored at the rows that are compared.
 
     Attributes
@@ -62,15 +62,15 @@ class Scored:
     kind : "model", "best", "chosen", "added" or "retrained"
         The model itself; the best posterior with its points; that with rows chosen by the greedy method, or with its
         points and more rows; a model that was trained again.
-    log_losses, squares : Ends of arrays (n,)
+    log_losses, squares : Enclosure of arrays (n,)
         Log loss in nats and squared error of each row, in the units of the table; the ends are those of rounding.
     log_loss : Difference
         Log loss of the exact GP less that of these predictions: negative where the exact GP predicts better.
     squared_error : Difference
         The same of squared errors.
-    rmse : Ends
+    rmse : Enclosure
         Root mean squared error of these predictions.
-    exact_rmse : Ends
+    exact_rmse : Enclosure
         That of the exact GP.
     kl : (float, float) or None
         Lower and upper bound on the divergence of this posterior from the exact one, over N: nats for each training
@@ -79,12 +79,12 @@ class Scored:
 
     M: int | None
     kind: Kind
-    log_losses: Ends
-    squares: Ends
+    log_losses: Enclosure
+    squares: Enclosure
     log_loss: Difference
     squared_error: Difference
-    rmse: Ends
-    exact_rmse: Ends
+    rmse: Enclosure
+    exact_rmse: Enclosure
     kl: tuple[float, float] | None = None
 
     @property
@@ -101,18 +101,18 @@ class Scored:
         return -0.5 * (low + high), 0.5 * (high - low)
 
     @property
-    def rmse_difference(self) -> tuple[Ends, Ends]:
+    def rmse_difference(self) -> tuple[Enclosure, Enclosure]:
         """RMSE of the exact GP less that of these predictions: its enclosure, and its 95 % interval over rows.
 
         √a − √b = (a − b)/(√a + √b), with Student's interval of a − b; √a and √b are those of these rows.
         """
-        enclosure = Ends(
+        enclosure = Enclosure(
             math.nextafter(self.exact_rmse.low - self.rmse.high, -math.inf),
             math.nextafter(self.exact_rmse.high - self.rmse.low, math.inf),
         )
         both = max(float(self.rmse.middle) + float(self.exact_rmse.middle), np.finfo(float).tiny)
         low, high = self.squared_error.interval
-        return enclosure, Ends(low / both, high / both)
+        return enclosure, Enclosure(low / both, high / both)
 
     def to_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""
@@ -146,15 +146,15 @@ class Compared:
         σ², in squared units of y.
     loss : float
         Differences of log loss below this count as none, in nats a row.
-    log_losses, squares : Ends of arrays (n,)
+    log_losses, squares : Enclosure of arrays (n,)
         Proved ends of the exact GP's log loss and squared error at each row.
     certified : bool
         Whether all rounding is proved.
     method : str
         How the exact GP was solved for: "cholesky" or "conjugate gradients".
-    levels : tuple of Scored
+    levels : tuple of PredictionScores
         The model, and sparse posteriors with its kernel and noise, in order of M.
-    retrained : Scored or None
+    retrained : PredictionScores or None
         A model that was trained again with more points: an estimate of what training gains.
     interrupted : bool
         Whether Ctrl-C ended the computation; then levels are missing.
@@ -167,12 +167,12 @@ class Compared:
     y: Float
     noise: float
     loss: float
-    log_losses: Ends
-    squares: Ends
+    log_losses: Enclosure
+    squares: Enclosure
     certified: bool
     method: str
-    levels: tuple[Scored, ...] = ()
-    retrained: Scored | None = None
+    levels: tuple[PredictionScores, ...] = ()
+    retrained: PredictionScores | None = None
     interrupted: bool = False
     left_out: tuple[str, ...] = ()
     again: str = field(default="compare more of them")
@@ -183,17 +183,17 @@ class Compared:
         return int(self.y.size)
 
     @property
-    def log_loss(self) -> Ends:
+    def log_loss(self) -> Enclosure:
         """Ends of the exact GP's mean log loss, nats a row."""
         return average(self.log_losses)
 
     @property
-    def rmse(self) -> Ends:
+    def rmse(self) -> Enclosure:
         """Ends of the exact GP's root mean squared error."""
         return root_mean(self.squares)
 
     @property
-    def model(self) -> Scored:
+    def model(self) -> PredictionScores:
         """The model's own predictions."""
         return next(each for each in self.levels if each.kind == "model")
 
@@ -202,7 +202,7 @@ class Compared:
         """Whether the exact GP gains less than `loss` on the model, more, or neither can be told from these rows."""
         return self.verdict_of(self.model)
 
-    def verdict_of(self, each: Scored) -> Literal["enough", "not enough", "open"]:
+    def verdict_of(self, each: PredictionScores) -> Literal["enough", "not enough", "open"]:
         """The `verdict` on these predictions, at 95 %."""
         gain, half = each.gain
         return "enough" if gain + half <= self.loss else "not enough" if gain - half > self.loss else "open"
@@ -215,12 +215,12 @@ class Compared:
         variance: Float,
         noise: float | None = None,
         kl: tuple[float, float] | None = None,
-    ) -> Scored:
+    ) -> PredictionScores:
         """The scores of means and variances (n,) of the latent f, by default with the model's noise."""
         sigma2 = self.noise if noise is None else noise
         losses = log_loss_ends(self.y, (mean, mean), (variance, variance), sigma2)
         squares = squared_error_ends(self.y, (mean, mean))
-        return Scored(
+        return PredictionScores(
             M,
             kind,
             losses,
@@ -276,7 +276,7 @@ class Compared:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class HeldOut:
     """Held-out rows with the model's predictions there, all in the units of the table.
 
     Attributes
@@ -294,15 +294,15 @@ class Held:
     variance: Float
     offset: Float | float = 0.0
 
-    def part(self, rows: Any) -> Held:
+    def part(self, rows: Any) -> HeldOut:
         """Some of the rows."""
         offset = self.offset if np.ndim(self.offset) == 0 else np.asarray(self.offset)[rows]
-        return Held(self.X[rows], self.y[rows], self.mean[rows], self.variance[rows], offset)
+        return HeldOut(self.X[rows], self.y[rows], self.mean[rows], self.variance[rows], offset)
 
 
 def compare(
     about: Subject,
-    held: Held,
+    held: HeldOut,
     levels: Enough | None = None,
     *,
     loss: float = LOSS,
@@ -320,7 +320,7 @@ def compare(
     Parameters
     ----------
     about : Subject
-    held : Held
+    held : HeldOut
     levels : Enough, optional
         Its bounds on log p(y) sharpen the divergences of the levels.
     loss : float
@@ -349,7 +349,7 @@ def compare(
     >>> X = np.linspace(0.0, 10.0, 60)[:, None]
     >>> about = subject(SquaredExponential(), X[::2], np.sin(X[::2, 0]), X[::4], noise=0.1)
     >>> law = about.law.predict(X[1::2])
-    >>> result = compare(about, Held(X[1::2], np.sin(X[1::2, 0]), law.mean, law.variance))
+    >>> result = compare(about, HeldOut(X[1::2], np.sin(X[1::2, 0]), law.mean, law.variance))
     >>> result.verdict, [(each.M, each.kind) for each in result.levels]
     ('enough', [(3, 'chosen'), (7, 'chosen'), (15, 'model'), (30, 'added')])
     """
@@ -393,7 +393,7 @@ def compare(
     return replace(result, levels=tuple(kept), interrupted=stopped, left_out=tuple(left_out))
 
 
-def _differs(best: Scored, own: Scored, loss: float) -> bool:
+def _differs(best: PredictionScores, own: PredictionScores, loss: float) -> bool:
     """Whether the best posterior with the model's points predicts otherwise than the model."""
     apart = np.abs(best.log_losses.middle - own.log_losses.middle)
     return bool(apart.mean() > 0.01 * loss)
@@ -426,14 +426,16 @@ def _distinct(sizes: Iterable[int]) -> list[int]:
     return sorted({size for size in sizes if size >= 1})
 
 
-def _at(about: Subject, here: Held, result: Compared, levels: Enough | None, kind: Kind, Z: Float) -> Scored:
+def _at(
+    about: Subject, here: HeldOut, result: Compared, levels: Enough | None, kind: Kind, Z: Float
+) -> PredictionScores:
     """The scores of q* with inducing points Z."""
     law = about.best(Z).predict(here.X)
     kl = None
     if kind in ("chosen", "added"):
         known = () if levels is None else levels.levels
         level = next((each for each in known if each.points == kind and each.M == len(Z)), None)
-        kl = _per_row(level_at(about, Z, kind) if level is None else level, levels, about.N)  # type: ignore[arg-type]
+        kl = _per_row(level_at(about, Z, kind) if level is None else level, levels, about.N)
     elif levels is not None and levels.model is not None:
         kl = _per_row(levels.model, levels, about.N)
     return result.scored(len(Z), kind, np.asarray(law.mean) + here.offset, np.asarray(law.variance), kl=kl)
@@ -450,7 +452,8 @@ def _of_model(about: Subject, levels: Enough | None) -> tuple[float, float] | No
         return 0.0, 0.0
     if levels is None or levels.divergence is None:
         return None
-    return _over(*map(float, levels.divergence), about.N)
+    lower, upper = levels.divergence
+    return _over(float(lower), float(upper), about.N)
 
 
 def _over(low: float, high: float, N: int) -> tuple[float, float]:

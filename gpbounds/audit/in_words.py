@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from gpbounds.audit.compared import KINDS, Compared, Scored
+from gpbounds.audit.compared import KINDS, Compared, PredictionScores
 from gpbounds.bound import outward
 from gpbounds.texts import table, wrapped
 
@@ -155,7 +155,7 @@ def per_row(kl: tuple[float, float] | None) -> str:
     return f"at most {most}" if least == "0" else f"{least} to {most}"
 
 
-def row_of(each: Scored) -> tuple[str, str, str, str, str, str]:
+def row_of(each: PredictionScores) -> tuple[str, str, str, str, str, str]:
     """M, what it is, log loss, exact less this with its interval, RMSE, and KL per row."""
     gain, half = each.gain
     return (

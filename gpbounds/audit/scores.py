@@ -19,7 +19,7 @@ _SHARE = 1e-9
 """By so much the ends of a binomial range are moved outwards, for the error of the inverse of the beta integral."""
 
 
-class Ends(NamedTuple):
+class Enclosure(NamedTuple):
     """A number, or an array of numbers, that lies between ``low`` and ``high``."""
 
     low: Any
@@ -36,12 +36,12 @@ class Ends(NamedTuple):
         return self.high - self.low
 
 
-def shifted(ends: tuple[Any, Any], by: Any) -> Ends:
+def shifted(ends: tuple[Any, Any], by: Any) -> Enclosure:
     """The ends with ``by`` added, rounded outwards."""
-    return Ends(np.nextafter(ends[0] + by, -np.inf), np.nextafter(ends[1] + by, np.inf))
+    return Enclosure(np.nextafter(ends[0] + by, -np.inf), np.nextafter(ends[1] + by, np.inf))
 
 
-def squared_error_ends(y: ArrayLike, mean: tuple[ArrayLike, ArrayLike]) -> Ends:
+def squared_error_ends(y: ArrayLike, mean: tuple[ArrayLike, ArrayLike]) -> Enclosure:
     """Ends of (y − m)² for every m between the ends of ``mean``.
 
     Parameters
@@ -52,7 +52,7 @@ def squared_error_ends(y: ArrayLike, mean: tuple[ArrayLike, ArrayLike]) -> Ends:
 
     Returns
     -------
-    Ends of arrays (n,)
+    Enclosure of arrays (n,)
         Rounded outwards.
 
     Raises
@@ -69,12 +69,12 @@ def squared_error_ends(y: ArrayLike, mean: tuple[ArrayLike, ArrayLike]) -> Ends:
     last = np.nextafter(targets - below, np.inf)
     near = np.maximum(np.maximum(first, -last), 0.0)
     far = np.maximum(np.abs(first), np.abs(last))
-    return Ends(np.maximum(np.nextafter(near * near, -np.inf), 0.0), np.nextafter(far * far, np.inf))
+    return Enclosure(np.maximum(np.nextafter(near * near, -np.inf), 0.0), np.nextafter(far * far, np.inf))
 
 
 def log_loss_ends(
     y: ArrayLike, mean: tuple[ArrayLike, ArrayLike], variance: tuple[ArrayLike, ArrayLike], noise: float
-) -> Ends:
+) -> Enclosure:
     """Ends of −log N(y; m, v + σ²) for every m and v between their ends.
 
     With r² = (y − m)² and s = v + σ² the log loss is ½ log(2πs) + r²/(2s), which grows with r² and, as a function of
@@ -92,7 +92,7 @@ def log_loss_ends(
 
     Returns
     -------
-    Ends of arrays (n,)
+    Enclosure of arrays (n,)
         In nats, rounded outwards.
 
     Raises
@@ -112,7 +112,7 @@ def log_loss_ends(
     best = np.clip(errors.low, least, most)
     low = _log_loss(errors.low, best)
     ends = [_log_loss(errors.high, s) for s in (least, most)]
-    return Ends(low[0], np.maximum(ends[0][1], ends[1][1]))
+    return Enclosure(low[0], np.maximum(ends[0][1], ends[1][1]))
 
 
 def _log_loss(square: Float, s: Float) -> tuple[Float, Float]:
@@ -139,7 +139,7 @@ def _checked(name: str, y: ArrayLike, other: str, ends: tuple[ArrayLike, ArrayLi
     return targets, below, above
 
 
-def average(ends: tuple[Float, Float]) -> Ends:
+def average(ends: tuple[Float, Float]) -> Enclosure:
     """Ends of the mean of numbers between ``ends``, rounded outwards.
 
     >>> low, high = average((np.array([1.0, 2.0]), np.array([1.0, 3.0])))
@@ -147,10 +147,10 @@ def average(ends: tuple[Float, Float]) -> Ends:
     (1.5, 2.0)
     """
     low, high = (_sum(end) / len(end) for end in ends)
-    return Ends(_moved(low, -math.inf), _moved(high, math.inf))
+    return Enclosure(_moved(low, -math.inf), _moved(high, math.inf))
 
 
-def root_mean(squares: tuple[Float, Float]) -> Ends:
+def root_mean(squares: tuple[Float, Float]) -> Enclosure:
     """Ends of √mean of non-negative numbers between the ends ``squares``, rounded outwards.
 
     >>> low, high = root_mean((np.array([9.0, 16.0]), np.array([9.0, 16.0])))
@@ -158,7 +158,7 @@ def root_mean(squares: tuple[Float, Float]) -> Ends:
     True
     """
     low, high = average(squares)
-    return Ends(max(_moved(math.sqrt(max(low, 0.0)), -math.inf), 0.0), _moved(math.sqrt(high), math.inf))
+    return Enclosure(max(_moved(math.sqrt(max(low, 0.0)), -math.inf), 0.0), _moved(math.sqrt(high), math.inf))
 
 
 def _sum(values: Float) -> float:
@@ -186,12 +186,12 @@ class Difference:
         n.
     mean : float
         The centre of ``enclosure``.
-    enclosure : Ends of floats
+    enclosure : Enclosure of floats
         Proved: the mean difference at these rows.
-    interval : Ends of floats
+    interval : Enclosure of floats
         For the mean difference at all such rows: every Student interval of differences within their enclosures.
         Approximate, as Student's intervals are for rows of another than the normal law.
-    share : Ends of floats
+    share : Enclosure of floats
         Proved for rows that are drawn independently: of all such rows, the share at which the first prediction is
         better, by the binomial law (Clopper and Pearson), whatever the law of the differences.
     confidence : float
@@ -199,9 +199,9 @@ class Difference:
     """
 
     rows: int
-    enclosure: Ends
-    interval: Ends
-    share: Ends
+    enclosure: Enclosure
+    interval: Enclosure
+    share: Enclosure
     confidence: float = 0.95
 
     @property
@@ -249,14 +249,14 @@ def difference(
     level = scalar(open_unit, "confidence", confidence)
     _, below, above = _checked("zeros", np.zeros(len(first[0])), "first", first)
     _, least, most = _checked("zeros", np.zeros(len(below)), "second", second)
-    row = Ends(np.nextafter(below - most, -np.inf), np.nextafter(above - least, np.inf))
+    row = Enclosure(np.nextafter(below - most, -np.inf), np.nextafter(above - least, np.inf))
     n = len(row.low)
     better = int((row.high < -np.asarray(slack)).sum())
     possible = int((row.low < -np.asarray(slack)).sum())
     return Difference(n, average(row), _student(row, level), binomial_range(better, possible, n, level), level)
 
 
-def _student(row: Ends, confidence: float) -> Ends:
+def _student(row: Enclosure, confidence: float) -> Enclosure:
     """The union of Student's intervals for the mean of n numbers, over all numbers between their ends.
 
     With numbers c + e, |e| ≤ w: their mean is within mean w of that of c, and their standard deviation at most that of
@@ -266,15 +266,15 @@ def _student(row: Ends, confidence: float) -> Ends:
 
     n = len(row.low)
     if n < 2 or not (np.isfinite(row.low).all() and np.isfinite(row.high).all()):
-        return Ends(-math.inf, math.inf)
+        return Enclosure(-math.inf, math.inf)
     centre, half = row.middle, 0.5 * row.width
     spread = float(centre.std(ddof=1)) + math.sqrt(float(half @ half) / (n - 1))
     reach = float(stdtrit(n - 1, 0.5 + 0.5 * confidence)) * spread / math.sqrt(n) + float(half.mean())
     middle = float(centre.mean())
-    return Ends(middle - reach, middle + reach)
+    return Enclosure(middle - reach, middle + reach)
 
 
-def binomial_range(least: int, most: int, n: int, confidence: float) -> Ends:
+def binomial_range(least: int, most: int, n: int, confidence: float) -> Enclosure:
     """A range for the probability of a success after between ``least`` and ``most`` of n independent trials succeeded.
 
     Clopper and Pearson (1934): the lower end is the p with P(Bin(n, p) ≥ least) = (1 − confidence)/2, the upper one
@@ -288,4 +288,4 @@ def binomial_range(least: int, most: int, n: int, confidence: float) -> Ends:
     tail = 0.5 * (1.0 - confidence)
     low = 0.0 if least == 0 else float(betaincinv(least, n - least + 1, tail))
     high = 1.0 if most == n else float(betaincinv(most + 1, n - most, 1.0 - tail))
-    return Ends(max(low - _SHARE, 0.0), min(high + _SHARE, 1.0))
+    return Enclosure(max(low - _SHARE, 0.0), min(high + _SHARE, 1.0))

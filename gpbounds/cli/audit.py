@@ -87,26 +87,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--enough", dest="former", type=options.number, help=argparse.SUPPRESS
     )  # earlier name of --nats
-    parser.add_argument(
-        "--loss",
-        metavar="L",
-        type=options.number,
-        default=0.01,
-        help="differences of log loss from the exact GP below this count as none, in nats a row (default %(default)s)",
-    )
-    parser.add_argument(
-        "--test-rows",
-        metavar="N",
-        type=options.whole,
-        help="held-out rows, drawn at random, at which the exact GP predicts (default: all, at most 2000, up to 6000 "
-        "training rows, and 200 beyond)",
-    )
-    parser.add_argument(
-        "--retrain",
-        action="store_true",
-        help="train the model again with twice as many points, from its hyperparameters, and compare it, too: an "
-        "estimate",
-    )
+    _add_comparison(parser)
     parser.add_argument(
         "--most",
         metavar="M",
@@ -135,13 +116,6 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         help="share of the rows to hold out, drawn at random: of a new model (default 0.2, with --test 0), or "
         "with a .json file (default 0: all rows are those of its training)",
     )
-    parser.add_argument(
-        "--test",
-        metavar="FILE",
-        type=Path,
-        help="a table of rows that were not used in training, on which predictions are compared and calibration is "
-        "measured (default: the rows held out)",
-    )
     parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of all random choices (default 0)")
     parser.add_argument(
         "--certificate",
@@ -156,6 +130,37 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         type=options.number,
         default=0.05,
         help="probability with which the certificate may fail (default %(default)s)",
+    )
+
+
+def _add_comparison(parser: argparse.ArgumentParser) -> None:
+    """How the predictions of the exact GP are compared."""
+    parser.add_argument(
+        "--test",
+        metavar="FILE",
+        type=Path,
+        help="a table of rows that were not used in training, on which predictions are compared and calibration is "
+        "measured (default: the rows held out)",
+    )
+    parser.add_argument(
+        "--loss",
+        metavar="L",
+        type=options.number,
+        default=0.01,
+        help="differences of log loss from the exact GP below this count as none, in nats a row (default %(default)s)",
+    )
+    parser.add_argument(
+        "--test-rows",
+        metavar="N",
+        type=options.whole,
+        help="held-out rows, drawn at random, at which the exact GP predicts (default: all, at most 2000, up to 6000 "
+        "training rows, and 200 beyond)",
+    )
+    parser.add_argument(
+        "--retrain",
+        action="store_true",
+        help="train the model again with twice as many points, from its hyperparameters, and compare it, too: an "
+        "estimate",
     )
 
 

@@ -130,7 +130,7 @@ def _compared(audit: Audit) -> str:
     compared = audit.compared
     if compared is None:
         return ""
-    losses, errors = [], []
+    losses, errors = list[tuple[object, ...]](), list[tuple[object, ...]]()
     places = max(0, 4 - math.floor(math.log10(max(float(compared.rmse.high), 1e-300))))
     for each in (*compared.levels, *filter(None, [compared.retrained])):
         gain, half = each.gain
