@@ -443,7 +443,8 @@ def test_wrong_arguments_of_the_comparison_are_refused(rows):
 def table(rows, tmp_path_factory):
     place = tmp_path_factory.mktemp("compared") / "data.csv"
     X, y = rows
-    place.write_text("x,y\n" + "".join(f"{a!r},{b!r}\n" for a, b in zip(X[:, 0].tolist(), y.tolist(), strict=True)))
+    lines = [f"{a!r},{b!r}\n" for a, b in zip(X[:, 0].tolist(), y.tolist(), strict=True)]
+    place.write_text("".join(["x,y\n", *lines]), encoding="utf-8")
     return place
 
 

@@ -136,20 +136,20 @@ def test_student_interval_contains_that_of_every_set_of_differences(n, seed, wid
     low = rng.standard_normal(n)
     high = low + widest * rng.uniform(size=n)
     second = rng.standard_normal(n)
-    found = difference((low, high), (second, second))
+    apart = difference((low, high), (second, second))
     for _ in range(5):
         values = low + rng.uniform(size=n).round() * (high - low) - second
         reach = stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
-        assert found.interval.low <= values.mean() - reach + 1e-9
-        assert values.mean() + reach <= found.interval.high + 1e-9
-        assert found.enclosure.low - 1e-12 <= values.mean() <= found.enclosure.high + 1e-12
+        assert apart.interval.low <= values.mean() - reach + 1e-9
+        assert values.mean() + reach <= apart.interval.high + 1e-9
+        assert apart.enclosure.low - 1e-12 <= values.mean() <= apart.enclosure.high + 1e-12
 
 
 def test_student_interval_of_known_differences_is_students():
     values = np.random.default_rng(1).standard_normal(50)
-    found = difference((values, values), (np.zeros(50), np.zeros(50)))
+    apart = difference((values, values), (np.zeros(50), np.zeros(50)))
     expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert found.interval == pytest.approx((expected.low, expected.high), rel=1e-9)
+    assert apart.interval == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
 @pytest.mark.parametrize(("least", "most", "n"), [(0, 0, 10), (3, 3, 10), (10, 10, 10), (2, 7, 12), (150, 160, 200)])

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from fitting.study.answer import Answer
 from fitting.study.predicted import joint, noise_of, predicted
@@ -628,6 +627,8 @@ def _scored_again(
 
 def trained_again(model: Any, M: int) -> Any:
     """A copy of a fitted estimator, trained from its kernel, noise and inducing points, and more rows, M in all."""
+    from sklearn.base import clone  # a plan from the shell needs no scikit-learn
+
     X, y = np.asarray(model.X_train_), np.ravel(model.y_train_)
     targets = float(model.y_mean_[0]) + float(model.y_scale_[0]) * y
     Z = np.asarray(model.inducing_)

@@ -374,22 +374,22 @@ def compare(
         made.method,
     )
     own = result.scored(about.M, "model", here.mean, here.variance, kl=_of_model(about, levels))
-    found, left_out, stopped = [own], list[str](), False
+    scored, left_out, stopped = [own], list[str](), False
     with bar("Predictions against M", None, "set", progress) as sets:
         try:
             for kind, Z in _sets(about, levels, count("most", most)):
                 try:
-                    found.append(_at(about, here, result, levels, kind, Z))
+                    scored.append(_at(about, here, result, levels, kind, Z))
                 except NotPositiveDefinite as error:
                     left_out.append(f"Predictions with {len(Z)} inducing points are left out: {error}.")
                 sets.update()
         except KeyboardInterrupt:
             stopped = True
-    best = next((each for each in found if each.kind == "best"), None)
+    best = next((each for each in scored if each.kind == "best"), None)
     if best is not None and not _differs(best, own, threshold):
-        found.remove(best)
+        scored.remove(best)
     order = list(KINDS)
-    kept = sorted(found, key=lambda each: (each.M is None, each.M or 0, order.index(each.kind)))
+    kept = sorted(scored, key=lambda each: (each.M is None, each.M or 0, order.index(each.kind)))
     return replace(result, levels=tuple(kept), interrupted=stopped, left_out=tuple(left_out))
 
 

@@ -242,8 +242,8 @@ def difference(
     ValueError
         for shapes that differ, NaN, or a confidence outside (0, 1).
 
-    >>> found = difference(([0.0, 0.1, 0.2], [0.0, 0.1, 0.3]), ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]))
-    >>> [round(end, 4) for end in found.enclosure], [round(end, 3) for end in found.share]
+    >>> apart = difference(([0.0, 0.1, 0.2], [0.0, 0.1, 0.3]), ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]))
+    >>> [round(end, 4) for end in apart.enclosure], [round(end, 3) for end in apart.share]
     ([-0.4, -0.3667], [0.292, 1.0])
     """
     level = scalar(open_unit, "confidence", confidence)

@@ -159,7 +159,7 @@ def _compared(audit: Audit) -> str:
             "of the distance from it.",
         ),
         table(("M", "inducing points", "log loss", proved, measured, "KL a row", ""), losses, "Log loss, nats a row"),
-        table(("M", "inducing points", "RMSE", proved, measured), errors, f"RMSE, units of {audit.target}"),
+        table(("M", "inducing points", "RMSE", proved, measured), errors, "RMSE, units of the target"),
         _p(
             f"✓ the exact GP gains at most {compared.loss:g} nats a row, ✗ it gains more, ! these rows cannot tell. "
             f"{legend(compared)}",
