@@ -96,7 +96,7 @@ def steps() -> dict[str, tuple[Counter[str], int]]:
     """Counts of some steps of the iterative solver, and their number."""
     import cupy
 
-    from gpbounds.iterative.solving import EVERY, blocks_of, solver
+    from gpbounds.iterative.solves import EVERY, blocks_of, solver
     from gpbounds.kernels import SquaredExponential
     from gpbounds.linalg.krylov import Lanczos, conjugate_gradients
 

@@ -97,6 +97,7 @@ DOORS = {
     "gpbounds.divergences.sparse_kl": [{"Kuu": COVARIANCE} | FREE],
     "gpbounds.divergences.whitened_kl": [{"mean": MEANS, "factor": FACTOR}],
     "gpbounds.divergences.whitened_posterior": [{"kernel": SE, "Z": Z, "mean": MEANS, "factor": FACTOR}],
+    "gpbounds.iterative.exact_predictions": [DATA | {"X_new": Z}],
     "gpbounds.iterative.evidence": [DATA | {"rng": 0, "probes": 4, "block": 4}],
     "gpbounds.kdpp.annealed_trace": [{"eigenvalues": VALUES, "N": 6.0, "M": 2.0}],
     "gpbounds.kdpp.expected_esp": [{"eigenvalues": VALUES, "M": 2.0, "j": 1.0}],

@@ -23,7 +23,7 @@ from fitting.objectives.objective import Objective, objective, variational_objec
 from fitting.objectives.point import Parameters
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.iterative.solving import EVERY, blocks_of, solver
+from gpbounds.iterative.solves import EVERY, blocks_of, solver
 from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT

@@ -17,7 +17,7 @@ from fitting.study.ranks import Aims
 from fitting.study.standardised import TableRows
 from gpbounds import Matern, SquaredExponential
 from gpbounds.audit.path import Distances, ExactScores, GreedyPath, least_from_on
-from gpbounds.audit.scores import Ends, difference, log_loss_ends
+from gpbounds.audit.scores import Enclosure, difference, log_loss_ends
 from gpbounds.cli import main
 from gpbounds.divergences import collapsed_posterior
 from gpbounds.kernels import Linear
@@ -157,7 +157,7 @@ def test_ends_of_the_relative_distance_hold_for_every_mean_between_ends():
 @given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=12), st.floats(0.0, 0.5), st.floats(-1.0, 1.0))
 def test_from_the_least_M_on_every_upper_end_is_at_most_the_target(middles, half, target):
     middle = np.array(middles)
-    ends = Ends(middle - half, middle + half)
+    ends = Enclosure(middle - half, middle + half)
     least, above = least_from_on(Distances(ends, ends), target)
     upper = ends.high <= target
     if least is None:

@@ -27,7 +27,7 @@ from fitting.training import Resolution, train_lbfgs
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential
 from gpbounds.iterative import Probes, exact_predictions
 from gpbounds.iterative import evidence as bounds
-from gpbounds.iterative import solving as solving_at_large_n
+from gpbounds.iterative import solves as solving_at_large_n
 from gpbounds.renyi import log_evidence
 from tests.blas import blas_threads
 

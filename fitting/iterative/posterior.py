@@ -15,7 +15,7 @@ from fitting.posterior import Posterior
 from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.exact import factor_of
-from gpbounds.iterative.solving import COLUMNS, Solver, factor_pays, fast_solver
+from gpbounds.iterative.solves import COLUMNS, Solver, factor_pays, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.small_variances import Given, difference_error, upper_ends

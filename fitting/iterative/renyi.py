@@ -38,7 +38,7 @@ from fitting.rows.data import Data, partition
 from fitting.rows.stream import Stream
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
-from gpbounds.iterative.solving import blocks_of, solver
+from gpbounds.iterative.solves import blocks_of, solver
 from gpbounds.kernels import Kernel
 from gpbounds.law import gram_law
 from gpbounds.readings import read

@@ -20,7 +20,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.iterative.probes import Probes
-from gpbounds.iterative.solving import BLOCK, NEIGHBOURS
+from gpbounds.iterative.solves import BLOCK, NEIGHBOURS
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused

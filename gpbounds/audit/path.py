@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.audit.scores import Ends, average, log_loss_ends, squared_error_ends
+from gpbounds.audit.scores import Enclosure, average, log_loss_ends, squared_error_ends
 from gpbounds.kdpp.record import groups_of, repeated
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky
@@ -72,14 +72,14 @@ class Distances:
 
     Attributes
     ----------
-    enclosure : Ends of arrays (m,)
+    enclosure : Enclosure of arrays (m,)
         At the rows held out, whatever the exact predictions between their ends are.
-    interval : Ends of arrays (m,)
+    interval : Enclosure of arrays (m,)
         Approximate 95 % interval for all such rows (Student), which holds for every value in the enclosures.
     """
 
-    enclosure: Ends
-    interval: Ends
+    enclosure: Enclosure
+    interval: Enclosure
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +94,12 @@ class ExactScores:
     certified: bool
 
     @cached_property
-    def loss(self) -> Ends:
+    def loss(self) -> Enclosure:
         """Log losses."""
         return log_loss_ends(self.y, self.mean, self.variance, self.noise)
 
     @cached_property
-    def squares(self) -> Ends:
+    def squares(self) -> Enclosure:
         """Squared residuals."""
         return squared_error_ends(self.y, self.mean)
 
@@ -114,8 +114,8 @@ class ExactScores:
         rounding = rounded(len(half)) * (1.0 + np.abs(logs) + ratios + np.abs(exact)).mean(axis=1)
         wide, reach = float(half.mean()) + rounding, quantile(len(half)) * spread / math.sqrt(len(half))
         return Distances(
-            Ends(middle - wide, middle + wide),
-            Ends(middle - reach - wide, middle + reach + wide),
+            Enclosure(middle - wide, middle + wide),
+            Enclosure(middle - reach - wide, middle + reach + wide),
         )
 
     def relative(self, means: Float, variances: Float) -> Distances:
@@ -135,8 +135,8 @@ class ExactScores:
         rows = 0.5 * (near + far) - ratio[:, None] * middle
         reach = quantile(len(middle)) * rows.std(axis=1, ddof=1) / (math.sqrt(len(middle)) * middle.mean())
         return Distances(
-            Ends(np.sqrt(low), np.sqrt(high)),
-            Ends(np.sqrt(np.maximum(low - reach, 0.0)), np.sqrt(high + reach)),
+            Enclosure(np.sqrt(low), np.sqrt(high)),
+            Enclosure(np.sqrt(np.maximum(low - reach, 0.0)), np.sqrt(high + reach)),
         )
 
 
@@ -155,7 +155,7 @@ def quantile(n: int) -> float:
 def least_from_on(distances: Distances, target: float) -> tuple[int | None, int]:
     """(least M from which on the upper end of the interval is ≤ target, or None; greatest M whose lower end is above).
 
-    >>> ends = Ends(np.array([2.0, 0.5, 1.5, 0.1]), np.array([3.0, 0.9, 1.7, 0.3]))
+    >>> ends = Enclosure(np.array([2.0, 0.5, 1.5, 0.1]), np.array([3.0, 0.9, 1.7, 0.3]))
     >>> least_from_on(Distances(ends, ends), 1.0), least_from_on(Distances(ends, ends), 0.2)
     ((4, 3), (None, 3))
     """

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.iterative.solving import MEMORY, Factored, Solver, factor_pays, factored, fast_solver
+from gpbounds.iterative.solves import MEMORY, Factored, Solver, factor_pays, factored, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import additions
@@ -57,14 +57,14 @@ def exact_predictions(
     kernel: Kernel,
     X: ArrayLike,
     y: ArrayLike,
-    points: ArrayLike,
+    X_new: ArrayLike,
     *,
     noise: float,
     tolerance: float = 1e-3,
     memory: float = MEMORY,
     progress: bool = False,
 ) -> ExactPredictions:
-    """Mean and variance of the exact GP at ``points``, each between a proved lower and upper end.
+    """Mean and variance of the exact GP at ``X_new``, each between a proved lower and upper end.
 
     With A = K + σ²I, k = k(X, x), any α and v, and the residuals r = y − Aα, s = k − Av,
 
@@ -83,7 +83,7 @@ def exact_predictions(
     X : array (N, D)
     y : array (N,)
         The prior mean is zero: pass residuals of another.
-    points : array (n, D)
+    X_new : array (n, D)
     noise : float
         σ², in squared units of y.
     tolerance : float
@@ -108,7 +108,7 @@ def exact_predictions(
     """
     as_kernel(kernel)
     rows = as_host_points(X, "X").astype(np.float64, copy=False)
-    new = as_host_points(points, "points", rows.shape[1]).astype(np.float64, copy=False)
+    new = as_host_points(X_new, "X_new", rows.shape[1]).astype(np.float64, copy=False)
     targets = as_targets(y, rows)
     if targets.ndim != 1:
         raise ValueError(f"y: expected shape (N,), got {targets.shape}")
