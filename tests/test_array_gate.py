@@ -279,7 +279,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
     *("SparsePosterior", "ExpectedResidual", "Sample", "Selection", "Cholesky", "Eigen", "LeverageDensity"),
     *("ProductSample", "Nystrom", "Source", "Blocks", "Factor", "Composed", "FeatureKernel", "FourierMap"),
     *("MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run", "Steps", "Sampler"),
-    *("Model", "Stationary", "TableOfNumbers"),
+    *("Compared", "HeldOut", "Model", "Stationary", "TableOfNumbers"),
 }
 ELSEWHERE = {  # tested below, or by `source`
     *("Band", "Bracket", "Curve", "Intervals", "Predictions", "Probabilities", "positive", "targets_page"),

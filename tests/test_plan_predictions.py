@@ -88,14 +88,14 @@ def test_a_path_grows_in_parts_to_the_same_numbers_and_takes_equal_rows_once():
 
 def test_the_ends_of_the_distances_contain_those_of_a_dense_exact_GP():
     new, rows = parts(table(), 60)
-    found = measured(KERNEL, rows, NOISE, new, {"loss": 0.01, "relative": 0.05})
+    result = measured(KERNEL, rows, NOISE, new, {"loss": 0.01, "relative": 0.05})
     mean, variance = dense(KERNEL, rows, NOISE, new.X)
-    means, variances = GreedyPath(KERNEL, rows.X, rows.y, NOISE, new.X).grow(found.tried)
+    means, variances = GreedyPath(KERNEL, rows.X, rows.y, NOISE, new.X).grow(result.tried)
     truth = {
         "loss": (as_scored(new.y, means, variances, NOISE) - as_scored(new.y, mean, variance, NOISE)).mean(axis=1),
         "relative": np.sqrt(((means - mean) ** 2).mean(axis=1) / ((new.y - mean) ** 2).mean()),
     }
-    for reached in found.reached:
+    for reached in result.reached:
         assert len(reached.points) >= 10
         for point in reached.points:
             low, high = point.enclosure
@@ -104,7 +104,7 @@ def test_the_ends_of_the_distances_contain_those_of_a_dense_exact_GP():
             assert high - low < 0.05 * reached.target
             assert point.interval[0] <= low
             assert high <= point.interval[1]
-    assert found.certified
+    assert result.certified
 
 
 @given(st.integers(0, 1000), st.integers(3, 40), st.sampled_from([0.0, 1e-3, 0.3]))
@@ -113,11 +113,11 @@ def test_intervals_of_all_M_at_once_are_those_of_paired_differences(seed, n, wid
     y, means, variances = rng.standard_normal(n), rng.standard_normal((4, n)), rng.uniform(0.0, 2.0, (4, n))
     centre, spread = rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
     exact = ExactScores(y, (centre - width, centre + width), (spread, spread + width), 0.1, "planted", True)
-    found = exact.loss_lost(means, variances)
+    result = exact.loss_lost(means, variances)
     for M in range(4):
         losses = log_loss_ends(y, (means[M], means[M]), (variances[M], variances[M]), 0.1)
         one = difference(losses, exact.loss)
-        for ours, theirs in ((found.enclosure, one.enclosure), (found.interval, one.interval)):
+        for ours, theirs in ((result.enclosure, one.enclosure), (result.interval, one.interval)):
             assert ours.low[M] == pytest.approx(theirs.low, rel=1e-9, abs=1e-11)  # sums in another order
             assert ours.high[M] == pytest.approx(theirs.high, rel=1e-9, abs=1e-11)
 
@@ -130,11 +130,11 @@ def test_the_relative_distance_is_the_ratio_of_root_mean_squares_and_its_interva
         mean = np.zeros(n)
         exact = ExactScores(residual, (mean, mean), (mean + 1.0, mean + 1.0), 1.0, "planted", True)
         means = truth * rng.standard_normal((1, n))
-        found = exact.relative(means, np.ones((1, n)))
+        result = exact.relative(means, np.ones((1, n)))
         ratio = math.sqrt((means**2).mean() / (residual**2).mean())
-        assert found.enclosure.low[0] <= ratio <= found.enclosure.high[0]
-        assert found.enclosure.high[0] - found.enclosure.low[0] < 1e-9
-        covered += found.interval.low[0] <= truth <= found.interval.high[0]
+        assert result.enclosure.low[0] <= ratio <= result.enclosure.high[0]
+        assert result.enclosure.high[0] - result.enclosure.low[0] < 1e-9
+        covered += result.interval.low[0] <= truth <= result.interval.high[0]
     assert covered / trials > 0.9
 
 
@@ -143,12 +143,12 @@ def test_ends_of_the_relative_distance_hold_for_every_mean_between_ends():
     y, centre, half = rng.standard_normal(30), rng.standard_normal(30), 0.1 * rng.uniform(size=30)
     exact = ExactScores(y, (centre - half, centre + half), (half, half), 1.0, "planted", True)
     means = rng.standard_normal((3, 30))
-    found = exact.relative(means, np.ones((3, 30)))
+    result = exact.relative(means, np.ones((3, 30)))
     for share in rng.uniform(-1.0, 1.0, (50, 30)):
         mean = centre + share * half
         ratio = np.sqrt(((means - mean) ** 2).mean(axis=1) / ((y - mean) ** 2).mean())
-        assert (found.enclosure.low <= ratio).all()
-        assert (ratio <= found.enclosure.high).all()
+        assert (result.enclosure.low <= ratio).all()
+        assert (ratio <= result.enclosure.high).all()
 
 
 # The least M
@@ -175,12 +175,12 @@ def test_a_kernel_of_finite_rank_needs_as_many_points_as_its_rank(targets):
     X = rng.standard_normal((400, 5))
     y = X @ [1.0, -2.0, 0.5, 1.5, 3.0] + 0.1 * rng.standard_normal(400)
     new, rows = parts(TableRows("linear", X, y), 100)
-    found = measured(Linear(4.0), rows, 0.01, new, targets)
-    (reached,) = found.reached
-    assert (found.M, found.above) == (5, 4)
+    result = measured(Linear(4.0), rows, 0.01, new, targets)
+    (reached,) = result.reached
+    assert (result.M, result.above) == (5, 4)
     assert abs(reached.at(5).value) < 1e-6
     assert reached.at(4).value > 10.0 * reached.target
-    assert found.exhausted
+    assert result.exhausted
 
 
 def test_stricter_targets_need_more_points_and_two_targets_the_greater_M():
@@ -198,10 +198,10 @@ def test_stricter_targets_need_more_points_and_two_targets_the_greater_M():
 
 def test_no_M_up_to_the_most_is_an_answer():
     new, rows = parts(table(), 60)
-    found = measured(SquaredExponential(1.0, 0.05), rows, 1e-4, new, LOSS, most=20)
-    assert (found.M, found.tried) == (None, 20)
-    assert found.above == 20
-    assert found.reached[0].opened == math.inf
+    result = measured(SquaredExponential(1.0, 0.05), rows, 1e-4, new, LOSS, most=20)
+    assert (result.M, result.tried) == (None, 20)
+    assert result.above == 20
+    assert result.reached[0].opened == math.inf
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -226,11 +226,11 @@ def at(N, M, above):
 
 def test_the_trend_continues_a_power_of_N():
     sizes = [at(N, round(2.0 * N**0.5), round(N**0.5) - 1) for N in (100, 400, 1600, 6400)]
-    found = trend(sizes, 10_000)
-    assert found.slope == pytest.approx(0.5, abs=1e-3)
-    assert found.M == pytest.approx(200, abs=1)
-    assert found.ends[0] == pytest.approx(100, abs=2)
-    assert found.ends[0] <= found.M <= found.ends[1]
+    result = trend(sizes, 10_000)
+    assert result.slope == pytest.approx(0.5, abs=1e-3)
+    assert result.M == pytest.approx(200, abs=1)
+    assert result.ends[0] == pytest.approx(100, abs=2)
+    assert result.ends[0] <= result.M <= result.ends[1]
     assert trend(sizes[:1], 10_000) is None
     assert trend([at(100, None, 99), *sizes[1:2]], 10_000) is None
     assert trend([*sizes, at(25_600, None, 99)], 6400).M == sizes[-1].M  # from the last that has an M
@@ -256,36 +256,36 @@ def growing():
 
 def test_beyond_the_measured_rows_M_is_extrapolated_and_called_so(growing):
     whole, planned = growing
-    found = planned.by_predictions
-    assert [each.N for each in found.sizes] == [30, 60, 120, 240]
-    assert not found.whole
-    assert found.M == max(found.trend.M, found.all_rows.M)
+    result = planned.by_predictions
+    assert [each.N for each in result.sizes] == [30, 60, 120, 240]
+    assert not result.whole
+    assert result.M == max(result.trend.M, result.all_rows.M)
     assert planned.to_dict()["predictions"]["how"] == "extrapolated"
     assert "extrapolated to all 600 rows" in planned.recommendation
     assert "M for all rows is extrapolated" in planned.scope
     truth = whole.by_predictions.sizes[-1]
-    assert found.all_rows.N == truth.N == 480
-    assert truth.above < found.M <= 2 * truth.M
-    assert truth.above < found.all_rows.M <= truth.M + 1
+    assert result.all_rows.N == truth.N == 480
+    assert truth.above < result.M <= 2 * truth.M
+    assert truth.above < result.all_rows.M <= truth.M + 1
 
 
 def test_where_all_rows_are_measured_nothing_is_extrapolated(growing):
     whole, _ = growing
-    found = whole.by_predictions
-    assert (found.whole, found.all_rows, found.trend) == (True, None, None)
+    result = whole.by_predictions
+    assert (result.whole, result.all_rows, result.trend) == (True, None, None)
     assert whole.to_dict()["predictions"]["how"] == "measured"
     assert "extrapolated" not in str(whole)
     assert str(whole).count("Recommendation: use M = ") == 1
-    assert f"M = {found.M} greedy" in whole.recommendation
+    assert f"M = {result.M} greedy" in whole.recommendation
 
 
 def test_a_table_that_needs_most_of_its_rows_is_told_to_use_the_exact_GP():
     rng = np.random.default_rng(3)
     X = rng.uniform(0.0, 10.0, (200, 3))  # no two rows know of each other
     planned = fitting.plan(X, rng.standard_normal(200), relative=0.01, kernel=SquaredExponential(1.0, 0.8), noise=0.01)
-    found = planned.by_predictions
-    assert 2 * found.M > 200
-    assert not found.saves
+    result = planned.by_predictions
+    assert 2 * result.M > 200
+    assert not result.saves
     assert "use the exact GP, as more than half the rows" in planned.recommendation
     assert "--model exact" in planned.recommendation
 
@@ -335,19 +335,19 @@ def test_refits_to_other_rows_show_how_far_M_is_known():
 
 def test_the_record_the_text_and_the_page_say_the_same(growing, tmp_path):
     for planned in growing:
-        found, text = planned.by_predictions, " ".join(str(planned).split())
+        result, text = planned.by_predictions, " ".join(str(planned).split())
         kept = json.loads(json.dumps(planned.to_dict()))["predictions"]
-        assert kept["M"] == found.M
-        assert [each["M"] for each in kept["sizes"]] == [each.M for each in found.sizes]
+        assert kept["M"] == result.M
+        assert [each["M"] for each in kept["sizes"]] == [each.M for each in result.sizes]
         assert " ".join(planned.recommendation.split()) in text
         assert "Proved: the ends of the exact GP's predictions" in text
         assert "Measured: the differences" in text
         assert max(len(line) for line in str(planned).splitlines() if " to " in line and "proved" not in line) <= 110
         planned.save(tmp_path / "plan.html")
         page = (tmp_path / "plan.html").read_text(encoding="utf-8")
-        assert f"use M = {found.M} greedy" in page
+        assert f"use M = {result.M} greedy" in page
         assert "<svg" in page
-        assert len(planned.plot().axes) == 1 + (len(found.sizes) > 1)
+        assert len(planned.plot().axes) == 1 + (len(result.sizes) > 1)
 
 
 def test_the_shell_prints_the_same_plan(capsys, tmp_path):
@@ -411,16 +411,16 @@ def test_measures_have_the_names_of_their_options():
 
 def test_the_proof_holds_at_the_training_inputs_for_other_targets_and_no_fewer_points_prove_it():
     rows = table(300)
-    found = study.by_operator(KERNEL, rows, NOISE, 0.1, 200)
-    assert found.bound <= 0.1
-    assert found.floor <= found.M
+    result = study.by_operator(KERNEL, rows, NOISE, 0.1, 200)
+    assert result.bound <= 0.1
+    assert result.floor <= result.M
     path = GreedyPath(KERNEL, rows.X, rows.y, NOISE, rows.X)
-    path.grow(found.M)
+    path.grow(result.M)
     Z = rows.X[path.chosen.indices]
     assert float(operator_gap(KERNEL, rows.X, Z[:-1], noise=NOISE).terms["lower"]) > 0.1
     for seed in range(3):
         y = rows.y if seed == 0 else 10.0 * np.random.default_rng(seed).standard_normal(rows.N)
-        means, _ = GreedyPath(KERNEL, rows.X, y, NOISE, rows.X).grow(found.M)
+        means, _ = GreedyPath(KERNEL, rows.X, y, NOISE, rows.X).grow(result.M)
         exact, _ = dense(KERNEL, TableRows("other", rows.X, y), NOISE, rows.X)
         assert np.linalg.norm(means[-1] - exact) <= 0.1 * np.linalg.norm(y - exact)
     assert study.by_operator(KERNEL, rows, NOISE, 0.1, 5).M is None

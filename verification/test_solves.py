@@ -15,7 +15,7 @@ from observer import Observer
 from gpbounds.arrays import Float
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative import exact_predictions
-from gpbounds.iterative.enclosed import _Problem
+from gpbounds.iterative.prediction_ends import _Problem
 from gpbounds.iterative.solves import factored, fast_solver
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Periodic, SquaredExponential
 from gpbounds.kernels.plain import kernel_to_plain

@@ -180,13 +180,13 @@ def measured(
         means, variances = path.grow(M)
         distances = {measure: MEASURES[measure](exact, means, variances) for measure in targets}
         exhausted = len(means) < M
-        found = [least_from_on(distances[measure], target) for measure, target in targets.items()]
-        if exhausted or limit == M or all(least and BEYOND * least <= M for least, _ in found):
+        ends = [least_from_on(distances[measure], target) for measure, target in targets.items()]
+        if exhausted or limit == M or all(least and BEYOND * least <= M for least, _ in ends):
             break
         M = min(2 * M, limit)
     reached = tuple(
         Reached(measure, target, least, above, _points(distances[measure], least, above))
-        for (measure, target), (least, above) in zip(targets.items(), found, strict=True)
+        for (measure, target), (least, above) in zip(targets.items(), ends, strict=True)
     )
     width = float((exact.mean[1] - exact.mean[0]).max()) / math.sqrt(noise)
     return Measured(rows.N, len(means), exhausted, exact.method, exact.certified, width, reached)
@@ -646,17 +646,17 @@ def by_predictions(problem: Problem, aims: Aims, steps: Steps, refits: Sequence[
         spread = None if counts is None else (few.N, (few.M, *counts))
     if not sizes:
         return None
-    found = ByPredictions(data.N, held_out, seed, targets, tuple(sizes), spread)
+    planned = ByPredictions(data.N, held_out, seed, targets, tuple(sizes), spread)
     if aims.relative is not None:
         some, most = data.part(training[:PROVED]), LARGEST_M if aims.most is None else aims.most
         search = partial(by_operator, kernel, some, noise, aims.relative, most)
-        found = replace(found, proved=steps.take("the proof at training inputs", search))
-    continued = found.trend
-    if found.whole or continued is None:
-        return found
+        planned = replace(planned, proved=steps.take("the proof at training inputs", search))
+    continued = planned.trend
+    if planned.whole or continued is None:
+        return planned
     every = data.part(training)
     more = steps.take("all rows", lambda: all_rows(kernel, every, noise, new, targets, continued.M))
-    return replace(found, all_rows=more)
+    return replace(planned, all_rows=more)
 
 
 FEWEST = 25
@@ -753,12 +753,12 @@ def _proof(proved: ByOperator) -> str:
     """What N-op proves at the training inputs."""
     sure = "" if proved.confidence == 1.0 else f", with probability {proved.confidence:.7g}"
     if proved.M is None:
-        found = f"no M tried is proved to have it: λ_max(K − Q)/σ² <= {proved.bound:.3g} at the last"
+        answer = f"no M tried is proved to have it: λ_max(K − Q)/σ² <= {proved.bound:.3g} at the last"
     else:
-        found = f"M = {proved.M} has it for every y{sure}, as λ_max(K − Q)/σ² <= {proved.bound:.3g} (N-op)"
+        answer = f"M = {proved.M} has it for every y{sure}, as λ_max(K − Q)/σ² <= {proved.bound:.3g} (N-op)"
     return (
         f"Proved at training inputs, of {proved.N} training rows, in place of rows held out: for rms differences of "
-        f"{proved.target:g} residuals {found}; with fewer than {proved.floor} inducing points no choice proves it so "
+        f"{proved.target:g} residuals {answer}; with fewer than {proved.floor} inducing points no choice proves it so "
         "(N-op-low)."
     )
 

@@ -169,12 +169,12 @@ class Planned(Answer):
         lines += [f"\n{wrapped(text)}" for text in self._advice()]
         return "\n".join(lines)
 
-    def _measured(self, found: ByPredictions) -> list[str]:
+    def _measured(self, measured: ByPredictions) -> list[str]:
         """The text of levels of predictions, after what is known of the data and the kernel."""
         lines = [f"\n{wrapped(self.question)}"]
-        for heading, (header, rows) in found.sections():
+        for heading, (header, rows) in measured.sections():
             lines.append(f"\n{wrapped(heading)}\n{table(header, rows)}")
-        notes = [*found.notes(), *(f"Note: {note}" for note in self._notes())]
+        notes = [*measured.notes(), *(f"Note: {note}" for note in self._notes())]
         return [*lines, "", *map(wrapped, notes), *(f"\n{wrapped(text)}" for text in self._advice())]
 
     @property

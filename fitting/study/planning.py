@@ -281,10 +281,10 @@ def _by_predictions(problem: Problem, aims: Aims) -> Planned:
 
     check(problem, aims)
     steps = Steps(5, problem.asked.progress)
-    found = by_predictions(problem, aims, steps, seeds(problem.asked.seed, aims.refits))
-    steps.finish(found is not None)
+    answer = by_predictions(problem, aims, steps, seeds(problem.asked.seed, aims.refits))
+    steps.finish(answer is not None)
     return Planned(
-        problem, aims, (), None, None, reasons=tuple(steps.reasons), interrupted=steps.stopped, by_predictions=found
+        problem, aims, (), None, None, reasons=tuple(steps.reasons), interrupted=steps.stopped, by_predictions=answer
     )
 
 

@@ -61,22 +61,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=options.number,
         help="upper limit for the divergence: D_alpha for inducing points, KL for the others (default 1)",
     )
-    group = parser.add_argument_group("predictions in place of --nats")
-    group.add_argument(
-        "--loss",
-        metavar="T",
-        type=options.number,
-        help="the log loss at new rows is to be at most T nats a row above that of the exact GP, measured on a fifth "
-        "of the rows of --data, at most 2000, which are held out",
-    )
-    group.add_argument(
-        "--relative",
-        metavar="R",
-        type=options.number,
-        help="the root mean square difference of the predicted means from those of the exact GP is to be at most R "
-        "times its root mean square residual: with --data measured on the rows held out, with -N proved for training "
-        "inputs to come and every y",
-    )
+    _add_predictions(parser)
     group = parser.add_argument_group("the approximation")
     group.add_argument(
         "--method",
@@ -115,6 +100,26 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_select(parser, None, "1000; with --loss or --relative 5000")
     options.add_json(parser)
     parser.set_defaults(run=run)
+
+
+def _add_predictions(parser: argparse.ArgumentParser) -> None:
+    """The levels of predictions."""
+    group = parser.add_argument_group("predictions in place of --nats")
+    group.add_argument(
+        "--loss",
+        metavar="T",
+        type=options.number,
+        help="the log loss at new rows is to be at most T nats a row above that of the exact GP, measured on a fifth "
+        "of the rows of --data, at most 2000, which are held out",
+    )
+    group.add_argument(
+        "--relative",
+        metavar="R",
+        type=options.number,
+        help="the root mean square difference of the predicted means from those of the exact GP is to be at most R "
+        "times its root mean square residual: with --data measured on the rows held out, with -N proved for training "
+        "inputs to come and every y",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
