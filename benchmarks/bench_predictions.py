@@ -27,7 +27,7 @@ from harness import arguments, in_units, opening, save
 
 import fitting
 from gpbounds import SquaredExponential
-from gpbounds.audit import Held, compare, subject
+from gpbounds.audit import HeldOut, compare, subject
 from gpbounds.iterative import exact_predictions
 from gpbounds.renyi import operator_gap
 from gpbounds.renyi.further import further_rows
@@ -71,7 +71,7 @@ def comparison(N: int, n: int, path: str | None) -> dict[str, Any]:
     about = subject(KERNEL, X[:N], y[:N], further_rows(KERNEL, X[:N], None, POINTS), noise=NOISE)
     law = about.law.predict(X[N:])
     begun = time.perf_counter()
-    made = compare(about, Held(X[N:], y[N:], np.asarray(law.mean), np.asarray(law.variance)), rows=n)
+    made = compare(about, HeldOut(X[N:], y[N:], np.asarray(law.mean), np.asarray(law.variance)), rows=n)
     seconds = time.perf_counter() - begun
     return {"seconds": seconds, "width": float(made.log_loss.width), "what": f"{made.method}, {made.verdict}"}
 

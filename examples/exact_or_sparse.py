@@ -32,7 +32,7 @@ from tqdm import tqdm
 import fitting
 from fitting.study.by_predictions import HELD_OUT
 from fitting.study.standardised import standardise
-from gpbounds.audit import Compared, Held, Scored, Subject, compare, subject
+from gpbounds.audit import Compared, HeldOut, PredictionScores, Subject, compare, subject
 from gpbounds.audit.scores import log_loss_ends
 from gpbounds.cli import options
 from gpbounds.exact import exact
@@ -166,7 +166,7 @@ def rows_of(table: Table, tests: int, dense: int, seed: int) -> list[Row]:
     begun = time.perf_counter()
     about = subject(kernel, X, table.y, further_rows(kernel, X, None, M), noise=noise)
     law = about.law.predict(X_held)
-    held = Held(X_held, table.y_held, np.asarray(law.mean), np.asarray(law.variance))
+    held = HeldOut(X_held, table.y_held, np.asarray(law.mean), np.asarray(law.variance))
     most = min(4 * M, max(M, int(math.sqrt(WORK / len(X)))))
     rows = tests if len(X) <= dense else None  # None: the library's choice
     compared = compare(about, held, loss=LOSS, rows=rows, most=most, rng=seed)
@@ -187,7 +187,7 @@ def rows_of(table: Table, tests: int, dense: int, seed: int) -> list[Row]:
     return [row(common, compared, each, losses) for each in levels]
 
 
-def row(common: dict[str, Any], compared: Compared, each: Scored, losses: np.ndarray | None) -> Row:
+def row(common: dict[str, Any], compared: Compared, each: PredictionScores, losses: np.ndarray | None) -> Row:
     low, high = each.kl or (math.nan, math.nan)
     assert each.M is not None
     return Row(
