@@ -135,21 +135,21 @@ def planned(table: Table, seed: int) -> tuple[dict[str, Any], Kernel, float, int
     """What the plan says, as columns; its kernel and noise; and the M to compare, the greatest tried without one."""
     begun = time.perf_counter()
     made = fitting.plan(table.X, table.y, loss=LOSS, refits=0, rng=seed, name=table.name)
-    seconds, found = time.perf_counter() - begun, made.by_predictions
-    assert found is not None, made.reasons
-    largest = next((each for each in reversed(found.sizes) if each.M is not None), found.sizes[-1])
+    seconds, answer = time.perf_counter() - begun, made.by_predictions
+    assert answer is not None, made.reasons
+    largest = next((each for each in reversed(answer.sizes) if each.M is not None), answer.sizes[-1])
     M = largest.tried if largest.M is None else largest.M
     point = largest.reached[0].at(M)
     columns = {
-        "recommended": found.M or 0,
+        "recommended": answer.M or 0,
         "above": largest.above,
-        "how": "none" if found.M is None else "measured" if found.whole else "extrapolated",
+        "how": "none" if answer.M is None else "measured" if answer.whole else "extrapolated",
         "planned_rows": largest.N,
         "planned": -point.value,
         "planned_worst": -point.interval[1],
         "plan_seconds": seconds,
     }
-    return columns, made.problem.kernels[0], made.problem.settings.noise, found.M or largest.tried
+    return columns, made.problem.kernels[0], made.problem.settings.noise, answer.M or largest.tried
 
 
 def truth(about: Subject, compared: Compared, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -328,8 +328,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.quick:
         args.names, args.rows = args.names[:2], 500
-    found = {name: [args.folder / f"{name}{end}" for end in (".csv.gz", ".csv")] for name in args.names}
-    paths = {name: next((path for path in both if path.exists()), None) for name, both in found.items()}
+    both = {name: [args.folder / f"{name}{end}" for end in (".csv.gz", ".csv")] for name in args.names}
+    paths = {name: next((path for path in ends if path.exists()), None) for name, ends in both.items()}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         parser.exit(2, f"exact_or_sparse.py: no {missing[0]}.csv.gz in {args.folder}: pass --folder or --names\n")
