@@ -286,7 +286,7 @@ def test_a_sentence_is_recognised_over_lines_and_in_comments():
 
 X = np.linspace(0.0, 1.0, 6)[:, None]
 ARGUMENTS: dict[str, Any] = {
-    **dict.fromkeys(("X", "X_new", "new"), X),
+    **dict.fromkeys(("X", "X_new", "new", "points"), X),
     **dict.fromkeys(("y", "features"), X[:, 0]),
     **dict.fromkeys(("M", "m", "rank"), 4),
     "N": 9,

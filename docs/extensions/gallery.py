@@ -30,6 +30,7 @@ ORDER = (
         "bound_vs_trained",
         "kdpp_trace",
         "evidence_at_scale",
+        "exact_or_sparse",
         "renyi_study",
         "predictive_sandwich",
     ),
