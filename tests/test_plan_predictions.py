@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
+from scipy.stats import t as student
 
 import fitting
 from fitting.study import by_predictions as study
@@ -434,3 +436,24 @@ def test_a_relative_plan_says_what_is_proved_and_a_plan_of_the_loss_does_not(gro
     assert f"M = {proved.M} has it for every y" in " ".join(str(planned).split())
     assert planned.to_dict()["predictions"]["at training inputs"]["M"] == proved.M
     assert growing[0].by_predictions.proved is None
+
+
+def test_the_choice_of_m_costs_no_confidence():
+    """Distances that do not grow with M, rows that share their noise: a false M is as rare as one false upper end.
+
+    The least M whose own upper end is below the target, whatever larger ones say, is false far more often.
+    """
+    rng, n, trials, target = np.random.default_rng(0), 30, 3000, 1.0
+    truth = np.concatenate([np.full(17, 1.01), np.linspace(0.9, 0.2, 8)])
+    reach = float(student.ppf(0.975, n - 1)) / math.sqrt(n)
+    false = {"from on": 0, "alone": 0}
+    for _ in range(trials):
+        rows = truth[:, None] + 0.3 * rng.standard_normal(n) + 0.6 * rng.standard_normal((25, n))
+        middle, half = rows.mean(axis=1), reach * rows.std(axis=1, ddof=1)
+        interval = Enclosure(middle - half, middle + half)
+        least, _ = least_from_on(Distances(interval, interval), target)
+        alone = np.flatnonzero(interval.high <= target)
+        false["from on"] += least is not None and truth[least - 1] > target
+        false["alone"] += alone.size > 0 and truth[alone[0]] > target
+    assert binom.sf(false["from on"] - 1, trials, 0.025) > 1e-6
+    assert binom.sf(false["alone"] - 1, trials, 0.025) < 1e-6

@@ -435,7 +435,9 @@ class ByPredictions:
             + " The sparse model's predictions are computed in doubles.",
             "Measured: the differences, with Student's 95 % interval for the mean over all rows like those held out, "
             "which is approximate. M is the least number from which on, along one greedy path of points, the interval "
-            "and the ends are below the level; open: from the largest M that they show to be above it.",
+            "and the ends are below the level: numbers are tested from the largest downwards, up to the first that "
+            "fails, so that the choice of M costs no confidence; open: from the largest M that they show to be above "
+            "it.",
         ]
         if self.proved is not None:
             texts.append(_proof(self.proved))

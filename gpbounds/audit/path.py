@@ -155,6 +155,10 @@ def quantile(n: int) -> float:
 def least_from_on(distances: Distances, target: float) -> tuple[int | None, int]:
     """(least M from which on the upper end of the interval is ≤ target, or None; greatest M whose lower end is above).
 
+    Numbers are tested from the largest downwards, up to the first that fails.  A false M needs the upper end to be
+    wrong at one fixed number, the largest one whose distance is above the target: if each upper end fails with
+    probability at most p, so does the M that is chosen.
+
     >>> ends = Enclosure(np.array([2.0, 0.5, 1.5, 0.1]), np.array([3.0, 0.9, 1.7, 0.3]))
     >>> least_from_on(Distances(ends, ends), 1.0), least_from_on(Distances(ends, ends), 0.2)
     ((4, 3), (None, 3))
