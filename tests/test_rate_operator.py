@@ -142,12 +142,12 @@ def test_what_few_pivots_leave_is_part_of_the_bound() -> None:
     pivots.rows = StreamedRows(Matern(0.5), rows, None, first=2)
     for M, p in itertools.product((5, 20), (0.05, 0.7)):
         value, cut, trace = pivots.quantile(300, M, p)
-        found = pivots.rows.residual(M, 1.0)
-        assert found.left > 1.0
-        r, lam = found.ratio, found.values
+        left_over = pivots.rows.residual(M, 1.0)
+        assert left_over.left > 1.0
+        r, lam = left_over.ratio, left_over.values
         within = cut + (r * np.maximum(lam - cut, 0.0) / (lam + r)).sum() / p
         assert value == pytest.approx(
-            min(within + min(found.left, found.left * r / (cut + r) / p), trace / p), rel=1e-9
+            min(within + min(left_over.left, left_over.left * r / (cut + r) / p), trace / p), rel=1e-9
         )
         assert value >= exact.quantile(300, M, p)[0] * (1 - 1e-9)
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
-from scipy.special import gammaincinv
 
 from gpbounds.arrays import EPS, Array, Float, as_host_points
 from gpbounds.bound import Bound
@@ -210,6 +208,8 @@ class _Residual:
 
     def by_eigenvalue(self) -> Found:
         """G is stored: a Cholesky factor and a Rayleigh quotient bound its largest eigenvalue (N-moment-rounding)."""
+        from scipy.linalg import eigh
+
         n = self.n
         G = self.problem.white.inducing.kernel(self.X) - self.V.T @ self.V
         G = 0.5 * (G + G.T)
@@ -291,6 +291,8 @@ def _probed(
     advance: Callable[[], Any],
 ) -> Found:
     """The bound by probes, where ``work`` affords it; ``other`` is an upper bound on ε without them."""
+    from scipy.special import gammaincinv
+
     n, M, noise = residual.n, residual.problem.white.M, residual.problem.noise
     each = float(n) * n * (0.5 * ENTRY + 2.0 * PROBES) + 4.0 * n * M * PROBES
     steps = int(min(MOST, work / each))
