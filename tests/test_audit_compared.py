@@ -22,7 +22,7 @@ from gpbounds.cli import main
 from gpbounds.divergences import whitened_posterior
 from gpbounds.means import LinearMean
 from gpbounds.pages.audit import audit_page
-from gpbounds.renyi import InducingLaw, Model, from_sklearn
+from gpbounds.renyi import InducingLaw, Model, from_sklearn, gap
 
 UNTRAINED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -408,6 +408,30 @@ def test_without_held_out_rows_a_note_says_how_to_pass_them(rows):
     audited = fitting.audit(model, X, y)
     assert audited.to_dict()["predictions"] is None
     assert any("exact GP would predict better is not known" in note and "test" in note for note in audited.notes)
+
+
+@UNTRAINED
+def test_training_again_is_refused_before_anything_is_computed(rows, monkeypatch):
+    X, y = rows
+    monkeypatch.setattr("gpbounds.audit.enough", lambda *given, **options: pytest.fail("computed before the refusal"))
+    model = fitting.SparseGP(n_inducing=8, max_iter=2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="retrain: expected rows that the model was not trained on"):
+        fitting.audit(model, X, y, retrain=True)
+    exact = fitting.ExactGP(max_iter=2).fit(X[:200], y[:200])
+    with pytest.raises(ValueError, match="retrain: expected an estimator with inducing points"):
+        fitting.audit(exact, X, y, retrain=True)
+
+
+def test_a_comparison_alone_brackets_the_divergence_of_the_model_too(rows):
+    """Without bounds from an audit: the bracket holds the divergence, log p(y) less the ELBO."""
+    X, y = rows
+    kernel, noise, Z = SquaredExponential(1.0, 0.8), 0.1, X[:6]
+    about = subject(kernel, X[:200], y[:200], Z, noise=noise)
+    law = about.law.predict(X[200:])
+    low, high = compare(about, HeldOut(X[200:], y[200:], law.mean, law.variance)).model.kl
+    lower, upper = gap(kernel, X[:200], y[:200], Z, 1.0, noise=noise)
+    assert 0.0 < low <= float(upper) / 200
+    assert float(lower) / 200 <= high
 
 
 @UNTRAINED

@@ -518,21 +518,13 @@ def training_rows(model: Any, table: TableRows, where: str, spelled: Spelling) -
 
 def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     """The sections of the audit one after another; the notes say why a section is missing."""
+    if asked.retrain:
+        _can_train_again(examined, asked.spelled)
     steps = Steps(7 if asked.retrain else 6, asked.progress)
     about, held = examined.subject, examined.held
     shown = asked.progress and sys.stderr.isatty()
-    enough = steps.take(
-        "bounds against M",
-        partial(
-            audits.enough,
-            about,
-            target=asked.nats,
-            most=asked.most,
-            rows=asked.rows,
-            work=asked.work,
-            progress=shown,
-        ),
-    )
+    options: dict[str, Any] = {"target": asked.nats, "most": asked.most, "rows": asked.rows, "work": asked.work}
+    enough = steps.take("bounds against M", partial(audits.enough, about, progress=shown, **options))
     steps.stopped |= enough is not None and enough.interrupted
     points = np.concatenate([about.X, np.asarray(held.X, dtype=np.float64).reshape(-1, about.D)])
     parts: dict[str, Any] = {}
@@ -580,6 +572,20 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
     )
 
 
+def _can_train_again(examined: Examined, spelled: Spelling) -> None:
+    """Refuse to train again, before anything is computed, what cannot be trained or compared."""
+    if examined.trained_again is None or examined.subject.M is None:
+        raise WrongArguments(
+            f"{spelled('retrain')}: expected an estimator with inducing points, which can be trained again, got a "
+            "model of another kind"
+        )
+    if not examined.held.N:
+        raise WrongArguments(
+            f"{spelled('retrain')}: expected rows that the model was not trained on, at which both are compared, got "
+            f"none: pass them, {spelled('test')}"
+        )
+
+
 def _compared(
     examined: Examined, asked: AuditQuestion, enough: audits.Enough | None, steps: Steps
 ) -> audits.Compared | None:
@@ -605,9 +611,7 @@ def _compared(
     steps.stopped |= compared.interrupted
     compared = replace(compared, again=f"raise {asked.spelled('test_rows')}")
     train = examined.trained_again
-    if asked.retrain:
-        if train is None or about.M is None:
-            raise WrongArguments(f"{asked.spelled('retrain')}: expected an estimator with inducing points to train")
+    if asked.retrain and train is not None and about.M is not None:
         M = min(2 * about.M, asked.most, about.N)
         again = steps.take(f"training again with {M} points", partial(_scored_again, train, M, compared, here))
         compared = replace(compared, retrained=again)

@@ -450,7 +450,11 @@ def _of_model(about: Subject, levels: Enough | None) -> tuple[float, float] | No
     """The bracket of the model's own divergence, per row."""
     if about.M is None:
         return 0.0, 0.0
-    if levels is None or levels.divergence is None:
+    if levels is None:
+        if about.Z is None or about.posterior is not None:  # of another posterior than q*
+            return None
+        return _per_row(level_at(about, about.Z, "model"), None, about.N)
+    if levels.divergence is None:
         return None
     lower, upper = levels.divergence
     return _over(float(lower), float(upper), about.N)
