@@ -21,6 +21,7 @@ from fitting.objectives.packing import LawBlock
 from fitting.objectives.point import Gradient, Parameters
 from fitting.training import adam
 from fitting.training.adam import NaturalSteps
+from gpbounds.iterative import exact_predictions
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
@@ -155,6 +156,21 @@ def test_every_order_that_the_tasks_allow_gives_the_same_bits(name: str) -> None
     for order in (latest, *map(at_random, SEEDS), *map(postponing, late)):
         with adversary(order):
             np.testing.assert_array_equal(run(), expected)
+
+
+@pytest.mark.parametrize("memory", [2.0**31, 1.0])
+def test_predictions_of_the_exact_gp_have_the_same_bits_in_every_order(memory: float) -> None:
+    """By a factor and by products in single precision, at rows so many that lanes share both."""
+    rng = np.random.default_rng(6)
+    X, new = rng.uniform(-2.0, 2.0, (2100, 2)), rng.uniform(-2.0, 2.0, (30, 2))
+    runs = []
+    for order in (lambda count, after: range(count), latest, at_random(0)):
+        with adversary(order):
+            made = exact_predictions(SquaredExponential(1.3, 0.6), X, X[:, 0], new, noise=0.1, memory=memory)
+        runs.append(entries(*made.mean, *made.variance))
+    assert np.isfinite(runs[0]).all()
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run, runs[0])
 
 
 def test_every_graph_of_the_package_is_among_the_cases() -> None:
