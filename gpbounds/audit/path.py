@@ -39,7 +39,10 @@ class GreedyPath:
         self.chosen: Pivoted | None = None
 
     def grow(self, M: int) -> tuple[Float, Float]:
-        """Means and latent variances (m, n) for 1, …, m points; m < M where no other row has a variance left."""
+        """Means and latent variances (m, n) for 1, …, m points; m < M where no other row has a variance left.
+
+        In doubles, without a proved error: a variance that rounding leaves below 0 is 0.
+        """
         self.chosen = pivoted(
             lambda i, columns: self.kernel(self.X[i], self.X[columns]),
             self.kernel.diag(self.X),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, as_host_points
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative.solves import MEMORY, Factored, Solver, factor_pays, factored, fast_solver
 from gpbounds.kernels import Kernel
@@ -20,7 +20,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import additions
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.progress import bar
-from gpbounds.renyi.accuracy import errors_of_entries, gamma
+from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
 from gpbounds.validation import noise_variance, non_negative, positive, scalar
 from gpbounds.whitening import as_targets, slices
 
@@ -29,8 +29,6 @@ Ends = tuple[Float, Float]
 
 COLUMNS = 2**25
 """Entries of the right-hand sides that are solved for at a time."""
-UNIT = 0.5 * EPS
-"""Largest relative error of one operation in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +164,7 @@ class _Problem:
         known, y, prior = self.rounding, self.y, self.kernel.diag(points)
         size, sizes = float(np.abs(alpha).sum()), np.abs(V).sum(axis=0)
         (_, length), (off, lengths) = known.of_residual(alpha, rest, y, 0.0), known.of_residual(V, R, K, known.entry)
-        sums = gamma(len(y) + 8) + 4.0 * UNIT
+        sums = gamma(len(y) + 8) + 4.0 * U
         middle = V.T @ y + R.T @ alpha
         terms = np.abs(V).T @ np.abs(y) + np.abs(R).T @ np.abs(alpha)
         reach = 1.01 * (length * lengths / self.noise + size * off + sums * terms)
@@ -213,7 +211,7 @@ class _Rounding:
     def of_residual(self, V: Float, R: Float, B: Float, own: float) -> tuple[Any, Any]:
         """Largest error of an entry of R, and at least the norm of the exact residual, for each column."""
         common = own + self.product * np.abs(V).sum(axis=0)
-        each = 8.0 * UNIT * (self.noise * np.abs(V) + np.abs(B) + np.abs(R))
+        each = 8.0 * U * (self.noise * np.abs(V) + np.abs(B) + np.abs(R))
         lengths = np.sqrt((R * R).sum(axis=0)) + np.sqrt((each * each).sum(axis=0)) + math.sqrt(len(R)) * common
         return common + each.max(axis=0), 1.01 * lengths
 

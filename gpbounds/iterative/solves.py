@@ -19,11 +19,6 @@ from gpbounds.linalg.krylov import conjugate_gradients
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.vecchia import Blocks, Factor, factor, near
 
-
-def nothing() -> None:
-    """Do nothing."""
-
-
 BLOCK, NEIGHBOURS = 200, 800
 """Rows of a block of the Vecchia factor, and rows on which it is conditioned."""
 STEPS = 400
@@ -47,6 +42,10 @@ INDUCING = 500
 """Most inducing points of the preconditioner Q + σ²I."""
 EXPLAINED = 0.1
 """Q + σ²I serves if its inducing points leave a mean variance of at most so many noise variances unexplained."""
+
+
+def nothing() -> None:
+    """Do nothing, where nobody counts products."""
 
 
 @dataclass(frozen=True, eq=False)

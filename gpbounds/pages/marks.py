@@ -89,8 +89,8 @@ class Dots(Mark):
 
 
 @dataclass(frozen=True)
-class Whiskers(Mark):
-    """Vertical ranges with a short bar at each end; those that are not finite are left out."""
+class Spans(Mark):
+    """From ``low`` to ``high`` at each ``x``."""
 
     name: str
     x: Sequence[float]
@@ -100,6 +100,11 @@ class Whiskers(Mark):
 
     def extent(self) -> tuple[Sequence[float], Sequence[float]]:
         return [*self.x, *self.x], [*self.low, *self.high]
+
+
+@dataclass(frozen=True)
+class Whiskers(Spans):
+    """Vertical ranges with a short bar at each end; those that are not finite are left out."""
 
     def drawn(self, across: Axis, up: Axis, names: Names) -> list[str]:
         parts = []
@@ -181,17 +186,8 @@ class Bars(Mark):
 
 
 @dataclass(frozen=True)
-class Band(Mark):
+class Band(Spans):
     """The area between two lines; values that are not finite are left out."""
-
-    name: str
-    x: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-    color: str
-
-    def extent(self) -> tuple[Sequence[float], Sequence[float]]:
-        return [*self.x, *self.x], [*self.low, *self.high]
 
     def drawn(self, across: Axis, up: Axis, names: Names) -> list[str]:
         kept = [
