@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,17 @@ import numpy as np
 from fitting.data_priors import (
     Aim,
     PriorLaw,
-    Priors,
     Update,
-    Updates,
     engine_of,
+    law_of,
     of_law,
     one_point,
-    priors_of,
     require_law,
+    update,
 )
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.pac import PacGaussianProcess
-from fitting.estimators.procedure import issue
-from gpbounds.arrays import Float
 from gpbounds.kernels import Constant, Kernel
 from gpbounds.likelihoods import Bernoulli, Gaussian, StudentT
 from gpbounds.losses import Loss, Sign
@@ -45,22 +41,18 @@ class ModelPrior:
         On ``grid``.
     grid : HyperGrid
         One point.
-    laws : function
-        jitter on Kuu ↦ the law of u.
-    jitter : float
-        The least one to try.
+    law : PriorLaw
     mean : DeclaredMean or None
         The mean function, from the rows of the model.
     """
 
     kernel: Kernel
     grid: HyperGrid
-    laws: Priors
-    jitter: float
+    law: PriorLaw
     mean: DeclaredMean | None
 
 
-def prior_of(model: Any, certified: Raw | None = None, inputs: Scaling | None = None) -> ModelPrior:
+def prior_of(model: Any) -> ModelPrior:
     """The law of f of a fitted ``model``, after all of its training: kernel, Z, noise and u are numbers that define P.
 
     Hypothesis: nothing of the model depends on the certified rows; then P costs nothing (N-data-prior).  The kernel is
@@ -69,12 +61,8 @@ def prior_of(model: Any, certified: Raw | None = None, inputs: Scaling | None = 
     Parameters
     ----------
     model : estimator of `fitting`, or gpbounds.renyi.Model with q(u)
-        With one output.  `ExactGP` and `PACGP`: at most 1500 rows, the certified ones included.  Not `LowRankGP`, whose
-        features are no kernel of a certificate, nor PIC.
-    certified : Raw
-        The certified rows, for an exact GP: P is stated at all rows.
-    inputs : Scaling
-        How raw inputs were scaled for the model.
+        With one output.  `ExactGP` and `PACGP`: at most 1500 rows of training.  Not `LowRankGP`, whose features are no
+        kernel of a certificate, nor PIC.
 
     Raises
     ------
@@ -91,25 +79,17 @@ def prior_of(model: Any, certified: Raw | None = None, inputs: Scaling | None = 
     model._fitted()
     if len(model.y_mean_) != 1:
         raise ValueError(f"model: expected one output, got {len(model.y_mean_)}: train one model for each output")
-    others: Float = np.zeros((0, model.n_features_in_))
-    if isinstance(certified, Arrays):
-        others = (inputs or Scaling()).apply(certified.X)
     require_law(model.posterior_)
     grid, kernel = one_point(model.kernel_)
-    laws, jitter = priors_of(kernel, model.posterior_, others)
+    law = law_of(kernel, model.posterior_)
     mean = model.mean_[0] if isinstance(model.mean_, tuple) else model.mean_
     if isinstance(model, PacGaussianProcess) or not model.normalize_y:
-        return ModelPrior(kernel, grid, laws, jitter, _declared(mean))
+        return ModelPrior(kernel, grid, law, _declared(mean))
     # f = shift + scale·f': u = scale·u', L is scale times the former one, and v stays as it is
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     grid, kernel = one_point(_times(kernel, scale * scale))
-    in_scaled = partial(_in_scaled, laws, kernel, scale * scale)
-    return ModelPrior(kernel, grid, in_scaled, scale * scale * jitter, _declared(mean or LinearMean(), shift, scale))
-
-
-def _in_scaled(laws: Priors, kernel: Kernel, square: float, jitter: float) -> PriorLaw:
-    """The law of u at ``kernel``, which is ``square`` times that of ``laws``."""
-    return replace(laws(jitter / square), kernel=kernel, jitter=jitter)
+    law = replace(law, kernel=kernel, jitter=scale * scale * law.jitter)
+    return ModelPrior(kernel, grid, law, _declared(mean or LinearMean(), shift, scale))
 
 
 def _times(kernel: Kernel, factor: float) -> Kernel:
@@ -138,8 +118,8 @@ def _of_imported(model: Model) -> ModelPrior:
         )
     grid, kernel = one_point(model.kernel)
     q = model.q.posterior(kernel, model.Z)
-    laws, jitter = of_law(kernel, model.Z, q.mean, q.factor, model.q.jitter)
-    return ModelPrior(kernel, grid, laws, jitter, _declared(model.mean))
+    law = of_law(kernel, model.Z, q.mean, q.factor, model.q.jitter)
+    return ModelPrior(kernel, grid, law, _declared(model.mean))
 
 
 def _for_likelihood(model: Any, loss: Loss) -> None:
@@ -218,7 +198,7 @@ def data_prior(
     """
     certified = rows.certified(split)
     inputs, outputs = inputs or Scaling(), outputs or Scaling()
-    prior = prior_of(model, certified, inputs)
+    prior = prior_of(model)
     mean = prior.mean if mean is None else mean
     engine = engine_of(certified, inputs, outputs, mean)
     log_penalty = log_choices(prior.grid, charges, (inputs, outputs), mean)
@@ -227,12 +207,11 @@ def data_prior(
     for loss in losses:
         _for_likelihood(model, loss)
         aim = Aim(loss, certified.shape[0], float(delta), log_penalty, predictor)
-        updates = Updates(prior.laws, engine, aim, trained=trained)
-        certificate = issue(
+        found = update(prior.law, engine, aim, trained=trained)
+        certificate = Certificate.issue(
             raw_rows,
-            updates,
-            prior.jitter,
-            updates.unrounded,
+            y,
+            found.record,
             prior.kernel,
             grid=prior.grid,
             loss=loss,
@@ -245,7 +224,6 @@ def data_prior(
             split=split,
             predictor=predictor,
             classes=classes,
-            y=y,
         )
-        results.append((certificate, updates.of(certificate)))
+        results.append((certificate, found))
     return tuple(results)

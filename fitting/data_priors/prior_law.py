@@ -1,14 +1,13 @@
 """A Gaussian prior of the inducing variables that was trained on rows disjoint from those that a certificate covers.
 
-A certificate's prior may be any law of f that does not depend on its rows: kernel, Z, noise and the law of u are then
-numbers that define P, and none of them costs anything (B(θ) has no grid).  P is stated in the coordinates of the GP
+A certificate's prior may be any law of f that does not depend on its rows: kernel, Z, jitter and the law of u are then
+numbers that define P, and none of them costs anything.  P is stated in the coordinates of the GP
 prior: u = Lv, L Lᵀ = Kuu + jitter·I, v ~ N(mean, factor·factorᵀ), f given u as under the GP prior.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,15 +16,22 @@ import numpy as np
 
 from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import Float, host
+from gpbounds.divergences.errors import Rounding
+from gpbounds.divergences.measured import measured
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.law import gram_law
-from gpbounds.linalg.residuals import least_sound_jitter
+from gpbounds.linalg import AUTO_LADDER
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.whitening import Inducing, inducing, residual_diagonal
 
 MOST = 1500
-"""Rows up to which the exact posterior is a prior: its record holds two triangles of all rows."""
+"""Rows up to which the exact posterior is a prior: its record holds two triangles of as many rows."""
+
+STEADY = 1e-6
+"""Largest relative change of Kuu + jitter·I by rounding, in the basis of its factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,7 @@ class PriorLaw:
     factor : array (M, M)
         Lower triangular with a positive diagonal.
     jitter : float
-        Added to the diagonal of Kuu; part of the law of u.
+        Added to the diagonal of Kuu; part of P, whose law of f depends on it.
     """
 
     kernel: Kernel
@@ -68,10 +74,6 @@ class PriorLaw:
         return V.T @ self.mean, V.T @ self.factor, residual_diagonal(self.kernel.diag(X), V)
 
 
-Priors = Callable[[float], PriorLaw]
-"""jitter on Kuu ↦ P.  Every jitter gives a valid prior; of a larger one rounding is known better."""
-
-
 def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     """The grid of one point at the hyperparameters of ``kernel``, and the kernel at this point, units of rounding away.
 
@@ -86,12 +88,8 @@ def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     return grid, priors.with_hyperparameters(kernel, grid.at([0] * grid.T))
 
 
-def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Priors, float]:
-    """The law of u of a ``posterior`` at ``kernel``, as a function of the jitter; and the least jitter to try.
-
-    A sparse posterior keeps its inducing inputs and its law of v.  The exact one is stated at all rows, those of its
-    data and ``others`` (n, D), the rows of the certificate: between them nothing is left that an update could not
-    reach.
+def law_of(kernel: Kernel, posterior: Posterior) -> PriorLaw:
+    """The law of u of a ``posterior`` at ``kernel``; that of an exact GP is stated at the rows of its data.
 
     Raises
     ------
@@ -99,7 +97,7 @@ def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Prio
         for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
     """
     if isinstance(posterior, ExactPosterior):
-        return _of_exact(kernel, posterior, others)
+        return _of_exact(kernel, posterior)
     law: Any = require_law(posterior)
     return of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter)
 
@@ -117,28 +115,55 @@ def require_law(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, jitter: float) -> tuple[Priors, float]:
-    """`priors_of` for v ~ N(mean, factor·factorᵀ) at Z (M, D), the same numbers for every jitter."""
-    Z, mean, factor = (np.array(each, dtype=np.float64) for each in (Z, mean, factor))
-    least = max(jitter, least_sound_jitter(kernel(Z)))
-    return lambda amount: PriorLaw(kernel, Z, mean, np.tril(factor), amount), least
+def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, jitter: float) -> PriorLaw:
+    """P with v ~ N(mean, factor·factorᵀ) at Z (M, D), and `steady_jitter`, which is at least ``jitter``."""
+    points = np.array(Z, dtype=np.float64)
+    return PriorLaw(
+        kernel,
+        points,
+        np.array(mean, dtype=np.float64),
+        np.tril(np.array(factor, dtype=np.float64)),
+        steady_jitter(kernel, points, jitter),
+    )
 
 
-def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[Priors, float]:
-    """P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(Z, X₁), b = Φy₁, Z the rows X₁ and then the others."""
+def steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
+    """A jitter with which rounding hardly changes the law of f: P depends on it, so no certified row may choose it.
+
+    The first of ``least`` and the steps of the ladder 1e-12 … 1e-6, times the largest variance at Z, for which the
+    factor of Kuu + jitter·I is proved to be right to within `STEADY` (`gpbounds.divergences.errors`); the last step if
+    there is none.  It is a function of kernel and Z alone.
+
+    >>> from gpbounds import SquaredExponential
+    >>> steady_jitter(SquaredExponential(), np.array([[0.0], [9.0]]))
+    0.0
+    >>> steady_jitter(SquaredExponential(), np.linspace(0.0, 1.0, 30)[:, None]) > 1e-10
+    True
+    """
+    error = value_error(kernel, np.abs(Z).max(axis=0))
+    steps = [step * kernel.largest_variance(Z) for step in AUTO_LADDER]
+    for amount in (least, *(step for step in steps if step > least)):
+        try:
+            points = measured(inducing(kernel, Z, amount), error)
+        except NotPositiveDefinite:
+            continue
+        if Rounding.of(points, error).F <= STEADY:
+            return amount
+    return max(least, steps[-1])
+
+
+def _of_exact(kernel: Kernel, posterior: ExactPosterior) -> PriorLaw:
+    """P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(Z, X₁), b = Φy₁, at the rows Z = X₁ of its data alone.
+
+    Inputs of certified rows among Z would make P depend on them, as its law of f changes with the jitter at each.
+    """
     X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
-    if len(X) + len(others) > MOST:
+    if len(X) > MOST:
         raise ValueError(
-            f"model: expected at most {MOST} rows for the prior of an exact GP, {len(X)} of training and "
-            f"{len(others)} of the certificate, got {len(X) + len(others)}: a certificate holds two triangles of as "
-            "many rows. Use SparseGP, whose law needs M inducing inputs only"
+            f"model: expected at most {MOST} rows of training for the prior of an exact GP, got {len(X)}: a "
+            "certificate holds two triangles of as many rows. Use SparseGP, whose law needs M inducing inputs only"
         )
-    Z = np.concatenate([X, others])
-
-    def at(jitter: float) -> PriorLaw:
-        points = inducing(kernel, Z, jitter)
-        V = points.whiten(X)
-        law = gram_law(V @ V.T / noise, V @ Y / noise)
-        return PriorLaw(kernel, Z, law.mean[:, 0], law.factor, jitter)
-
-    return at, least_sound_jitter(kernel(Z))
+    jitter = steady_jitter(kernel, X)
+    V = inducing(kernel, X, jitter).whiten(X)
+    law = gram_law(V @ V.T / noise, V @ Y / noise)
+    return PriorLaw(kernel, X, law.mean[:, 0], law.factor, jitter)

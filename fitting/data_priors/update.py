@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitting.data_priors.prior_law import PriorLaw, Priors
+from fitting.data_priors.prior_law import PriorLaw
 from fitting.objectives.goals import Relaxation, Target
 from fitting.posterior import InducingPosterior
 from fitting.training import Ending, Run, train_lbfgs
@@ -26,7 +26,7 @@ from gpbounds.arrays import Float
 from gpbounds.law import FactorLaw, triangular
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import Certificate, DeclaredMean, Scaling
+from gpbounds.pacbayes import DeclaredMean, Scaling
 from gpbounds.pacbayes import Updated as Record
 from gpbounds.pacbayes.certificate.rows import Partitions, Raw, Scaled
 from gpbounds.rows.engines import Changed, Engine, Memory
@@ -348,34 +348,6 @@ def best_scale(bound: Callable[[float], float], largest: float) -> float:
         lambda each: np.asarray(bound(float(np.exp(each)))), np.asarray(logs[i] - step), np.asarray(logs[i] + step), 10
     )
     return float(np.exp(0.5 * (low + high) if least <= values[i] else logs[i]))
-
-
-class Updates:
-    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has found.
-
-    Attributes
-    ----------
-    found : dict
-        The `Update` of each jitter, in the order in which they were asked for.
-    """
-
-    def __init__(self, priors: Priors, rows: Engine, aim: Aim, **options: Any) -> None:
-        self.found: dict[float, Update] = {}
-        self._update = lambda jitter: update(priors(jitter), rows, aim, **options)
-
-    def __call__(self, jitter: float) -> Record:
-        if jitter not in self.found:
-            self.found[jitter] = self._update(jitter)
-        return self.found[jitter].record
-
-    def of(self, certificate: Certificate) -> Update:
-        """How the Q of ``certificate`` was found."""
-        posterior: Any = certificate.posterior
-        return self.found[posterior.jitter]
-
-    def unrounded(self) -> float:
-        """The bound, without allowances for rounding, with the first jitter that served."""
-        return next(iter(self.found.values())).bound
 
 
 def engine_of(rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> Engine:

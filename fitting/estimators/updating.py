@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.data_priors import MOST, Aim, Update, Updates, engine_of, one_point, priors_of
+from fitting.data_priors import MOST, Aim, Update, engine_of, law_of, one_point, update
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.exact_gp import ExactGP
-from fitting.estimators.procedure import issue
 from fitting.estimators.remarks import Remark
 from fitting.estimators.sparse_gp import SparseGP
 from fitting.objectives.goals import Relaxation
 from fitting.training import Ending
-from gpbounds.arrays import Float, host
+from gpbounds.arrays import host
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, Charge, DeclaredMean, Scaling, Split
@@ -146,10 +145,12 @@ def updated_models(
     ValueError
         for more rows than the prior of an exact GP takes, and as `Certificate.issue`.
     """
-    if not hasattr(model, "n_inducing") and rows.shape[0] > MOST:
+    certified = rows.certified(split)
+    prior_rows = rows.shape[0] - certified.shape[0]
+    if not hasattr(model, "n_inducing") and prior_rows > MOST:
         raise ValueError(
-            f"X: expected at most {MOST} rows for PACGP with prior='data', whose certificate holds two triangles of "
-            f"all rows, got {rows.shape[0]}: use SparsePACGP(prior='data')"
+            f"X: expected at most {MOST} rows of the prior for PACGP with prior='data', whose certificate holds two "
+            f"triangles of as many, got {prior_rows}: use SparsePACGP(prior='data')"
         )
     inner = prior_model(model, "zero" if isinstance(model.mean, DeclaredMean) else model.mean)
     with warnings.catch_warnings():
@@ -157,23 +158,18 @@ def updated_models(
         inner.fit(*_rows_of(rows.prior(split), Scaled(inputs, outputs, declared)))
     trained_mean = inner.mean_[0] if isinstance(inner.mean_, tuple) else inner.mean_
     mean = declared if declared is not None or trained_mean is None else _from_prior(trained_mean)
-    certified = rows.certified(split)
     grid, kernel = one_point(inner.kernel_)
-    others: Float = np.zeros((0, rows.shape[1]))
-    if isinstance(certified, Arrays):
-        others = inputs.apply(certified.X)
-    laws, jitter = priors_of(kernel, inner.posterior_, others)
+    prior = law_of(kernel, inner.posterior_)
     engine, found = engine_of(certified, inputs, outputs, mean), []
     paid = log_choices(grid, charges, (inputs, outputs), mean)
-    options = {"max_iter": int(model.max_iter), "ending": ending, "trained": model.optimizer is not None}
+    options: dict[str, Any] = {"max_iter": int(model.max_iter), "ending": ending, "trained": model.optimizer is not None}
     for loss in losses:
         aim = Aim(loss, certified.shape[0], float(delta), paid, relaxation=relaxation)
-        updates = Updates(laws, engine, aim, **options)
-        certificate = issue(
+        q = update(prior, engine, aim, **options)
+        certificate = Certificate.issue(
             rows,
-            updates,
-            jitter,
-            updates.unrounded,
+            None,
+            q.record,
             kernel,
             grid=grid,
             loss=loss,
@@ -185,7 +181,7 @@ def updated_models(
             split=split,
             nonrigorous=bool(model.nonrigorous),
         )
-        found.append(UpdatedModel(inner, updates.of(certificate), certificate))
+        found.append(UpdatedModel(inner, q, certificate))
     return found
 
 
