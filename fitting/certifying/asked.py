@@ -80,7 +80,7 @@ class Asked:
 
     @cached_property
     def classes(self) -> Any:
-        """The labels, in their order, as an array; None for numbers, and for −1 and 1 in rows that are read by parts."""
+        """The labels, in their order, as an array; None for numbers, and for −1 and 1 of rows in partitions."""
         if not self.labelled or is_elsewhere(self.X):
             return None
         labels = np.asarray(unmasked("y", self.y))
@@ -225,13 +225,13 @@ class Asked:
 
 def _has_law(model: Any, N: int) -> bool:
     """Whether ``model`` can be the prior of rows that it has not seen."""
-    from fitting.certifying.data_prior import MOST_EXACT
+    from fitting.data_priors.prior_law import MOST
 
     if isinstance(model, Model):
         return model.q is not None
     if isinstance(model, LowRankGP) or (isinstance(model, SparseGP) and model.method == "pic"):
         return False
-    return not isinstance(model, ExactGP | PACGP) or N <= MOST_EXACT
+    return not isinstance(model, ExactGP | PACGP) or N <= MOST
 
 
 def _from_rows(rows: Raw) -> tuple[Scaling, Scaling]:

@@ -82,10 +82,10 @@ def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
     losses: Sequence[Loss | None] = asked.losses if asked.labels is None else (None,)
     if asked.level is not None and asked.labelled:
         raise ValueError("coverage: expected None for labels, got a number: intervals are for numbers")
-    predictor, outputs = asked.predictor, Scaling() if asked.labelled else asked.loss_units[1]
+    predictor = asked.predictor
     predicted = predictor.at(asked.certified, spread=asked.level is not None)
     rows = (asked.rows, None) if asked.labels is None else (asked.X, asked.y)
-    shared = {"delta": asked.delta, "outputs": outputs, "split": asked.split}
+    shared = {"delta": asked.delta, "split": asked.split}
     model = None if asked.kind == "given" else asked.trained
     if asked.level is not None:
         name = predictor.name if predicted.spread is not None else f"{predictor.name}, with a constant spread"
@@ -108,7 +108,7 @@ def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
             loss=loss,
             classes=asked.labels,
             charges=(*charges_of(asked.losses), *asked.charges, *charges),
-            nonrigorous=asked.nonrigorous,
+            outputs=Scaling() if asked.labelled else asked.loss_units[1],
             **shared,
         )
         made.append((certificate, None if asked.labelled else _shown(asked.certified, predicted), model))

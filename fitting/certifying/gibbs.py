@@ -192,6 +192,7 @@ def _objective(
 
 
 def supported(model: Any) -> None:
+    """Refuse models without a posterior that is determined by their rows, and models of several outputs."""
     from sklearn.utils.validation import check_is_fitted
 
     if not isinstance(model, KINDS):

@@ -20,9 +20,8 @@ from fitting.study.predicted import by_position
 from gpbounds.arrays import Float, exactly, host, is_cupy, unmasked
 from gpbounds.likelihoods import Gaussian, Poisson
 from gpbounds.pacbayes import Scaling
-from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled
+from gpbounds.pacbayes.certificate.rows import Raw, Scaled
 from gpbounds.renyi import Model
-from gpbounds.rows.source import changed
 from gpbounds.rows.tables import csv_numbers, lines_of
 from gpbounds.validation import finite, positive
 
@@ -340,7 +339,7 @@ def in_file(path: str | os.PathLike[str], numeric: bool) -> Given:
 
 
 def in_arrays(passed: Any, labels: bool) -> Given:
-    """Predictions (n,), or a pair (mean, std) of such arrays; with ``labels``, or if they are no numbers, of any kind."""
+    """Predictions (n,), or a pair (mean, std) of such arrays; with ``labels``, or where they are no numbers, labels."""
     source = "that were passed"
     if isinstance(passed, tuple) and len(passed) == 2 and np.ndim(passed[0]) > 0:
         mean, std = (finite("model", exactly("model", part)) for part in passed)
