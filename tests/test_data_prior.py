@@ -67,7 +67,7 @@ def test_pacgp_with_a_prior_from_data_certifies_the_other_rows_and_predicts_with
     scale = model.outputs_.scale
     own = (y - model.outputs_.shift) / scale, (mean - model.outputs_.shift) / scale, (std / scale) ** 2
     risk = Band(0.5).expectation(*own)[~prior].mean()
-    assert model.risk_ == pytest.approx(risk, abs=1e-8)
+    assert risk - 1e-12 <= model.risk_ <= risk + 1e-5  # it includes an allowance for rounding
     assert model.bound_ >= kl_inverse(model.risk_, (model.kl_ + np.log(xi(60) / 0.05)) / 60) * (1.0 - 1e-12)
     model.save(tmp_path / "model.npz")
     read = load(tmp_path / "model.npz")
@@ -154,12 +154,12 @@ def test_arguments_that_do_not_fit_the_prior_are_refused(arguments, words):
 
 
 def test_the_exact_prior_is_refused_above_1500_rows_before_it_is_trained():
-    X, y = rows_of(1502)
-    with pytest.raises(ValueError, match="at most 1500 rows"):
+    X, y = rows_of(3004)
+    with pytest.raises(ValueError, match="at most 1500 rows of the prior for PACGP"):
         PACGP(**SETTINGS).fit(X, y)
-    model = ExactGP(KERNEL, 0.1, optimizer=None).fit(X[:2], y[:2])
-    with pytest.raises(ValueError, match="at most 1500 rows for the prior of an exact GP, 2 of"):
-        prior_of(model, raw(X[2:], y[2:]))
+    model = ExactGP(KERNEL, 0.1, optimizer=None).fit(X[:1501], y[:1501])
+    with pytest.raises(ValueError, match="at most 1500 rows of training for the prior of an exact GP"):
+        prior_of(model)
 
 
 # ------------------------------------------------------------------ priors of trained models
@@ -271,12 +271,12 @@ def test_a_sample_stands_for_rows_that_do_not_fit_and_the_terms_are_those_of_all
     engine = engine_of(Partitions(rows), Scaling(), Scaling(), None)
     monkeypatch.setattr(updates, "KEPT", 8 * 6 * 100)
     aim = Aim(Band(0.5), 500, 0.05)
-    found = update(prior.laws(prior.jitter), engine, aim)
+    found = update(prior.law, engine, aim)
     mean, variance = found.posterior(0.1).predict(X[100:])
     losses = Band(0.5).expectation(y[100:], mean, variance)
     assert found.risk == pytest.approx(losses.mean(), rel=1e-9)
     assert found.tandem == pytest.approx((losses**2).mean(), rel=1e-9)
-    whole = update(prior.laws(prior.jitter), engine_of(Arrays(X[100:], y[100:]), Scaling(), Scaling(), None), aim)
+    whole = update(prior.law, engine_of(Arrays(X[100:], y[100:]), Scaling(), Scaling(), None), aim)
     assert found.bound <= 1.05 * whole.bound
 
 

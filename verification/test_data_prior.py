@@ -13,11 +13,11 @@ from observer import Observer
 
 from fitting import ExactGP, SparseGP
 from fitting.certifying.data_prior import data_prior
-from fitting.data_priors import Aim, PriorLaw, Update, one_point, priors_of, update
+from fitting.data_priors import Aim, PriorLaw, Update, extended, law_of, one_point, update
 from fitting.data_priors.updates import Eigenbasis, gaussian_update, law_in
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band, Exponential, Loss, Sign, Squared
-from gpbounds.pacbayes import Split, bound
+from gpbounds.pacbayes import Split, Updated, bound
 from gpbounds.pacbayes.certificate.rows import in_memory, raw
 from gpbounds.rows.engines import Memory
 
@@ -42,8 +42,10 @@ def exact_prior(seed: int, n: int = 8) -> tuple[PriorLaw, float, tuple[Any, ...]
     first, second = slice(0, n // 2), slice(n // 2, n)
     model = ExactGP(kernel, noise, optimizer=None).fit(X[first], y[first])
     _, moved = one_point(model.kernel_)
-    laws, _ = priors_of(moved, model.posterior_, X[second])
-    return laws(0.0), noise, (moved, X, y, first, second)
+    prior = extended(law_of(moved, model.posterior_), X[second])
+    assert prior.jitter == 0.0
+    assert len(prior.Z) == n
+    return prior, noise, (moved, X, y, first, second)
 
 
 def sums_of(prior: PriorLaw, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,6 +79,29 @@ def test_the_update_of_an_exact_prior_has_the_closed_form(observe: Observer, see
         trace = sum(W[i, i] for i in range(len(X2)))
         value = (mp.log(mp.det(mp.eye(len(X2)) + C / s2)) - trace + (z.T * C * z)[0]) / 2
     observe.equal(CLAIM, q.kl, float(value), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.claim(CLAIM)
+@given(seed=SEEDS)
+def test_no_certified_row_moves_the_prior(observe: Observer, seed: int) -> None:
+    """P's law of f, its jitter included, is the same for other certified rows: near ones, far ones, copies."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.uniform(0.0, 5.0, (12, 1)), rng.standard_normal(12)  # close rows: a jitter is needed
+    kernel = SquaredExponential(1.3, float(rng.uniform(0.5, 2.0)))
+    model = ExactGP(kernel, 0.05, optimizer=None).fit(X, y)
+    own = law_of(kernel, model.posterior_)
+    new = np.linspace(-2.0, 8.0, 7)[:, None]
+    at_own, phi, residual = own.features(new)
+    variance = residual + (phi * phi).sum(axis=1)
+    for others in (rng.uniform(4.0, 9.0, (5, 1)), X[:5] + 1e-9, np.linspace(-3.0, 9.0, 8)[:, None]):
+        prior = extended(own, others)
+        M = len(own.Z)
+        observe.holds(CLAIM, prior.jitter == own.jitter and bool((prior.Z[:M] == own.Z).all()))
+        record = Updated(prior.Z, prior.mean, prior.factor, 0.0 * prior.mean, np.eye(len(prior.Z)), prior.jitter)
+        observe.equal(CLAIM, record.added, len(prior.Z) - M)
+        at, phi, residual = prior.features(new)
+        observe.equal(CLAIM, at, at_own, rtol=1e-5, atol=1e-6)
+        observe.equal(CLAIM, residual + (phi * phi).sum(axis=1), variance, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.claim(CLAIM)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from fitting.data_priors import (
+    MOST,
     Aim,
     PriorLaw,
     Update,
     engine_of,
+    extended,
     law_of,
     of_law,
     one_point,
@@ -21,7 +23,9 @@ from fitting.data_priors import (
 )
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
+from fitting.estimators.exact_gp import ExactGP
 from fitting.estimators.pac import PacGaussianProcess
+from fitting.estimators.pac_gp import PACGP
 from gpbounds.kernels import Constant, Kernel
 from gpbounds.likelihoods import Bernoulli, Gaussian, StudentT
 from gpbounds.losses import Loss, Sign
@@ -199,6 +203,9 @@ def data_prior(
     certified = rows.certified(split)
     inputs, outputs = inputs or Scaling(), outputs or Scaling()
     prior = prior_of(model)
+    law = prior.law
+    if isinstance(certified, Arrays) and isinstance(model, ExactGP | PACGP) and len(law.Z) + len(certified.y) <= MOST:
+        law = extended(law, inputs.apply(certified.X))
     mean = prior.mean if mean is None else mean
     engine = engine_of(certified, inputs, outputs, mean)
     log_penalty = log_choices(prior.grid, charges, (inputs, outputs), mean)
@@ -207,7 +214,7 @@ def data_prior(
     for loss in losses:
         _for_likelihood(model, loss)
         aim = Aim(loss, certified.shape[0], float(delta), log_penalty, predictor)
-        found = update(prior.law, engine, aim, trained=trained)
+        found = update(law, engine, aim, trained=trained)
         certificate = Certificate.issue(
             raw_rows,
             y,

@@ -1,6 +1,15 @@
 """Priors from rows that a certificate does not cover, and the posteriors that update them."""
 
-from fitting.data_priors.prior_law import MOST, PriorLaw, law_of, of_law, one_point, require_law, steady_jitter
+from fitting.data_priors.prior_law import (
+    MOST,
+    PriorLaw,
+    extended,
+    law_of,
+    of_law,
+    one_point,
+    require_law,
+    steady_jitter,
+)
 from fitting.data_priors.updates import Aim, Update, engine_of, update
 
 __all__ = [
@@ -9,6 +18,7 @@ __all__ = [
     "PriorLaw",
     "Update",
     "engine_of",
+    "extended",
     "law_of",
     "of_law",
     "one_point",

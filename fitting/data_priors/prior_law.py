@@ -22,6 +22,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.law import gram_law
 from gpbounds.linalg import AUTO_LADDER
+from gpbounds.linalg.pivoted import pivoted
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.values import value_error
@@ -29,6 +30,9 @@ from gpbounds.whitening import Inducing, inducing, residual_diagonal
 
 MOST = 1500
 """Rows up to which the exact posterior is a prior: its record holds two triangles of as many rows."""
+
+LEFT = (1e-4, 1e-2)
+"""Shares of the largest variance of f: less of it left at a certified row is not worth an inducing input."""
 
 STEADY = 1e-6
 """Largest relative change of Kuu + jitter·I by rounding, in the basis of its factor."""
@@ -155,7 +159,7 @@ def steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
 def _of_exact(kernel: Kernel, posterior: ExactPosterior) -> PriorLaw:
     """P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(Z, X₁), b = Φy₁, at the rows Z = X₁ of its data alone.
 
-    Inputs of certified rows among Z would make P depend on them, as its law of f changes with the jitter at each.
+    This law of f depends on Z through the jitter, so that certified rows are only added by `extended`.
     """
     X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
     if len(X) > MOST:
@@ -167,3 +171,31 @@ def _of_exact(kernel: Kernel, posterior: ExactPosterior) -> PriorLaw:
     V = inducing(kernel, X, jitter).whiten(X)
     law = gram_law(V @ V.T / noise, V @ Y / noise)
     return PriorLaw(kernel, X, law.mean[:, 0], law.factor, jitter)
+
+
+def extended(prior: PriorLaw, X: Float) -> PriorLaw:
+    """P with rows of X (n, D) among its inducing inputs, for a Q that reaches what the old ones do not determine.
+
+    The law of f stays the same, whatever X is: given the old inducing variables the new ones have their law under the
+    GP prior, which is N(0, I) of the new coordinates, independent of the old ones (N-data-prior).  So certified rows
+    may choose them.  They are taken greedily, by the variance of f that is left, down to `LEFT` of the largest; the
+    result is ``prior`` itself if rounding would be more than `STEADY` with its jitter.
+    """
+    V = prior.inducing.whiten(X)
+    left = prior.kernel(X) - V.T @ V
+    diagonal = residual_diagonal(prior.kernel.diag(X), V)
+    largest = prior.kernel.largest_variance(X)
+    found = pivoted(lambda picked, columns: left[picked][:, columns], diagonal, len(X))
+    for share in LEFT:
+        new = np.sort(found.indices[found.variances >= share * largest])
+        Z, n = np.concatenate([prior.Z, X[new]]), len(new)
+        error = value_error(prior.kernel, np.abs(Z).max(axis=0))
+        try:
+            points = measured(inducing(prior.kernel, Z, prior.jitter), error)
+        except NotPositiveDefinite:
+            continue
+        if Rounding.of(points, error).F <= STEADY:
+            factor = np.eye(len(Z))
+            factor[: -n or None, : -n or None] = prior.factor
+            return PriorLaw(prior.kernel, Z, np.append(prior.mean, np.zeros(n)), factor, prior.jitter)
+    return prior

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.data_priors import MOST, Aim, Update, engine_of, law_of, one_point, update
+from fitting.data_priors import MOST, Aim, Update, engine_of, extended, law_of, one_point, update
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.exact_gp import ExactGP
@@ -160,9 +160,15 @@ def updated_models(
     mean = declared if declared is not None or trained_mean is None else _from_prior(trained_mean)
     grid, kernel = one_point(inner.kernel_)
     prior = law_of(kernel, inner.posterior_)
+    if isinstance(inner, ExactGP) and isinstance(certified, Arrays) and rows.shape[0] <= MOST:
+        prior = extended(prior, inputs.apply(certified.X))
     engine, found = engine_of(certified, inputs, outputs, mean), []
     paid = log_choices(grid, charges, (inputs, outputs), mean)
-    options: dict[str, Any] = {"max_iter": int(model.max_iter), "ending": ending, "trained": model.optimizer is not None}
+    options: dict[str, Any] = {
+        "max_iter": int(model.max_iter),
+        "ending": ending,
+        "trained": model.optimizer is not None,
+    }
     for loss in losses:
         aim = Aim(loss, certified.shape[0], float(delta), paid, relaxation=relaxation)
         q = update(prior, engine, aim, **options)

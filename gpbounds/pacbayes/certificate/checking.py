@@ -255,10 +255,13 @@ def _prior(certificate: RiskStatement) -> Iterator[Line]:
     """What a prior from other rows rests on."""
     if isinstance(certificate.posterior, Updated):
         other = "the prior's rows" if certificate.split is not None else "rows that are not these, or before them"
+        M, added = certificate.posterior.Z.shape[0], certificate.posterior.added
+        which = "inducing variables" if added == 0 else f"first {M - added} inducing variables"
+        rest = f" The other {added} follow the Gaussian process given these, and are no part of P." if added else ""
         yield Line(
             "prior",
             "declared",
-            f"The law P of the inducing variables, their inputs, the jitter and the hyperparameters came from {other}.",
+            f"The law P of the {which}, their inputs, the jitter and the hyperparameters came from {other}.{rest}",
         )
     yield from split_line(certificate)
 

@@ -227,6 +227,15 @@ class Updated(Inducing):
             _set_law(self, names, points.shape[0])
         object.__setattr__(self, "jitter", _jitter(self.jitter))
 
+    @property
+    def added(self) -> int:
+        """How many of the last coordinates are N(0, 1) under P, independent of all others: P's law of f without them.
+
+        Their inputs may depend on the certified rows, as P does not depend on these inputs.
+        """
+        M, same = self.Z.shape[0], (self.prior_factor == np.eye(self.Z.shape[0])).all(axis=1) & (self.prior_mean == 0.0)
+        return M if same.all() else int(np.argmin(same[::-1]))
+
     def describe(self) -> str:
         return (
             f"a prior law of M = {self.Z.shape[0]} inducing variables that other rows have given, updated by these, "
