@@ -9,6 +9,8 @@ from fitting.study.terms import ModelCertificate
 from fitting.study.terms import Predictions as Shown
 from gpbounds.pacbayes import Certificate
 
+__all__ = ["Shown", "finished"]
+
 
 def finished(certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()) -> Any:
     """The certificate with its page and its figure.
