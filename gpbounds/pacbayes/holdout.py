@@ -141,8 +141,8 @@ def _near(k: int, n: int, delta: float) -> float:
             tail, share = _tail(n, k, Fraction(p)), exact(p)
             slope = _mass(n, k, share, 1 - share) * (n - k) / (1 - share)
             step = float((tail / exact(delta)).log() * tail / slope)
-        p, before = min(max(p + step, 0.5 * p), 1.0), p
-        if abs(p - before) <= 2.0**-30 * before:  # the step after this one is below rounding
+        p, before = min(max(p + step, 0.5 * p), 0.5 * (1.0 + p)), p
+        if abs(p - before) <= 2.0**-30 * min(before, 1.0 - before):  # the step after this one is below rounding
             break
     return p
 
@@ -304,6 +304,8 @@ def _exceeds(n: int, k: int, p: Fraction, delta: float) -> bool:
     >>> _exceeds(3, 1, Fraction(1, 2), 0.5), _exceeds(3, 1, Fraction(1, 2), 0.49)
     (False, True)
     """
+    if delta == 1.0:
+        return False
     decided = _sign(lambda: _tail(n, k, p) - exact(delta))
     if decided:
         return decided > 0
