@@ -43,11 +43,11 @@ def _rest(k: int, n: int, p: float) -> mp.mpf:
 
 
 def _least_doubles(observe: Observer, n: int, delta: float) -> None:
-    """P(Bin(n, B) ≤ k) ≤ δ < P(Bin(n, B⁻) ≤ k), B⁻ the double before B: all k, in 60 digits."""
+    """P(Bin(n, B) ≤ k) ≤ δ < P(Bin(n, B⁻) ≤ k), B⁻ the double before B: all k, in 60 digits of δ."""
     k = np.arange(n)
     B = _sharp(k, n, delta)
     before = np.nextafter(B, 0.0)
-    with mp.workdps(60):
+    with mp.workdps(60 - int(math.log10(delta))):
         at = [_rest(i, n, b) for i, b in zip(k.tolist(), B.tolist(), strict=True)]
         inside = [_rest(i, n, b) for i, b in zip(k.tolist(), before.tolist(), strict=True)]
         goal = mp.mpf(delta) - 0.5
@@ -79,7 +79,8 @@ def test_every_count_up_to_five_hundred_rows_in_doubles(observe: Observer) -> No
     n, k = (index + 1 - i for i, index in enumerate(np.tril_indices(500)))  # k = 0 … n − 1
     for delta in (0.05, 1e-6):
         B = np.asarray(holdout_bound(k, n, delta=delta))
-        observe.equal("N-held-out", binom.cdf(k, n, B), np.full(n.size, delta), rtol=1e-7)
+        observe.holds("N-held-out", (binom.cdf(k, n, B * (1.0 - 1e-13)) >= (1.0 - 1e-9) * delta).all(), n.size)
+        observe.holds("N-held-out", (binom.cdf(k, n, np.minimum(B * (1.0 + 1e-13), 1.0)) <= (1.0 + 1e-9) * delta).all())
         square = np.full((501, 501), np.nan)
         square[n, k] = B
         assert (np.diff(square, axis=1)[~np.isnan(np.diff(square, axis=1))] > 0).all()
@@ -110,10 +111,10 @@ def test_ends_and_ties(observe: Observer) -> None:
     observe.equal("N-held-out", float(_sharp(1, 2, 0.75)), 0.5)  # 1 − B² = δ
     observe.equal("N-held-out", _sharp([0, 3, 7], [5, 5, 7], 1.0), [0.0, 0.0, 1.0])
     assert float(_sharp(3, 5, 1e-300)) == 1.0
-    for n in (10, 500):  # where SciPy's inverse is NaN
+    for n in (10, 500):  # where SciPy's inverse is NaN or far off
         k, delta = np.arange(n), 1e-300
         exact = np.array([float(reference.held_out_risk(i, n, mp.mpf(delta))) for i in (1, 8, n - 4)])
-        observe.equal("N-held-out", np.asarray(holdout_bound(k, n, delta=delta))[[1, 8, n - 4]], exact, rtol=1e-8)
+        observe.equal("N-held-out", np.asarray(holdout_bound(k, n, delta=delta))[[1, 8, n - 4]], exact, rtol=1e-12)
 
 
 @pytest.mark.claim("N-held-out")
@@ -131,7 +132,7 @@ def test_large_numbers_of_rows(observe: Observer, seed: int, digits: int) -> Non
         ends = [float(p) for p in (B, np.nextafter(B, 0.0)) if p < 1.0]
         tails = [arb(1 - arb(p)).beta_lower(n - k, k + 1, 1) - arb(delta) for p in ends]
     observe.holds("N-held-out", tails[-1] > 0 and (len(tails) == 1 or tails[0] <= 0))
-    observe.equal("N-held-out", float(holdout_bound(k, n, delta=delta)), B, rtol=1e-9)
+    observe.equal("N-held-out", float(holdout_bound(k, n, delta=delta)), B, rtol=1e-11)
 
 
 @pytest.mark.claim("N-held-out")

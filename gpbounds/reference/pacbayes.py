@@ -100,8 +100,10 @@ def tandem_bound(tandem: Any, divergence: Any, N: int, delta: Any, log_prior_pen
 
 
 def binomial_tail(k: int, n: int, p: Any) -> Any:
-    """P(Bin(n, p) ≤ k) = Σ_{j ≤ k} C(n, j) p^j (1−p)^(n−j), 0 < p < 1, each term from the one before."""
+    """P(Bin(n, p) ≤ k) = Σ_{j ≤ k} C(n, j) p^j (1−p)^(n−j), each term from the one before; 0 for p = 1 and k < n."""
     p = mp.mpf(p)
+    if p == 1:
+        return mp.mpf(int(k >= n))
     odds = p / (1 - p)
     total = term = (1 - p) ** n
     for j in range(k):
