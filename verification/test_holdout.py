@@ -35,31 +35,38 @@ def _tail(k: int, n: int, p: float) -> Fraction:
     return sum((comb(n, j) * share**j * (1 - share) ** (n - j) for j in range(k + 1)), Fraction(0))
 
 
-def _rest(k: int, n: int, p: float) -> mp.mpf:
-    """P(Bin(n, p) ≤ k) − 1/2 by the sum with fewer terms, which keeps its sign beside any δ."""
+def _units(k: int, n: int, p: Fraction) -> int:
+    """P(Bin(n, p) ≤ k) in units of 2^-2048, each step rounded down: off by less than 2^-500 in all."""
+    num, den = p.numerator, p.denominator
+    rest = den - num
+    if not rest or not num:
+        return 0 if num else 1 << 2048
+    total = term = (rest**n << 2048) >> n * (den.bit_length() - 1)
+    for j in range(k):
+        term = term * ((n - j) * num) // ((j + 1) * rest)
+        total += term
+    return total
+
+
+def _exceeds(k: int, n: int, p: float, delta: Fraction) -> bool:
+    """Whether P(Bin(n, p) ≤ k) > δ, by the sum with fewer terms; both must not agree to 2^-500."""
     if 2 * k < n:
-        return reference.binomial_tail(k, n, p) - 0.5
-    return 0.5 - reference.binomial_tail(n - k - 1, n, 1 - mp.mpf(p))
-
-
-def _least_doubles(observe: Observer, n: int, delta: float) -> None:
-    """P(Bin(n, B) ≤ k) ≤ δ < P(Bin(n, B⁻) ≤ k), B⁻ the double before B: all k, in 60 digits of δ."""
-    k = np.arange(n)
-    B = _sharp(k, n, delta)
-    before = np.nextafter(B, 0.0)
-    with mp.workdps(60 - int(math.log10(delta))):
-        at = [_rest(i, n, b) for i, b in zip(k.tolist(), B.tolist(), strict=True)]
-        inside = [_rest(i, n, b) for i, b in zip(k.tolist(), before.tolist(), strict=True)]
-        goal = mp.mpf(delta) - 0.5
-        observe.upper("N-held-out", at, goal)
-        observe.holds("N-held-out", all(each > goal for each in inside), n)
-    assert float(holdout_bound(n, n, delta=delta, rigor="sharp")) == 1.0
+        excess = Fraction(_units(k, n, Fraction(p)), 1 << 2048) - delta
+    else:
+        excess = 1 - delta - Fraction(_units(n - k - 1, n, 1 - Fraction(p)), 1 << 2048)
+    assert abs(excess) > Fraction(1, 1 << 500)
+    return excess > 0
 
 
 @pytest.mark.claim("N-held-out")
 def test_the_bound_is_the_least_double_for_every_count(observe: Observer) -> None:
-    for i, n in enumerate((1, 2, 3, 4, 5, 8, 17, 40, 99, 150, 256, 500)):
+    for i, n in enumerate((1, 2, 3, 4, 5, 8, 17, 40, 99, 150, 256, 333)):
         _least_doubles(observe, n, DELTAS[i % len(DELTAS)])
+    for k, n, delta in ((0, 7, 0.05), (40, 100, 0.01), (99, 120, 0.3), (290, 300, 1e-6), (2, 500, 1e-100)):
+        truth = reference.held_out_risk(k, n, mp.mpf(delta))
+        B = float(_sharp(k, n, delta))
+        observe.upper("N-held-out", [truth], [mp.mpf(B)])
+        assert mp.mpf(float(np.nextafter(B, 0.0))) < truth
 
 
 @pytest.mark.slow
@@ -71,6 +78,16 @@ def test_the_bound_is_the_least_double_for_all_numbers_of_rows_up_to_five_hundre
 ) -> None:
     for n in range(first, 501, 5):
         _least_doubles(observe, n, delta)
+
+
+def _least_doubles(observe: Observer, n: int, delta: float) -> None:
+    """P(Bin(n, B) ≤ k) ≤ δ < P(Bin(n, B⁻) ≤ k), B⁻ the double before B: all k."""
+    goal, B = Fraction(delta), _sharp(np.arange(n), n, delta)
+    for k, b in enumerate(B.tolist()):
+        assert not _exceeds(k, n, b, goal), (k, n)
+        assert _exceeds(k, n, math.nextafter(b, 0.0), goal), (k, n)
+    observe.holds("N-held-out", True, 2 * n)
+    assert float(holdout_bound(n, n, delta=delta, rigor="sharp")) == 1.0
 
 
 @pytest.mark.claim("N-held-out")
@@ -277,15 +294,15 @@ def test_factor_and_its_probability(observe: Observer, seed: int, n: int, level:
     scores = np.abs(np.random.default_rng(seed).standard_cauchy(n))
     if Fraction(level) ** n > Fraction(delta):
         return
-    found = coverage_factor(scores, level=level, delta=delta)
-    truth = _tail(found.rank - 1, n, level)
-    assert found.rank == reference.coverage_rank(n, Fraction(level), Fraction(delta))
-    assert (found.n, found.level) == (n, level)
-    assert (scores < found.factor).sum() == found.rank - 1
-    assert (scores <= found.factor).sum() == found.rank
-    observe.lower("N-coverage", [truth], [Fraction(found.probability)])
-    assert Fraction(float(np.nextafter(found.probability, 2.0))) > truth >= 1 - Fraction(delta)
-    k = found.rank
+    covering = coverage_factor(scores, level=level, delta=delta)
+    truth = _tail(covering.rank - 1, n, level)
+    assert covering.rank == reference.coverage_rank(n, Fraction(level), Fraction(delta))
+    assert (covering.n, covering.level) == (n, level)
+    assert (scores < covering.factor).sum() == covering.rank - 1
+    assert (scores <= covering.factor).sum() == covering.rank
+    observe.lower("N-coverage", [truth], [Fraction(covering.probability)])
+    assert Fraction(covering.probability) + Fraction(1, 2**52) > truth >= 1 - Fraction(delta)
+    k = covering.rank
     with mp.workdps(30):
         density = mp.quad(lambda t: t ** (k - 1) * (1 - t) ** (n - k), [mp.mpf(level), (1 + mp.mpf(level)) / 2, 1])
         observe.equal(
@@ -339,16 +356,16 @@ def test_failure_frequency_of_intervals(observe: Observer, n: int, level: float,
     of_new = np.abs(np.sin(3.0 * many) + 0.3 * rng.standard_normal(many.size) - many) / (0.2 + many**2)
     if ties:
         scores, of_new = np.ceil(2.0 * scores), np.ceil(2.0 * of_new)
-    found = coverage_factor(scores[0], level=level, delta=delta)
-    factors = np.partition(scores, found.rank - 1, axis=1)[:, found.rank - 1]
-    assert found.factor == factors[0]
+    covering = coverage_factor(scores[0], level=level, delta=delta)
+    factors = np.partition(scores, covering.rank - 1, axis=1)[:, covering.rank - 1]
+    assert covering.factor == factors[0]
     truth = np.searchsorted(np.sort(of_new), factors, side="right") / many.size
     failures = int((truth < level - 1e-3).sum())  # 1e-3: the coverage is known from 2·10⁶ rows
     observe.frequency("N-coverage", failures, sets, delta)
     if not ties:  # all of the promised probability is spent, but for the steps of k
-        expected = binom.sf(found.rank - 1, n, level)
+        expected = binom.sf(covering.rank - 1, n, level)
         assert (truth < level).mean() > 0.8 * expected - 0.005
-        assert found.probability == pytest.approx(1.0 - expected, rel=1e-9)
+        assert covering.probability == pytest.approx(1.0 - expected, rel=1e-9)
 
 
 # The tandem risk.

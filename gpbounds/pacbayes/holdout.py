@@ -73,13 +73,15 @@ def holdout_bound(
     if (mistakes > rows).any():
         first = tuple(np.argwhere(mistakes > rows)[0])
         raise ValueError(f"k: expected at most n = {rows[first]:g}, got {mistakes[first]:g}; n rows lose n at most")
+    value = _risks(mistakes, rows, failure) if zero_one else _bounded_risks(mistakes, rows, failure)
     proved = rigor_of(rigor) == "sharp"
     if proved:
-        cells = zip(*(array.ravel().tolist() for array in (mistakes, rows, failure)), strict=True)
-        ends = [(_risk if zero_one or total == 0.0 else _bounded_risk)(total, int(of), d) for total, of, d in cells]
+        cells = zip(*(array.ravel().tolist() for array in (mistakes, rows, failure, value)), strict=True)
+        ends = [
+            (_risk if zero_one or total == 0.0 else _bounded_risk)(total, int(of), d, near)
+            for total, of, d, near in cells
+        ]
         value = np.array(ends, dtype=np.float64).reshape(rows.shape)
-    else:
-        value = _risks(mistakes, rows, failure) if zero_one else _bounded_risks(mistakes, rows, failure)
     return Bound(
         as_number(value),
         "upper",
@@ -122,8 +124,8 @@ def _bounded_risks(k: ArrayLike, n: ArrayLike, delta: ArrayLike) -> Float:
     return np.asarray(kl_inverse(np.divide(k, n), -np.log(delta) / n + 0.0))
 
 
-def _risk(k: float, n: int, delta: float) -> float:
-    """The least double B with P(Bin(n, B) ≤ k) ≤ δ."""
+def _risk(k: float, n: int, delta: float, near: float) -> float:
+    """The least double B with P(Bin(n, B) ≤ k) ≤ δ, from one near it."""
     wrong = int(k)
     if wrong == n:
         return 1.0
@@ -133,12 +135,11 @@ def _risk(k: float, n: int, delta: float) -> float:
     def safe(p: float) -> bool:
         return p > 0.0 and (p >= 1.0 or not _exceeds(n, wrong, Fraction(p), delta))
 
-    return first_double(safe, _near(wrong, n, delta), math.inf)
+    return first_double(safe, _nearer(wrong, n, delta, near), math.inf)
 
 
-def _near(k: int, n: int, delta: float) -> float:
-    """A double next to the root p of P(Bin(n, p) ≤ k) = δ, for k < n and δ < 1: Newton's method as in `_risks`."""
-    p = float(_risks(*map(np.asarray, (float(k), float(n), delta))))
+def _nearer(k: int, n: int, delta: float, p: float) -> float:
+    """A double next to the root of P(Bin(n, p) ≤ k) = δ, for k < n and δ < 1: Newton's method as in `_risks`."""
     for _ in range(_STEPS):
         if not 0.0 < p < 1.0:
             break
@@ -152,8 +153,8 @@ def _near(k: int, n: int, delta: float) -> float:
     return p
 
 
-def _bounded_risk(k: float, n: int, delta: float) -> float:
-    """The least double B ≥ k/n with n·kl(k/n‖B) ≥ ln(1/δ)."""
+def _bounded_risk(k: float, n: int, delta: float, near: float) -> float:
+    """The least double B ≥ k/n with n·kl(k/n‖B) ≥ ln(1/δ), from one near it."""
     if k == n:
         return 1.0
     share, total = Fraction(k) / n, exact(k)
@@ -167,7 +168,7 @@ def _bounded_risk(k: float, n: int, delta: float) -> float:
             return p >= 1.0 or (delta == 1.0 and Fraction(p) == share)
         return delta == 1.0 or _sign(lambda: excess(p)) > 0
 
-    return first_double(safe, float(_bounded_risks(k, n, delta)), math.inf)
+    return first_double(safe, near, math.inf)
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,8 @@ class CoverageFactor:
     level : float
         The intervals cover at least this share of new rows, but for a probability of δ.
     probability : float
-        P(Beta(rank, n + 1 − rank) ≥ level) rounded down: the coverage is at least ``level`` with this probability at
-        least.  1 − δ is below it, or less than a unit of rounding above.
+        P(Beta(rank, n + 1 − rank) ≥ level), which is at least 1 − δ, rounded down by less than 2^-52: the coverage is
+        at least ``level`` with this probability at least.
     """
 
     factor: float
@@ -282,8 +283,8 @@ def coverage_factor(scores: ArrayLike, *, level: float, delta: float) -> Coverag
     ValueError
         for wrong arguments, and if there are too few rows; the message says how many are needed.
 
-    >>> found = coverage_factor(np.linspace(0.01, 3.0, 300), level=0.9, delta=0.05)
-    >>> round(found.factor, 2), found.rank, round(found.probability, 4)
+    >>> intervals = coverage_factor(np.linspace(0.01, 3.0, 300), level=0.9, delta=0.05)
+    >>> round(intervals.factor, 2), intervals.rank, round(intervals.probability, 4)
     (2.79, 279, 0.9542)
     """
     values = extended("scores", scores)
