@@ -33,7 +33,7 @@ from gpbounds.pacbayes import (
     issue_certificate,
 )
 from gpbounds.pacbayes.certificate import rows
-from gpbounds.pacbayes.certificate.statement import seal
+from gpbounds.pacbayes.certificate.sealed import seal
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.records import read_json, to_json
 
@@ -528,7 +528,7 @@ def test_a_scaling_must_fit_the_columns():
         ({"posterior": Exact(1e-40)}, ValueError, "finite and known beyond rounding"),
         ({"posterior": Sparse(np.zeros((2, 3)), 0.1)}, ValueError, "Z: expected 1 column"),
         ({"posterior": Free(Z, AMPLITUDES, np.zeros((6, 6)))}, NotPositiveDefinite, "covariance"),
-        ({"posterior": 0.3}, ValueError, "posterior: expected Exact, Sparse, Free or Whitened, got float"),
+        ({"posterior": 0.3}, ValueError, "posterior: expected Exact, Sparse, Free, Whitened or Updated, got float"),
         ({"charges": "none"}, ValueError, "charges: expected a sequence of Charge"),
         ({"inputs": "as given"}, ValueError, "inputs: expected a Scaling, got str"),
         ({"kernel": Matern(0.7)}, ValueError, "expected a half-integer"),
