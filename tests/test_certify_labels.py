@@ -245,6 +245,7 @@ def test_the_best_form_pays_for_all_forms():
     y = as_labels("texts")
     best = certify(SMALL, X, y, method="best", delta=DELTA)
     assert [form.method for form in best.forms] == ["data-prior", "held-out"]
+    assert best.forms[0].predictor == "mean"  # the vote, whose mistakes can be compared with the held-out ones
     assert best.bound == min(form.bound for form in best.forms)
     for form in best.forms:
         assert Charge("forms of certificate", 2) in form.charges

@@ -67,6 +67,7 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         charges=(*charges_of(asked.losses), *asked.charges, *charges),
         split=asked.split,
         classes=asked.labels,
+        predictor="mean" if asked.labelled else "gibbs",  # of labels the vote
         nonrigorous=asked.nonrigorous,
     )
     return [(certificate, None, asked.trained) for certificate, _ in certified]

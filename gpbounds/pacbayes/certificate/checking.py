@@ -10,7 +10,7 @@ import numpy as np
 from gpbounds.arrays import EPS
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import AUTO_LADDER
-from gpbounds.losses import Sign
+from gpbounds.losses import Loss, Sign
 from gpbounds.pacbayes.certificate import priors, proof, statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Inducing, Updated
@@ -245,10 +245,15 @@ def _declared(certificate: RiskStatement, rows: Raw) -> Iterator[Line]:
     yield Line(
         "in advance",
         "declared",
-        "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
+        f"Fixed before the data were seen: {the_loss(certificate.loss)}, δ, the kernel "
         f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{_single(certificate)}{lists}.",
     )
     yield DRAWS
+
+
+def the_loss(loss: Loss) -> str:
+    """The loss, and its ε if it has one, in the words of a declaration."""
+    return "the loss" if isinstance(loss, Sign) else "the loss and its ε (in the units of the scaled outputs)"
 
 
 def _prior(certificate: RiskStatement) -> Iterator[Line]:

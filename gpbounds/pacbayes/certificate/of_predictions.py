@@ -17,7 +17,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import outward
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.losses.base import ROUNDING
-from gpbounds.pacbayes.certificate.checking import data_line, seal_line, split_line
+from gpbounds.pacbayes.certificate.checking import DRAWS, data_line, seal_line, split_line, the_loss
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.rows import Fingerprint, Raw, raw
 from gpbounds.pacbayes.certificate.sealed import COMMON, Label, SealedRecord, encoded, read_record, software
@@ -132,9 +132,7 @@ class _OfPredictions(SealedRecord):
             yield Line("scaling", "declared", f"Targets and predictions were {self.outputs.describe()}.")
         lists = "".join(f"; one of {c.count} {c.choice}, all listed in advance" for c in self.charges)
         yield Line("in advance", "declared", f"Fixed before the data were seen: {self._fixed()}, δ{lists}.")
-        yield Line(
-            "draws", "declared", "The rows are independent draws from one law, and new rows follow the same law."
-        )
+        yield DRAWS
 
     def _same(self, name: str, given: Any) -> Line:
         """Whether what the reader has predicted is what is recorded."""
@@ -348,7 +346,7 @@ class HeldOutCertificate(_OfPredictions):
         return self._report(X, y, predictions=predictions)
 
     def _fixed(self) -> str:
-        return "the loss" if self.loss is None else "the loss and its ε (in the units of the scaled outputs)"
+        return "the loss" if self.loss is None else the_loss(self.loss)
 
     def _recomputed(self, targets: Float) -> Iterator[Line]:
         mistakes, risk = self._losses(targets)
