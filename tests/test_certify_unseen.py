@@ -381,6 +381,7 @@ def test_each_accuracy_has_its_own_best_form() -> None:
         ("normalised", Y, ("data-prior", "held-out")),
         ("linear mean", Y, ("data-prior", "held-out")),
         ("variational", Y, ("data-prior", "held-out")),
+        (PACGP(max_iter=3, prior="data"), Y, ("data-prior", "held-out")),
         (VariationalGP(8, "poisson", **BOUNDED), np.round(np.exp(0.3 * Y)), ("held-out",)),
         (VariationalGPClassifier(8, **BOUNDED), LABELS, ("data-prior", "held-out")),
         (LogisticRegression(), LABELS, ("held-out",)),
@@ -471,6 +472,17 @@ def test_a_certificate_does_not_depend_on_how_rows_are_read(scaling, order) -> N
     assert intervals.factor == pytest.approx(certify(model, X, Y, coverage=0.8, delta=0.1, **options).factor, rel=1e-9)
     fitted = certify(Ridge().fit(X[:9], Y[:9]), in_parts(X, Y), method="held-out")
     np.testing.assert_allclose(fitted.predictions, Ridge().fit(X[:9], Y[:9]).predict(X), rtol=1e-12)
+
+
+def test_labels_in_partitions_are_minus_one_and_one() -> None:
+    signs = np.where(LABELS == "up", 1.0, -1.0)
+    model = LogisticRegression().fit(X[:9], signs[:9])
+    certificate = certify(model, in_parts(X, signs), method="held-out")
+    assert certificate.loss == Sign()
+    assert certificate.mistakes == (model.predict(X) != signs).sum() > 0
+    assert certificate.check(X, signs).confirmed
+    with pytest.raises(ValueError, match="y: expected the labels -1 and 1, got 0"):
+        certify(model, in_parts(X, (signs + 1.0) / 2.0), method="held-out")
 
 
 def test_a_model_that_needs_all_rows_in_memory_is_refused_by_partitions() -> None:
@@ -579,6 +591,7 @@ def test_a_certificate_is_the_same_after_a_file(tmp_path) -> None:
     [
         (Ridge(), Y, {"method": "test"}, "method: expected one of 'pac-bayes'"),
         (Ridge(), Y, {"method": "pac-bayes"}, "model: expected one of ExactGP"),
+        (PACGP(prior="data"), Y, {"method": "pac-bayes"}, "model: expected prior='grid' for method='pac-bayes'"),
         (Ridge(), Y, {"method": "data-prior"}, "model: expected a Gaussian process .* got Ridge"),
         (ExactGP(), Y, {"coverage": 0.9, "method": "best"}, "coverage: expected None for method='best'"),
         (Ridge(), Y, {"coverage": 1.5}, "coverage: expected"),
