@@ -1,7 +1,7 @@
-"""Risk certificates for trained models, from their own rows and from rows that the training had not seen."""
+"""Risk certificates of trained models, from the rows of their training or from rows that they had not seen."""
 
 from __future__ import annotations
 
-from fitting.certifying.gibbs import certify
+from fitting.certifying.door import certify
 
 __all__ = ["certify"]

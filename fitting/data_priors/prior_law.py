@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -99,15 +100,21 @@ def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Prio
     """
     if isinstance(posterior, ExactPosterior):
         return _of_exact(kernel, posterior, others)
-    if isinstance(posterior, BlockPosterior) or not isinstance(posterior, InducingPosterior):
+    law: Any = require_law(posterior)
+    return of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter)
+
+
+def require_law(posterior: Posterior) -> Posterior:
+    """Refuse a posterior that is not the GP prior with another law of u."""
+    inducing_law = isinstance(posterior, InducingPosterior) and not isinstance(posterior, BlockPosterior)
+    if not (inducing_law or isinstance(posterior, ExactPosterior)):
         raise ValueError(
             f"model: expected one whose posterior is the GP prior with another law of inducing variables, got a "
-            f"{type(posterior).__name__}: PIC predicts with the rows of a block, and LowRankGP has features in place "
-            "of a kernel. Use SparseGP, or method='held-out', which takes any model"
+            f"{type(posterior).__name__}: PIC predicts with the rows of a block, LowRankGP has features in place of a "
+            "kernel, and an ExactGP that iterates holds no factor. Use SparseGP, or method='held-out', which takes any "
+            "model"
         )
-    return of_law(
-        kernel, host(posterior.inducing.Z), host(posterior.q.mean)[:, 0], host(posterior.q.factor), posterior.jitter
-    )
+    return posterior
 
 
 def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, jitter: float) -> tuple[Priors, float]:

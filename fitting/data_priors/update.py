@@ -18,14 +18,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitting.data_priors.prior_law import PriorLaw
+from fitting.data_priors.prior_law import PriorLaw, Priors
 from fitting.objectives.goals import Relaxation, Target
+from fitting.posterior import InducingPosterior
 from fitting.training import Ending, Run, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.law import FactorLaw, triangular
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
-from gpbounds.rows.engines import Engine
+from gpbounds.pacbayes import Certificate, DeclaredMean, Scaling
+from gpbounds.pacbayes import Updated as Record
+from gpbounds.pacbayes.certificate.rows import Partitions, Raw, Scaled
+from gpbounds.rows.engines import Changed, Engine, Memory
 from gpbounds.rows.program import Program, Rows, Statistics
 from gpbounds.whitening import CHUNK, slices
 
@@ -84,7 +88,7 @@ class Aim:
         return 2.0 * value, 2.0 * self.N * in_total, 0.0, 2.0 * in_kl
 
 
-class Updated(NamedTuple):
+class Update(NamedTuple):
     """Q: z ~ ``q``, its terms on the certified rows, and how it was found.
 
     Attributes
@@ -111,6 +115,18 @@ class Updated(NamedTuple):
     bound: float
     run: Run | None
     trained: bool
+
+    @property
+    def record(self) -> Record:
+        """Q as certificates hold it."""
+        P = self.prior
+        return Record(P.Z, P.mean, P.factor, self.q.mean[:, 0], self.q.factor, P.jitter)
+
+    def posterior(self, noise: float) -> InducingPosterior:
+        """Q for predictions of f minus the prior's mean function: v ~ N(mean + factor·m, factor·C·factorᵀ)."""
+        P = self.prior
+        law = FactorLaw(P.mean[:, None] + P.factor @ self.q.mean, np.tril(P.factor @ self.q.factor))
+        return InducingPosterior(P.inducing, noise, law, single=True)
 
 
 # Passes over the certified rows.
@@ -247,7 +263,7 @@ def gaussian_update(eigenvalues: Float, b: Float, scale: float) -> tuple[Float, 
 @one_blas_thread()
 def update(
     prior: PriorLaw, rows: Engine, aim: Aim, *, trained: bool = True, max_iter: int = 1000, ending: Ending | None = None
-) -> Updated:
+) -> Update:
     """The Q with the least bound in doubles among P, the updates Q_s, and what training by the bound finds from there.
 
     Parameters
@@ -290,7 +306,7 @@ def update(
         risks, tandems = (np.array([(losses**k).mean() for losses in each]) for k in (1, 2))
     bounds = [aim(float(risks[i]), float(tandems[i]), laws[i].kl)[0] for i in range(len(laws))]
     best = int(np.argmin(bounds))
-    return Updated(
+    return Update(
         prior,
         laws[best],
         np.inf if best == 0 else scale,
@@ -332,3 +348,38 @@ def best_scale(bound: Callable[[float], float], largest: float) -> float:
         lambda each: np.asarray(bound(float(np.exp(each)))), np.asarray(logs[i] - step), np.asarray(logs[i] + step), 10
     )
     return float(np.exp(0.5 * (low + high) if least <= values[i] else logs[i]))
+
+
+class Updates:
+    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has found.
+
+    Attributes
+    ----------
+    found : dict
+        The `Update` of each jitter, in the order in which they were asked for.
+    """
+
+    def __init__(self, priors: Priors, rows: Engine, aim: Aim, **options: Any) -> None:
+        self.found: dict[float, Update] = {}
+        self._update = lambda jitter: update(priors(jitter), rows, aim, **options)
+
+    def __call__(self, jitter: float) -> Record:
+        if jitter not in self.found:
+            self.found[jitter] = self._update(jitter)
+        return self.found[jitter].record
+
+    def of(self, certificate: Certificate) -> Update:
+        """How the Q of ``certificate`` was found."""
+        posterior: Any = certificate.posterior
+        return self.found[posterior.jitter]
+
+    def unrounded(self) -> float:
+        """The bound, without allowances for rounding, with the first jitter that served."""
+        return next(iter(self.found.values())).bound
+
+
+def engine_of(rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> Engine:
+    """The raw ``rows`` in the units of the model, with targets minus the prior's mean function."""
+    if isinstance(rows, Partitions):
+        return rows.scaled(inputs, outputs, mean)
+    return Changed(Memory(list(rows.partitions())), Scaled(inputs, outputs, mean))
