@@ -24,14 +24,16 @@ NAMES["coverage"] = "held-out rows, intervals"
 
 
 def relied_on(certificate: AnyCertificate) -> str:
-    """One sentence that the receiver of a certificate may rely on, given its declarations; numbers are rounded outwards.
+    """One sentence that the receiver of a certificate may rely on, given its declarations.
 
-    Deviations are in the units of the raw targets.
+    Deviations are in the units of the raw targets; the share is rounded up.
 
     >>> from gpbounds.losses import Band
     >>> y = np.arange(200.0)
-    >>> relied_on(HeldOutCertificate.issue(y, y, y + 0.1, predictor="a rule", loss=Band(0.6), delta=0.01))
-    "At most 2.3 % of new targets are more than 0.6 off the model's prediction (99 %), checked by 200 rows that the model had not seen."
+    >>> made = HeldOutCertificate.issue(y, y, y + 0.1, predictor="a rule", loss=Band(0.6), delta=0.01)
+    >>> print(relied_on(made).replace("checked", "\\nchecked"))
+    At most 2.3 % of new targets are more than 0.6 off the model's prediction (99 %),
+    checked by 200 rows that the model had not seen.
     """
     rows = f"checked by {certificate.rows:,} rows{_seen(certificate)}."
     if not certificate.rigorous:
@@ -75,8 +77,8 @@ def _claim(certificate: AnyCertificate) -> str:
     if isinstance(certificate, CoverageCertificate):
         held = _plain(100 * Decimal(repr(certificate.level)))
         return (
-            f"At least {held} % of new targets lie within {outwards(certificate.factor)} times the model's spread of its "
-            "prediction"
+            f"At least {held} % of new targets lie within {outwards(certificate.factor)} times the model's spread of "
+            "its prediction"
         )
     share = percent(certificate.bound)
     if certificate.loss is None:
@@ -130,15 +132,16 @@ def when_held_out(certificate: AnyCertificate) -> str:
     if isinstance(certificate, CoverageCertificate):
         return (
             f"Intervals need rows that the model has not seen: with {certificate.rows:,} of them the factor is the "
-            f"{certificate.rank:,}-th smallest deviation. More rows bring the share that they hold closer to the stated one."
+            f"{certificate.rank:,}-th smallest deviation. More rows bring the share that they hold closer to the "
+            "stated one."
         )
     if isinstance(certificate, HeldOutCertificate):
         added = _up(certificate.bound - certificate.risk)
         return (
             "A held-out set is the better choice with rows to spare, for any model and for hard labels: these "
             f"{certificate.rows:,} rows add {added} to their mean loss of {_up(certificate.risk)}. Where rows are "
-            "scarce, a prior from other rows lets the posterior learn from all of them, and a prior on a grid sets none "
-            "aside."
+            "scarce, a prior from other rows lets the posterior learn from all of them, and a prior on a grid sets "
+            "none aside."
         )
     N, n = certificate.data.rows, certificate.rows
     loss = "the same mean loss"
@@ -150,15 +153,21 @@ def when_held_out(certificate: AnyCertificate) -> str:
         )
     return (
         f"A held-out set is the better choice with rows to spare, for any model and for hard labels: half of the rows, "
-        f"{(N + 1) // 2:,}, would bound {loss} by {_up(_held_out(certificate, (N + 1) // 2))}. The prior on a grid is for "
-        "rows of which none can be set aside."
+        f"{(N + 1) // 2:,}, would bound {loss} by {_up(_held_out(certificate, (N + 1) // 2))}. The prior on a grid is "
+        "for rows of which none can be set aside."
     )
+
+
+ALMOST = 1e-6
+"""By so many mistakes a mean loss may exceed a whole number through the allowance for its rounding."""
 
 
 def _held_out(certificate: Certificate, n: int) -> float:
     """The bound from n held-out rows with the mean loss R_S."""
     if certificate.loss.zero_one:
-        return float(holdout_bound(min(math.ceil(certificate.risk * n), n), n, delta=certificate.delta))
+        return float(
+            holdout_bound(min(math.ceil(max(certificate.risk * n - ALMOST, 0.0)), n), n, delta=certificate.delta)
+        )
     return float(holdout_bound(certificate.risk * n, n, delta=certificate.delta, losses="bounded"))
 
 

@@ -1,4 +1,4 @@
-"""A certificate as a table and as a figure: the terms of its bound, what it rests on, and the forms that hold together."""
+"""A certificate as a table and as a figure: the terms of its bound, what it rests on, other forms beside it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fitting.study.guarantee import FORMS, NAMES, AnyCertificate, confidence, percent, relied_on
+from fitting.study.guarantee import FORMS, NAMES, AnyCertificate, confidence, relied_on
 from fitting.study.words import describe_kernel, headline
+from gpbounds import plotting
 from gpbounds.arrays import Float
 from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertificate
 from gpbounds.pacbayes.certificate.checking import DRAWS, split_line
 from gpbounds.pacbayes.certificate.statement import risk_bound
-from gpbounds.plotting import Intervals, Labels, Predictions, Stack, Wording, certificate_page, intervals_page
 from gpbounds.rigor import decimal
 from gpbounds.texts import short
 
@@ -23,11 +23,11 @@ DECLARED = (
     "prove this."
 )
 _OF_OTHER_ROWS = (
-    "You declare that loss, epsilon and delta were fixed before the data were seen, and that prior and scaling came from "
-    "rows that are not certified; no file can prove this."
+    "You declare that loss, epsilon and delta were fixed before the data were seen, and that prior and scaling came "
+    "from rows that are not certified; no file can prove this."
 )
 
-AtRows = Callable[[], tuple[Any, Any, Any]]
+Predictions = Callable[[], tuple[Any, Any, Any]]
 """Targets, and means and standard deviations of the latent predictions, arrays (n,) in the units of the targets.
 
 For labels: labels, predicted labels, and anything; a certificate of predictions has its own and takes the targets only.
@@ -37,7 +37,7 @@ For labels: labels, predicted labels, and anything; a certificate of predictions
 class Account(ABC):
     """What a page and a figure say of one certificate."""
 
-    wording = Wording()
+    wording = plotting.Wording()
 
     def __init__(self, certificate: Any) -> None:
         self.certificate = certificate
@@ -67,9 +67,9 @@ class Account(ABC):
     def title(self, name: str, others: Sequence[Any]) -> str:
         """Lines above the figure; ``others`` are certificates for other ε."""
 
-    def stack(self, name: str) -> Stack:
+    def stack(self, name: str) -> plotting.Stack:
         """The bound as a bar with this name."""
-        return Stack(name, min(self.shown, self.certificate.bound), self.costs(), self.certificate.bound)
+        return plotting.Stack(name, min(self.shown, self.certificate.bound), self.costs(), self.certificate.bound)
 
     @property
     def form(self) -> str:
@@ -83,11 +83,11 @@ class Account(ABC):
         charged = [charge.count for charge in self.certificate.charges if charge.choice == FORMS]
         return float(self.certificate.delta / np.prod(charged or [1]))
 
-    def panel(self, at_rows: tuple[Any, Any, Any]) -> tuple[Predictions | Labels | None, str]:
+    def panel(self, at_rows: tuple[Any, Any, Any]) -> tuple[plotting.Predictions | plotting.Labels | None, str]:
         """Predictions beside targets, and what the loss tolerates."""
         y, mean, std = at_rows
         width, label = tolerance(self.certificate, y)
-        return Predictions(y, mean, std, width), label
+        return plotting.Predictions(y, mean, std, width), label
 
     def figure(
         self,
@@ -104,9 +104,9 @@ class Account(ABC):
         """
         panel, label = (None, "") if at_rows is None else self.panel(at_rows)
         own = self.stack("")
-        several = [account_of(each).stack(f"{accuracy(each):g}") for each in (self.certificate, *others)]
-        together = [_among_forms(each) for each in (self.certificate, *forms)]
-        return certificate_page(
+        several = [account_of(each).stack(f"{accuracy(each):g}") for each in (self.certificate, *others) if others]
+        together = [_among_forms(each) for each in (self.certificate, *forms) if forms]
+        return plotting.certificate_page(
             panel,
             own.risk,
             own.costs,
@@ -114,8 +114,8 @@ class Account(ABC):
             title=as_written(self._of_forms(name, forms) if forms else self.title(name, others)),
             target=as_written(target),
             tolerated=label or "tolerated",
-            several=several if others else (),
-            forms=together if forms else (),
+            several=several,
+            forms=together,
             wording=_OF_FORMS if forms else self.wording,
         )
 
@@ -124,16 +124,19 @@ class Account(ABC):
         lead = f"{name}, " if name else ""
         rows = f"{lead}N = {certificate.data.rows:,}, D = {certificate.data.columns}"
         share = confidence(certificate.delta)
-        return f"{rows}: with probability {share} % all {1 + len(forms)} bounds hold together\n{relied_on(certificate)}"
+        return (
+            f"{rows}: with probability {share} % these {1 + len(forms)} bounds hold together\n{relied_on(certificate)}"
+        )
 
 
-_OF_FORMS = Wording("mean loss on the certified rows", "Mean loss of a new row")
+_OF_FORMS = plotting.Wording("mean loss on the certified rows", "Mean loss of a new row")
 
 
-def _among_forms(certificate: Any) -> Stack:
+def _among_forms(certificate: Any) -> plotting.Stack:
     account = account_of(certificate)
     rows = f"n = {certificate.rows:,}\nalone: {confidence(account.alone)} %"
-    return account.stack(f"{account.form}\n{rows}")
+    stack = account.stack(f"{account.form}\n{rows}")
+    return stack._replace(costs=[("ln choices" if cost == "ln|Θ|" else cost, nats) for cost, nats in stack.costs])
 
 
 class OfPosterior(Account):
@@ -151,14 +154,18 @@ class OfPosterior(Account):
         return 4.0 * risk_bound(each.tandem, 2.0 * each.kl, *rest) < 2.0 * risk_bound(each.risk, each.kl, *rest)
 
     @property
-    def wording(self) -> Wording:  # type: ignore[override]
+    def wording(self) -> plotting.Wording:  # type: ignore[override]
         if self.certificate.tandem is None:
-            return Wording()
+            return plotting.Wording()
         axis = "Risk of the mean prediction"
         if self._tandem:
-            formula = "bound = $4\\,\\mathrm{kl}^{-1}(T_S,\\ \\mathrm{nats}/n)$, $T_S$ the mean of $(\\mathrm{E}\\,\\ell)^2$"
-            return Wording("$4\\,T_S$ on these rows", axis, formula)
-        return Wording("$2\\,R_S$ on these rows", axis, "bound = $2\\,\\mathrm{kl}^{-1}(R_S,\\ \\mathrm{nats}/n)$")
+            formula = (
+                "bound = $4\\,\\mathrm{kl}^{-1}(T_S,\\ \\mathrm{nats}/n)$, $T_S$ the mean of $(\\mathrm{E}\\,\\ell)^2$"
+            )
+            return plotting.Wording("$4\\,T_S$ on these rows", axis, formula)
+        return plotting.Wording(
+            "$2\\,R_S$ on these rows", axis, "bound = $2\\,\\mathrm{kl}^{-1}(R_S,\\ \\mathrm{nats}/n)$"
+        )
 
     @property
     def shown(self) -> float:
@@ -211,11 +218,11 @@ class OfPosterior(Account):
         declared += [] if each.mean is None else [each.mean.describe()]
         return [*declared, *(line.text for line in split_line(each)), DRAWS.text]
 
-    def panel(self, at_rows: tuple[Any, Any, Any]) -> tuple[Predictions | Labels | None, str]:
+    def panel(self, at_rows: tuple[Any, Any, Any]) -> tuple[plotting.Predictions | plotting.Labels | None, str]:
         return (None, "") if self.certificate.loss.name == "sign" else super().panel(at_rows)
 
     def title(self, name: str, others: Sequence[Any]) -> str:
-        """Four lines: the claim, the loss and the scaling, the kernel, the posterior; of several, those of the first."""
+        """Four lines: the claim, loss and scaling, the kernel, the posterior; of several, those of the first."""
         each = self.certificate
         kernel = headline(each.kernel, 1.0).rpartition(", noise")[0]
         scaling = "as given" if each.outputs.origin == "as given" else "scaled by constants from other rows"
@@ -262,7 +269,7 @@ class OfPredictions(Account):
         if others:
             share = confidence(each.delta)
             values = ", ".join(f"{accuracy(other):g}" for other in (each, *others))
-            claim = f"n = {each.rows:,}: with probability {share} % all {1 + len(others)} bounds hold together, E = {values}"
+            claim = f"n = {each.rows:,}, E = {values}: with probability {share} % these bounds hold together"
         else:
             claim = relied_on(each)
         return f"{lead}{claim}\nModel: {each.predictor}"
@@ -274,12 +281,12 @@ class OfLosses(OfPredictions):
     certificate: HeldOutCertificate
 
     @property
-    def wording(self) -> Wording:  # type: ignore[override]
+    def wording(self) -> plotting.Wording:  # type: ignore[override]
         if self.certificate.mistakes is None:
             formula = "bound = $\\mathrm{kl}^{-1}(\\hat R,\\ \\mathrm{nats}/n)$"
-            return Wording("mean loss on these rows", "Mean loss of a new row", formula)
+            return plotting.Wording("mean loss on these rows", "Mean loss of a new row", formula)
         formula = "bound = the $1-\\delta$ quantile of Beta($k+1$, $n-k$)"
-        return Wording("share of mistakes", "Share of new rows with a mistake", formula)
+        return plotting.Wording("share of mistakes", "Share of new rows with a mistake", formula)
 
     @property
     def shown(self) -> float:
@@ -298,20 +305,20 @@ class OfLosses(OfPredictions):
             origin = f"the 1 − δ quantile of Beta({k + 1}, {n - k}), the bound" if k < n else "every row is a mistake"
         return [first, self._share(), ("B", decimal(each.bound, True, 6), origin)]
 
-    def panel(self, at_rows: tuple[Any, Any, Any]) -> tuple[Predictions | Labels | None, str]:
+    def panel(self, at_rows: tuple[Any, Any, Any]) -> tuple[plotting.Predictions | plotting.Labels | None, str]:
         each = self.certificate
         if each.classes is None:
             return super().panel((at_rows[0], each.predictions, at_rows[2]))
         names = [str(label) for label in each.classes]
         predicted = [names[int(place)] if place >= 0.0 else "another" for place in each.predictions]
-        return Labels([str(label) for label in np.asarray(at_rows[0]).tolist()], predicted), ""
+        return plotting.Labels([str(label) for label in np.asarray(at_rows[0]).tolist()], predicted), ""
 
 
 class OfIntervals(OfPredictions):
     """Of intervals m ± κs."""
 
     certificate: CoverageCertificate
-    wording = Wording(
+    wording = plotting.Wording(
         "share of rows outside",
         "Share of new targets outside of their interval",
         "$\\kappa$ = the $k$-th smallest $|y-m|/s$ of $n$ rows",
@@ -342,8 +349,8 @@ class OfIntervals(OfPredictions):
             return super().figure(None, name, target, others, forms)
         each, y = self.certificate, np.asarray(at_rows[0], dtype=np.float64)
         mean, reach = each.predictions, each.factor * each.spread
-        return intervals_page(
-            Intervals(y, mean, mean - reach, mean + reach),
+        return plotting.intervals_page(
+            plotting.Intervals(y, mean, mean - reach, mean + reach),
             np.abs(y - mean) / each.spread,
             rank=each.rank,
             factor=each.factor,
@@ -378,7 +385,7 @@ def _choices(certificate: Certificate) -> str:
 
 
 def of_forms(certificates: Sequence[AnyCertificate]) -> list[tuple[str, str, str, str, str]]:
-    """A row for each form: its name, whose risk it bounds, rows and what they show, the bound, and its own probability."""
+    """A row for each form: its name, whose risk it bounds, what the rows show, the bound, its own probability."""
     rows = []
     for each in certificates:
         account = account_of(each)

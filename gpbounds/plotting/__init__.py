@@ -32,8 +32,8 @@ from gpbounds.plotting.figures import (
     sufficient,
     training,
 )
-from gpbounds.plotting.forms import Stack, Wording
 from gpbounds.plotting.held_out import Intervals, Probabilities, intervals_page, labels_page, targets_page
+from gpbounds.plotting.stacks import Stack, Wording
 
 __all__ = [
     "BLACK",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.plotting.elements import BLACK, BLUE, GREEN, TEXT, VERMILLION, figure, headline, numbers
-from gpbounds.plotting.forms import COSTS, Stack, Wording, heights, plot_bounds
+from gpbounds.plotting.stacks import COSTS, Stack, Wording, heights, plot_bounds
 from gpbounds.rigor import decimal
 
 MOST = 2000
@@ -109,7 +109,7 @@ def certificate_page(
     else:
         panels = list(page.subplots(1, 2, width_ratios=(1.15, 1.0)))
         if isinstance(predictions, Labels):
-            plot_labels(panels[0], predictions, target)
+            plot_labels(panels[0], predictions, "label" if target == "target" else target)
         else:
             plot_predictions(panels[0], predictions, target, tolerated, f", E = {several[0].name}" if several else "")
     if forms:
@@ -147,7 +147,7 @@ def plot_predictions(
     N = truth.size
     shown = np.unique(np.linspace(0, N - 1, min(N, MOST)).round().astype(int))
     if shown.size <= BARS and std.any():
-        bar = {"color": "0.55", "linewidth": 0.7, "alpha": 0.7}
+        bar: dict[str, Any] = {"color": "0.55", "linewidth": 0.7, "alpha": 0.7, "zorder": 0.8}  # behind the points
         ax.vlines(truth[shown], (mean - std)[shown], (mean + std)[shown], label="± 1 std", **bar)
     for kind, color, marker, name in ((inside, BLUE, "o", "mean within"), (~inside, VERMILLION, "^", "mean beyond")):
         rows = shown[kind[shown]]
@@ -165,27 +165,28 @@ def plot_predictions(
 CLASSES = 12
 """Largest number of labels in a figure, those with the most rows."""
 
+LETTERS = 20
+"""Largest number of letters of a label in a figure."""
+
 
 def plot_labels(ax: Any, labels: Labels, target: str = "label") -> None:
-    """Plot the number of rows of each label on the axes ``ax``, divided into those that are predicted right and wrong."""
+    """Plot the number of rows of each label on the axes ``ax``, divided into those predicted right and wrong."""
     truth, predicted = np.asarray(labels.truth, dtype=str), np.asarray(labels.predicted, dtype=str)
     names, counts = np.unique(truth, return_counts=True)
     kept = np.sort(np.argsort(-counts, kind="stable")[:CLASSES])
     right = np.array([int(((truth == name) & (predicted == name)).sum()) for name in names[kept]])
     wrong, places = counts[kept] - right, np.arange(kept.size)
     share = 100.0 * float((truth != predicted).mean())
-    ax.bar(places, right, 0.62, color=BLUE, label=f"right: {100.0 - share:.3g} % of rows")
-    ax.bar(places, wrong, 0.62, right, color=VERMILLION, label=f"wrong: {share:.3g} % of rows")
-    ax.set_ylim(0.0, 1.12 * float(counts.max()))
+    ax.barh(places, right, 0.62, color=BLUE, label=f"right: {100.0 - share:.3g} % of rows")
+    ax.barh(places, wrong, 0.62, right, color=VERMILLION, label=f"wrong: {share:.3g} % of rows")
+    ax.set_xlim(0.0, 1.2 * float(counts.max()))
     for place, one, total in zip(places, wrong, counts[kept], strict=True):
-        text = f"{one:,} wrong" if kept.size <= CLASSES // 2 else f"{one:,}"
-        ax.text(place, total, text, fontsize=TEXT, ha="center", va="bottom")
-    ax.set_xticks(
-        places, [name if len(name) <= 60 // kept.size else f"{name[: 60 // kept.size]}…" for name in names[kept]]
-    )
+        ax.text(total, place, f" {one:,} wrong", fontsize=TEXT, ha="left", va="center")
+    ax.set_yticks(places, [name if len(name) <= LETTERS else f"{name[:LETTERS]}…" for name in names[kept]])
+    ax.invert_yaxis()
     ax.tick_params(labelsize=TEXT)
-    ax.set_xlabel(f"True {target}", fontsize=TEXT + 1)
-    ax.set_ylabel("Number of rows", fontsize=TEXT + 1)
+    ax.set_ylabel(f"True {target}", fontsize=TEXT + 1)
+    ax.set_xlabel("Number of rows", fontsize=TEXT + 1)
     left = f", of which {kept.size} of {names.size} labels are shown" if kept.size < names.size else ""
     ax.set_title(f"Labels of the {truth.size:,} certified rows{left}", fontsize=TEXT, loc="left")
     ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)

@@ -150,7 +150,7 @@ def plot_intervals(ax: Any, predictions: Intervals, level: float, target: str = 
     ends = [min(truth.min(), mean.min()), max(truth.max(), mean.max())]
     ax.plot(ends, ends, color="0.45", linewidth=0.9, label="prediction = truth")
     if shown.size <= BARS:
-        bar = {"color": "0.6", "linewidth": 0.8, "alpha": 0.6}
+        bar: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "alpha": 0.6, "zorder": 0.8}  # behind the points
         ax.vlines(mean[shown], low[shown], high[shown], label=f"{100 * level:g} % interval", **bar)
     inside = (low <= truth) & (truth <= high)
     for kind, color, marker, name in ((inside, BLUE, "o", "within"), (~inside, VERMILLION, "^", "beyond")):

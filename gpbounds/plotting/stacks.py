@@ -64,7 +64,8 @@ def plot_bounds(ax: Any, several: Sequence[Stack], wording: Wording, *, apart: s
     A term has one colour in all bars.  ``apart`` says in what the bars differ; the axis ends at ``top`` of the largest
     number of 1 and the bounds that it shows, and the trivial bound 1 is drawn where it has room.
     """
-    labels = list(dict.fromkeys(name for each in several for name, _ in each.costs))
+    by_length = sorted(several, key=lambda each: -len(each.costs))
+    labels = list(dict.fromkeys(name for each in by_length for name, _ in each.costs))
     places, base = np.arange(len(several)), np.zeros(len(several))
     for k, name in enumerate((None, *labels)):
         parts = np.array([_part(each, name) for each in several])
@@ -88,7 +89,7 @@ def plot_bounds(ax: Any, several: Sequence[Stack], wording: Wording, *, apart: s
     ax.set_xlabel(apart, fontsize=TEXT + 1)
     ax.set_title(title, fontsize=TEXT, loc="left")
     lines = max(each.name.count("\n") for each in several) + (1 if apart else 0)
-    ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08 - 0.04 * lines), ncol=2)
+    ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08 - 0.045 * lines), ncol=2)
 
 
 def _part(stack: Stack, name: str | None) -> float:
