@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def finished(
     forms : sequence of certificates
         All certificates that hold together with this one.
     """
-    made = _remade(_with_page(type(certificate)), vars(certificate))
+    made = _remade(_PAGED[_kind_of(type(certificate))], vars(certificate))
     others = sorted((each for each in forms if each != certificate), key=lambda each: float(each.bound))
     made.__dict__.update(_predictions=predictions, model=model, _others=tuple(others))
     return made
@@ -109,10 +108,10 @@ def _kind_of(kind: type) -> type:
     return next(each for each in _KINDS if issubclass(kind, each))
 
 
-@cache
-def _with_page(kind: Any) -> type:
+def _paged(kind: type) -> type:
     """The kind of certificate, with its page."""
-    if issubclass(kind, _Shown):
-        return kind
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (_Shown, _kind_of(kind), Answer), names)
+    return type(kind.__name__, (_Shown, kind, Answer), names)
+
+
+_PAGED = {kind: _paged(kind) for kind in _KINDS}

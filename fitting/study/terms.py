@@ -381,7 +381,9 @@ def _choices(certificate: Certificate) -> str:
         points = f"{G.T} ln({steps[0] + 1})"
     else:
         points = " + ".join(f"ln({g + 1})" for g in steps)
-    return " + ".join([points, *(f"ln({charge.count}) for {charge.choice}" for charge in certificate.charges)])
+    paid = [f"ln({charge.count}) for {charge.choice}" for charge in certificate.charges]
+    paid += [] if certificate.tandem is None else ["ln(2) for two bounds on the mean prediction"]
+    return " + ".join([points, *paid])
 
 
 def of_forms(certificates: Sequence[AnyCertificate]) -> list[tuple[str, str, str, str, str]]:
