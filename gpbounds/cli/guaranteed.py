@@ -1,0 +1,344 @@
+"""Train a model on a share of the rows of a table and certify it by the others, in every form or in one."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fitting.study.steps import shown
+from fitting.study.terms import accuracy
+from gpbounds.cli import options, output, rows, training
+from gpbounds.kernels import Stationary
+from gpbounds.kernels.plain import hyperparameters
+from gpbounds.pacbayes import HyperGrid
+from gpbounds.progress import on_terminal
+from gpbounds.rigor import decimal
+from gpbounds.texts import short, table, wrapped
+from gpbounds.validation import count, non_negative, scalar
+
+EXPLAINED = {
+    "held-out": "the mean prediction, by rows that did not train the model",
+    "coverage": "intervals, by rows that did not train the model",
+    "data-prior": "a prediction drawn from Q, by rows that did not train its prior",
+    "pac-bayes": "a prediction drawn from Q, by the rows that trained it",
+}
+"""What a form certifies, and by which rows."""
+
+
+# What the options ask.
+
+
+def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
+    """Train and certify by the options, write certificates, model, figure and rows, and print what holds.
+
+    ``accuracies`` are the values of ε; there are none for labels and intervals.
+    """
+    # The command line is an application above both packages.
+    from sklearn.exceptions import ConvergenceWarning
+
+    from fitting import certify
+
+    with shown("Reading the data"):
+        in_memory = args.labels or args.posterior == "full"
+        data = rows.read_large(args.data, **options.table(args), in_memory=in_memory, labels=args.labels)
+    files = Files.of(args, accuracies, data)
+    model, grid = _estimator(args, data)
+    print(f"Training on rows of {data.name}, N = {data.N} ...", file=sys.stderr)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
+        answer = certify(model, *data.data, **_statement(args, accuracies), grid=grid)
+    result = Result(data, answer if isinstance(answer, tuple) else (answer,), files)
+    args.out.mkdir(parents=True, exist_ok=True)
+    result.write()
+    if args.json:
+        output.print_json({"command": "certify train", **result.record()})
+    else:
+        print(result.report())
+    output.leave(result.interrupted)
+
+
+def _statement(args: argparse.Namespace, accuracies: Sequence[float]) -> dict[str, Any]:
+    """The statement as arguments of `fitting.certify`."""
+    asked: dict[str, Any] = {
+        "method": args.method,
+        "delta": args.delta,
+        "share": args.share,
+        "order": args.order.replace("-", " "),
+        "random_state": args.seed,
+        "scaling": args.scaling.replace("-", " "),
+    }
+    if args.coverage is not None:
+        return asked | {"coverage": args.coverage}
+    if args.labels:
+        return asked
+    return asked | {"loss": args.loss, "epsilon": accuracies if len(accuracies) > 1 else accuracies[0]}
+
+
+def _estimator(args: argparse.Namespace, data: rows.Table) -> tuple[Any, HyperGrid | None]:
+    """The estimator of the options, not fitted, and the grid of its kernel for the form without a split."""
+    from fitting import estimators
+
+    posterior = args.posterior or ("full" if data.N <= training.FULL_ROWS else "vfe")
+    if posterior == "full" and args.inducing is not None and not args.labels:
+        raise options.UsageError(training.NO_INDUCING)
+    settings: dict[str, Any] = {
+        "max_iter": count("--iterations", args.iterations),
+        "random_state": args.seed,
+        "progress": on_terminal(),
+    }
+    if args.tol is not None:
+        settings["tol"] = scalar(non_negative, "--tol", args.tol)
+    seen = max(1, math.floor(args.share * data.N))
+    M = min(training.INDUCING, seen) if args.inducing is None else count("--inducing", args.inducing)
+    shared = args.kernel_lengthscale == "shared"
+    if args.labels:
+        lengthscales = {None: "auto", "ard": "separate", "shared": "shared"}[args.kernel_lengthscale]
+        own = {"kernel": args.kernel.text, "lengthscales": lengthscales, "n_inducing": M}
+        return estimators.VariationalGPClassifier(**settings | own), None
+    edges = training.edges(args.grid)
+    if args.scaling == "prior":  # every column has a standard deviation of 1
+        kernel = args.kernel.at(1.0, np.full(data.D, math.sqrt(data.D)), shared)
+        grid = HyperGrid(*edges, tuple(hyperparameters(kernel)))
+    else:
+        kernel, grid = training.start(data, args.kernel, edges, shared)
+    settings |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
+    if posterior == "full":
+        return estimators.ExactGP(**settings), grid
+    if posterior == "free":
+        return estimators.VariationalGP(n_inducing=M, **settings), grid
+    return estimators.SparseGP(n_inducing=M, method=posterior, **settings), grid
+
+
+# The files that are written.
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of the command, and the commands that read them.
+
+    Attributes
+    ----------
+    folder : Path
+    names : tuple of str
+        What the names of files of each ε have behind "certificate" and "model"; of a single one nothing.
+    own_rows : Path or None
+        All rows, if they are not those of the file ``table``.
+    table : Path
+        The file that the command read.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    own_rows: Path | None
+    table: Path
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, accuracies: Sequence[float], data: rows.Table) -> Files:
+        """The files for the options; refuses a folder in which one of them is the table."""
+        names = tuple(f"-{each:g}" for each in accuracies) if len(accuracies) > 1 else ("",)
+        own = None if data.as_in_file else args.out / f"certificate_data{data.suffix}"
+        made = cls(args.out, names, own, args.data)
+        written = [made.picture, *(path for i in range(len(names)) for path in (made.certificate(i), made.model(i)))]
+        if any(path.exists() and path.samefile(args.data) for path in chain(written, () if own is None else (own,))):
+            raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.data}")
+        return made
+
+    @property
+    def picture(self) -> Path:
+        return self.folder / "certificate.png"
+
+    def certificate(self, i: int, form: str = "") -> Path:
+        """The file of the ``i``-th ε: of the best form, or of another one."""
+        return self.folder / f"certificate{self.names[i]}{form and '-'}{form}.json"
+
+    def model(self, i: int) -> Path:
+        """The file of the model of the ``i``-th ε."""
+        return self.folder / f"model{self.names[i]}.npz"
+
+    def check(self, i: int) -> str:
+        """The command that checks the best certificate of the ``i``-th ε."""
+        data = str(self.own_rows or self.table)
+        return shlex.join(("gpbounds", "certify", "check", str(self.certificate(i)), "--data", data))
+
+    def predict(self, i: int) -> str:
+        """The command that predicts with the model of the ``i``-th ε."""
+        return f"{shlex.join(('gpbounds', 'predict', str(self.model(i))))} NEW.csv --out predictions.csv"
+
+
+# What was certified.
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The certificates of each ε, of labels or of intervals, and their files.
+
+    Attributes
+    ----------
+    data : Table
+    best : tuple of certificates
+        The least bound for each ε.
+    files : Files
+    """
+
+    data: rows.Table
+    best: tuple[Any, ...]
+    files: Files
+
+    @property
+    def shown(self) -> int:
+        """The number of the certificate in the figure and in the text: the first one with a bound below 1/2."""
+        return next((i for i, each in enumerate(self.best) if each.bound < 0.5), len(self.best) - 1)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training of a model."""
+        runs = chain.from_iterable(getattr(each.model, "runs_", ()) for each in self.best)
+        return any(run.status == "interrupted" for run in runs)
+
+    def write(self) -> None:
+        """Write rows, figure, models, and then certificates: whoever finds a new one finds the rows of which it speaks."""
+        if self.files.own_rows is not None:
+            self.data.write(self.files.own_rows)
+        with shown("Drawing the figure"):
+            self.best[self.shown].plot().savefig(self.files.picture)
+        for i, each in enumerate(self.best):
+            each.model.set_params(progress=False)
+            if self.data.encoding is not None:  # with which predict reads the same columns
+                each.model.encoding_ = self.data.encoding
+            each.model.save(self.files.model(i))
+        for i, each in reversed(list(enumerate(self.best))):
+            for form in each.forms:
+                if form.method != each.method:
+                    form.save(self.files.certificate(i, form.method))
+            each.save(self.files.certificate(i))
+
+    def record(self) -> dict[str, Any]:
+        """The content of `report`, ready for JSON."""
+        first, *others = [self._one(i) for i in range(len(self.best))]
+        return {
+            **first,
+            "data": {"name": self.data.name, "N": self.data.N, "D": self.data.D, "notes": self.data.notes},
+            "notes": self.notes,
+            "others": others,
+        }
+
+    def _one(self, i: int) -> dict[str, Any]:
+        """The certificates of the ``i``-th ε."""
+        best = self.best[i]
+        files = {"certificate": self.files.certificate(i), "model": self.files.model(i), "picture": self.files.picture}
+        files |= {each.method: self.files.certificate(i, each.method) for each in best.forms if each.method != best.method}
+        files |= {} if self.files.own_rows is None else {"data": self.files.own_rows}
+        return {
+            **about(best),
+            "sentence": sentence(best),
+            "statement": best.statement,
+            "forms": [about(each) for each in best.forms],
+            "files": {name: str(path) for name, path in files.items()},
+            "check": self.files.check(i),
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks of the training, with the names of options."""
+        texts = [training.for_the_shell(r.text) for each in self.best for r in getattr(each.model, "remarks_", ())]
+        return tuple(dict.fromkeys(texts))
+
+    def report(self) -> str:
+        """The forms as tables, what holds, the files, and the commands that read them."""
+        i = self.shown
+        best = self.best[i]
+        lines = [
+            wrapped(f"Data: {self.data.name}, N = {self.data.N}, D = {self.data.D}. {' '.join(self.data.notes)}".rstrip()),
+            "",
+            *self._tables(),
+            wrapped(sentence(best)),
+            "",
+            wrapped(best.statement),
+            *(wrapped(f"Note: {note}") for note in self.notes),
+            "",
+            *self._saved(),
+            f"Predict for new rows{self._which(i)}:\n  {self.files.predict(i)}",
+            f"Check it:\n  {self.files.check(i)}",
+        ]
+        return "\n".join(lines)
+
+    def _which(self, i: int) -> str:
+        return f", here with E = {accuracy(self.best[i]):g}" if len(self.best) > 1 else ""
+
+    def _tables(self) -> list[str]:
+        """The bounds against ε, and the forms of one certificate."""
+        best, lines = self.best[self.shown], []
+        if len(self.best) > 1:
+            unit = float(best.outputs.scale)
+            cells = [
+                (f"{accuracy(each):g}", short(accuracy(each) * unit), each.method, decimal(each.bound, True, 4))
+                for each in self.best
+            ]
+            lines += [wrapped(f"All {len(cells)} bounds hold together, so you may choose one of them now:")]
+            lines += [table(("E", "in raw units", "form", "bound"), cells), ""]
+        if len(best.forms) > 1:
+            lines += [wrapped(f"The forms{self._which(self.shown)} hold together, too; the least bound is certified:")]
+        cells = [
+            (each.method, decimal(each.bound, True, 4), f"{100 * (1 - each.delta):g} %", f"{each.rows:,}", EXPLAINED[each.method])
+            for each in best.forms
+        ]
+        return [*lines, table(("form", "bound", "probability", "rows", "about"), cells), ""]
+
+    def _saved(self) -> list[str]:
+        """The names of the files."""
+        paths = [self.files.picture, *(() if self.files.own_rows is None else (self.files.own_rows,))]
+        for i, each in enumerate(self.best):
+            paths += [self.files.certificate(i), self.files.model(i)]
+            paths += [self.files.certificate(i, form.method) for form in each.forms if form.method != each.method]
+        lines = [wrapped(f"Saved {', '.join(map(str, paths))}")]
+        if self.files.own_rows is not None:
+            lines.append(f"{self.files.own_rows} holds all rows, with the target in the last column.")
+        return [*lines, ""]
+
+
+def about(certificate: Any) -> dict[str, Any]:
+    """The numbers of one form."""
+    numbers = {name: getattr(certificate, name) for name in ("method", "bound", "delta", "rows")}
+    if certificate.method == "coverage":
+        numbers |= {"level": certificate.level, "factor": certificate.factor}
+    return numbers
+
+
+def sentence(certificate: Any) -> str:
+    """What the receiver may rely on, in one sentence."""
+    sure = f"({100 * (1 - certificate.delta):g} %)"
+    seen = {
+        "pac-bayes": "by the rows that trained the model, whose prior saw none",
+        "data-prior": "by rows that its prior had not seen",
+    }.get(certificate.method, "by rows that the model had not seen")
+    checked = f"checked {seen}: {certificate.rows:,}."
+    if certificate.method == "coverage":
+        what = f"At least {100 * certificate.level:g} % of new targets lie within {short(certificate.factor)} std of the mean"
+        return f"{what} {sure}, {checked}"
+    drawn = "" if certificate.method == "held-out" else " drawn from the posterior"
+    most, name = _percent(certificate.bound), getattr(certificate.loss, "name", "label")
+    if name in ("label", "sign"):
+        return f"At most {most} of new labels differ from the prediction{drawn} {sure}, {checked}"
+    epsilon = accuracy(certificate)
+    if name == "band":
+        raw = short(epsilon * float(certificate.outputs.scale))
+        return f"At most {most} of new targets are more than {raw} off the prediction{drawn} {sure}, {checked}"
+    if name == "interval":
+        far = f"{100 * epsilon:g} %"
+        return f"At most {most} of new targets are more than {far} off the prediction{drawn} {sure}, {checked}"
+    return f"The mean {name} loss of a prediction{drawn}, E = {epsilon:g}, is at most {most} {sure}, {checked}"
+
+
+def _percent(bound: float) -> str:
+    """A share as per cent, rounded up."""
+    return f"{decimal(math.nextafter(100.0 * bound, math.inf), True, 2 if bound < 0.1 else 3)} %"
