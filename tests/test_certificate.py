@@ -33,7 +33,7 @@ from gpbounds.pacbayes import (
     issue_certificate,
 )
 from gpbounds.pacbayes.certificate import rows
-from gpbounds.pacbayes.certificate.statement import seal
+from gpbounds.pacbayes.certificate.sealed import seal
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.records import read_json, to_json
 

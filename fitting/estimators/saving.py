@@ -29,7 +29,7 @@ from gpbounds.linalg import Cholesky
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
-from gpbounds.pacbayes.certificate.statement import FORMAT
+from gpbounds.pacbayes.certificate.sealed import FORMAT
 from gpbounds.records import Fields, Format, Slot, many, plain, read_json
 from gpbounds.renyi.models import KIND as IMPORTED
 from gpbounds.rows.encoding import Encoding

@@ -181,12 +181,15 @@ def times(coefficient: float, x: Array) -> Array:
     return namespace(x).where(x == 0.0, 0.0, np.inf)
 
 
-def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array) -> Errors:
+def whitened_errors(
+    rounding: Rounding, inducing: Inducing, mu: Array, C: Array, mean_error: float = 0.0, factor_error: float = 0.0
+) -> Errors:
     """μ and C define Q: the KL is exact for them, and the predictions inherit the error of L.
 
     The true factor is L(I + X), (I + X)(I + X)ᵀ = I − F, ‖X‖ ≤ τ = √2‖F‖/(1 + √(1 − 2‖F‖)) (N-verified), and the true V
     is (I + X)⁻¹(V − L⁻¹δ): with x = τ/(1 − τ) the mean changes by x|μ||V| and |δ|(|e| + x|μ|‖L⁻¹‖), CᵀV by x‖C‖|V| and
-    (1 + x)‖C‖‖L⁻¹‖|δ|.
+    (1 + x)‖C‖‖L⁻¹‖|δ|.  Where μ and C differ from the numbers that define Q by ``mean_error`` in the Euclidean and
+    ``factor_error`` in the Frobenius norm, these times |V| ≤ (1 + x)(|V| + ‖L⁻¹‖|δ|) are added.
     """
     size, spread = norm(mu), norm(C)
     if rounding.F <= ENOUGH:
@@ -194,15 +197,15 @@ def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array)
         x, far = MARGIN * tau / (1.0 - tau), rounding.inverse
     else:
         x = far = np.inf
-    moved = x * size if size > 0.0 else 0.0
+    moved = (x * size if size > 0.0 else 0.0) + ((1.0 + x) * mean_error if mean_error > 0.0 else 0.0)
     return Errors(
         rounding,
         weights=rounding.lift(inducing, mu) + (moved * far if moved > 0.0 else 0.0),
         size=size,
         spread=spread,
         mean_length=moved,
-        d_length=x * spread,
-        d_delta=(1.0 + x) * spread * far,
+        d_length=x * spread + ((1.0 + x) * factor_error if factor_error > 0.0 else 0.0),
+        d_delta=(1.0 + x) * (spread + factor_error) * far,
     )
 
 

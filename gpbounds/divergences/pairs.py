@@ -193,15 +193,45 @@ def whitened_law(kernel: EnclosedKernel, Z: Float, mean: Float, factor: Float, j
     _in_range("factor", np.abs(factor).max(initial=0.0))
     _in_range("factor", factor.diagonal().min())
     basis = _PairBasis.of(kernel, Z, jitter)
-    C = factor, np.zeros_like(factor)
-    S, rounded = multiply(C, C)
-    mu = mean, np.zeros_like(mean)
+    S, rounded = multiply(_exactly(factor), _exactly(factor))
+    return SparseLaw(basis, _exactly(mean), S, LEAST, rounded + LEAST, _from_standard(mean, factor))
+
+
+def updated_law(
+    kernel: EnclosedKernel, Z: Float, prior: tuple[Float, Float], mean: Float, factor: Float, jitter: float
+) -> SparseLaw:
+    """v = μ₁ + C₁z, z ~ N(μ, CCᵀ), ``prior`` = (μ₁, C₁), all exact: the KL of z from N(0, I)  (N-data-prior).
+
+    With C₁C known to within e in the Frobenius norm, its square errs by (2‖C₁C‖ + e)e.
+    """
+    for name, vector, matrix in (("prior_", *prior), ("", mean, factor)):
+        _in_range(f"{name}mean", np.abs(vector).max(initial=0.0), zero=True)
+        _in_range(f"{name}factor", np.abs(matrix).max(initial=0.0))
+        _in_range(f"{name}factor", matrix.diagonal().min())
+    basis = _PairBasis.of(kernel, Z, jitter)
+    prior_factor = _exactly(prior[1])
+    whole, error = multiply(prior_factor, _exactly(np.ascontiguousarray(factor.T)))
+    S, rounded = multiply(whole, whole)
+    moved, off = multiply(prior_factor, _exactly(mean[None, :]))
+    mu = add(_exactly(prior[0]), (moved[0][:, 0], moved[1][:, 0]))
+    off = UP * (off + 8.0 * U2 * (norm_above(prior[0]) + norm_above(moved[0]))) + LEAST
+    apart = UP * (rounded + (2.0 * norm_above(whole[0]) * UP + error) * error) + LEAST
+    return SparseLaw(basis, mu, S, off, apart, _from_standard(mean, factor))
+
+
+def _exactly(values: Float) -> Pair:
+    """Doubles as pairs."""
+    return values, np.zeros_like(values)
+
+
+def _from_standard(mean: Float, factor: Float) -> Any:
+    """KL[N(μ, CCᵀ)‖N(0, I)] = ½[Σ C_ij² − M − 2 Σ log C_ii + |μ|²] as a ball, for exact μ and C."""
+    C, mu = flat(_exactly(factor)), _exactly(mean)
     with at_bits(BITS):
-        kl = ball(*dot(flat(C), flat(C))) - basis.M + ball(*dot(mu, mu))
+        kl = ball(*dot(C, C)) - len(mean) + ball(*dot(mu, mu))
         for c in factor.diagonal():
-            kl -= 2 * exact(c).log()
-        kl /= 2
-    return SparseLaw(basis, mu, S, LEAST, rounded + LEAST, kl)
+            kl -= 2 * exact(float(c)).log()
+        return kl / 2
 
 
 def free_law(kernel: EnclosedKernel, Z: Float, mean: Float, cov: Float, jitter: float) -> SparseLaw:

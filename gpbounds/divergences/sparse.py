@@ -143,16 +143,21 @@ class SparsePosterior:
         """The number that was added to the diagonal of Kuu."""
         return self.inducing.chol.jitter
 
+    @property
+    def relative(self) -> FactorLaw:
+        """The law of the coordinates in which the prior is N(0, I): those of v."""
+        return FactorLaw(self.mean[:, None], self.factor)
+
     @cached_property
     def kl(self) -> float:
         """KL(Q‖P) in nats: `whitened_kl`."""
-        return FactorLaw(self.mean[:, None], self.factor).kl
+        return self.relative.kl
 
     @property
     def kl_rounding(self) -> float:
         """Proved bound on the rounding error of ``kl``, infinite where none is proved: ``errors.kl``, and the sum's."""
-        M, xp = float(self.inducing.M), namespace(self.factor)
-        change = float(xp.abs(self.factor.diagonal() - 1.0).sum())
+        M, C = float(self.inducing.M), self.relative.factor
+        change = float(namespace(C).abs(C.diagonal() - 1.0).sum())
         return self.errors.kl + MARGIN * (gamma(0.5 * M * (M + 1.0) + 160.0) * self.kl + 4.0 * EPS * change)
 
     def inducing_law(self) -> tuple[Array, Array]:
@@ -259,6 +264,42 @@ def whitened_at(
         raise ValueError(f"factor: expected shape ({points.M}, {points.M}), one row for each row of Z, got {C.shape}")
     mu = vector("mean", mean, points.Z)
     return SparsePosterior(points, mu, C, prior_mean, whitened_errors(Rounding.of(points, error), points, mu, C), error)
+
+
+@dataclass(frozen=True, eq=False)
+class UpdatedPosterior(SparsePosterior):
+    """A sparse posterior whose prior is P: v ~ N(μ₁, C₁C₁ᵀ): v = μ₁ + C₁z, z ~ ``update`` (N-data-prior).
+
+    ``mean`` and ``factor`` are μ₁ + C₁E z and C₁C, C the factor of ``update``; KL(Q‖P) is that of z from N(0, I).
+    """
+
+    update: FactorLaw | None = None
+
+    @property
+    def relative(self) -> FactorLaw:
+        """The law of z, of which the prior is N(0, I)."""
+        assert self.update is not None
+        return self.update
+
+
+def updated_at(
+    points: Inducing, prior: tuple[Array, Array], mean: ArrayLike | Array, factor: ArrayLike | Array, error: float
+) -> UpdatedPosterior:
+    """Q: v = μ₁ + C₁z, z ~ N(μ, CCᵀ), relative to P: v ~ N(μ₁, C₁C₁ᵀ), ``prior`` = (μ₁, C₁): N-data-prior.
+
+    Its KL is exact for μ and C.  The predictions add the rounding of μ₁ + C₁μ and of C₁C: a product of triangles of
+    order M errs in the Frobenius norm by at most γ_{M+2} ‖|C₁||C|‖.
+    """
+    xp = namespace(points.Z)
+    prior_mean, prior_factor = vector("prior_mean", prior[0], points.Z), triangular("prior_factor", prior[1])
+    mu, C = vector("mean", mean, points.Z), triangular("factor", factor)
+    steps = MARGIN * gamma(points.M + 4.0)
+    mean_error = steps * norm(xp.abs(prior_mean) + xp.abs(prior_factor) @ xp.abs(mu))
+    factor_error = steps * norm(xp.abs(prior_factor) @ xp.abs(C))
+    whole_mean, whole_factor = prior_mean + prior_factor @ mu, xp.tril(prior_factor @ C)
+    rounding = Rounding.of(points, error)
+    errors = whitened_errors(rounding, points, whole_mean, whole_factor, mean_error, factor_error)
+    return UpdatedPosterior(points, whole_mean, whole_factor, None, errors, error, FactorLaw(mu[:, None], C))
 
 
 def free_posterior(

@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from gpbounds.pacbayes.binary_kl import kl as kl
     from gpbounds.pacbayes.certificate import Certificate as Certificate
     from gpbounds.pacbayes.certificate import Charge as Charge
+    from gpbounds.pacbayes.certificate import CoverageCertificate as CoverageCertificate
     from gpbounds.pacbayes.certificate import DeclaredMean as DeclaredMean
     from gpbounds.pacbayes.certificate import Exact as Exact
     from gpbounds.pacbayes.certificate import Free as Free
+    from gpbounds.pacbayes.certificate import HeldOutCertificate as HeldOutCertificate
     from gpbounds.pacbayes.certificate import MeanGrid as MeanGrid
     from gpbounds.pacbayes.certificate import Scaling as Scaling
     from gpbounds.pacbayes.certificate import Sparse as Sparse
+    from gpbounds.pacbayes.certificate import Split as Split
+    from gpbounds.pacbayes.certificate import Updated as Updated
     from gpbounds.pacbayes.certificate import Whitened as Whitened
     from gpbounds.pacbayes.grid import HyperGrid as HyperGrid
     from gpbounds.pacbayes.inverse import kl_inverse as kl_inverse
@@ -34,7 +38,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     **dict.fromkeys(("Certificate", "Charge", "DeclaredMean", "Exact", "Free", "MeanGrid"), "certificate"),
-    **dict.fromkeys(("Scaling", "Sparse", "Whitened"), "certificate"),
+    **dict.fromkeys(("CoverageCertificate", "HeldOutCertificate"), "certificate"),
+    **dict.fromkeys(("Scaling", "Sparse", "Split", "Updated", "Whitened"), "certificate"),
     **dict.fromkeys(("grid_penalty", "log_penalty", "mixture_kl", "xi"), "penalty"),
     **dict.fromkeys(("batch_bound", "batch_risk_bound", "bayes_factor", "bayes_risk_bound", "bound"), "theorems"),
     "HyperGrid": "grid",

@@ -219,7 +219,7 @@ def judge_sealed(answer: Any, changed: bytes, original: bytes) -> str:
 
 def resealed(data: bytes, rng: np.random.Generator) -> bytes:
     """Other numbers, and the seal that belongs to them."""
-    from gpbounds.pacbayes.certificate.statement import seal
+    from gpbounds.pacbayes.certificate.sealed import seal
 
     tree = mutations.mutated_tree(json.loads(data), rng)
     if isinstance(tree, dict):

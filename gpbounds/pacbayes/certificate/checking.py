@@ -12,8 +12,9 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.pacbayes.certificate import priors, proof, statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
-from gpbounds.pacbayes.certificate.posteriors import Exact, Inducing
+from gpbounds.pacbayes.certificate.posteriors import Exact, Inducing, Updated
 from gpbounds.pacbayes.certificate.rows import Enclosed, Raw
+from gpbounds.pacbayes.certificate.sealed import SealedRecord
 from gpbounds.pacbayes.certificate.statement import Line, Report, RiskStatement, conclude
 
 # R_S and KL of a certificate's Q: in doubles where their proved errors are small, else in 30 digits.
@@ -56,7 +57,16 @@ def _in_thirty_digits(certificate: RiskStatement, rows: Raw) -> Enclosed:
     ends = proof.ends(certificate, rows)
     kl_error = _REPEATED * (ends.kl - ends.kl_below) + 4.0 * EPS * ends.kl
     risk_error = _REPEATED * (ends.risk - ends.risk_below) + 4.0 * EPS
-    return Enclosed(ends.risk, risk_error, ends.kl, kl_error, float(getattr(posterior, "jitter", 0.0)), digits=30)
+    return Enclosed(
+        ends.risk,
+        risk_error,
+        ends.kl,
+        kl_error,
+        float(getattr(posterior, "jitter", 0.0)),
+        digits=30,
+        tandem=ends.tandem,
+        tandem_error=_REPEATED * (ends.tandem - ends.tandem_below) + 4.0 * EPS,
+    )
 
 
 def coarse(computed: Enclosed) -> bool:
@@ -121,8 +131,11 @@ def _to_check(certificate: RiskStatement, rows: Raw) -> tuple[Enclosed, Enclosed
         if second is None:
             raise
         return second, second
-    stated = ((certificate.kl, first.kl, first.kl_error), (certificate.risk, first.risk, first.risk_error))
-    tops = (first.kl + first.kl_error, min(first.risk + first.risk_error, 1.0))
+    stated = [(certificate.kl, first.kl, first.kl_error), (certificate.risk, first.risk, first.risk_error)]
+    tops = [first.kl + first.kl_error, min(first.risk + first.risk_error, 1.0)]
+    if certificate.tandem is not None:
+        stated.append((certificate.tandem, first.tandem, first.tandem_error))
+        tops.append(min(first.tandem + first.tandem_error, 1.0))
     above = all(number >= top for (number, _, _), top in zip(stated, tops, strict=True))
     below = any(np.isfinite(value) and number < value - error for number, value, error in stated)
     second = None if above or below else _finer(certificate, rows)
@@ -145,15 +158,19 @@ def tolerated(computed: Enclosed, in_doubles: Enclosed) -> tuple[float, float]:
 
 # The check of a certificate against data: each line recomputed, compared and reported.
 
+DRAWS = Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
+
 LOOSE = 100.0
 """Largest excess of a stated R_S or KL over the recomputed one, in errors; a relative 1e-6 is added."""
 
 
 def check(certificate: RiskStatement, rows: Raw, *, rigorous: bool = False) -> Report:
     """The report of `Certificate.check`; see there."""
-    lines = [*_declared(certificate, rows), _seal(certificate), _grid(certificate)]
-    data = _data(certificate, rows)
+    lines = [seal_line(certificate), _grid(certificate)]
+    data = data_line(certificate, rows)
     lines.append(data)
+    rows = rows.certified(certificate.split) if data.state == "confirmed" else rows
+    lines = [*_declared(certificate, rows), *lines]
     computed: Enclosed | None = None
     allowed = 0.0, 0.0
     if data.state == "confirmed":
@@ -176,6 +193,11 @@ def check(certificate: RiskStatement, rows: Raw, *, rigorous: bool = False) -> R
     lines += [
         _number("kl", "KL(Q‖P)", certificate.kl, computed, allowed[0]),
         _number("risk", f"R_S under {certificate.loss!r}", certificate.risk, computed, allowed[1]),
+        *(
+            ()
+            if certificate.tandem is None
+            else [_number("tandem", "T_S, the mean of (E ℓ)²", certificate.tandem, computed, 2.0 * allowed[1])]
+        ),
         *_penalties(certificate),
         _bound(certificate, computed),
     ]
@@ -210,6 +232,7 @@ def _declared(certificate: RiskStatement, rows: Raw) -> Iterator[Line]:
     ):
         if doubt:
             yield Line("doubt", "declared", f"The {name}: {doubt} Ask the signer.")
+    yield from _prior(certificate)
     mean = certificate.mean
     if mean is not None:
         yield Line("mean", "declared", mean.describe())
@@ -222,7 +245,30 @@ def _declared(certificate: RiskStatement, rows: Raw) -> Iterator[Line]:
         "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
         f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{_single(certificate)}{lists}.",
     )
-    yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
+    yield DRAWS
+
+
+def _prior(certificate: RiskStatement) -> Iterator[Line]:
+    """What a prior from other rows rests on."""
+    if isinstance(certificate.posterior, Updated):
+        other = "the prior's rows" if certificate.split is not None else "rows that are not these, or before them"
+        yield Line(
+            "prior",
+            "declared",
+            f"The law P of the inducing variables, their inputs, the jitter and the hyperparameters came from {other}.",
+        )
+    yield from split_line(certificate)
+
+
+def split_line(certificate: SealedRecord) -> Iterator[Line]:
+    """The declaration of the split."""
+    if certificate.split is not None:
+        yield Line(
+            "split",
+            "declared",
+            "The order of the rows and the split were fixed before the data were seen, and no other split was tried. "
+            f"The split was {certificate.split.describe()}.",
+        )
 
 
 def _single(certificate: RiskStatement) -> str:
@@ -231,10 +277,11 @@ def _single(certificate: RiskStatement) -> str:
     names = [name for name, steps in zip(grid.names, grid.steps, strict=True) if steps == 0]
     if not names:
         return ""
-    return f", with one value of {' and '.join(names)}, which no fit to these rows may have chosen"
+    return f", with one value of {' and '.join(names)}, which no fit to the certified rows may have chosen"
 
 
-def _seal(certificate: RiskStatement) -> Line:
+def seal_line(certificate: SealedRecord) -> Line:
+    """Whether the record has the seal that it states."""
     if certificate.seal == certificate.fresh_seal():
         return Line("seal", "confirmed", "The record has not changed since it was sealed.")
     return Line("seal", "failed", "The record was changed after it was sealed.")
@@ -254,7 +301,8 @@ def _grid(certificate: RiskStatement) -> Line:
     )
 
 
-def _data(certificate: RiskStatement, rows: Raw) -> Line:
+def data_line(certificate: SealedRecord, rows: Raw) -> Line:
+    """Whether these are the raw rows that the certificate is about."""
     stated, (N, D) = certificate.data, rows.shape
     shapes = f"N = {stated.rows}, D = {stated.columns}"
     if (N, D) != (stated.rows, stated.columns):
@@ -269,10 +317,10 @@ def _number(name: str, title: str, stated: float, computed: Enclosed | None, all
     """Check that a stated number is at least the recomputed one plus its error, and does not exceed it by much."""
     if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
-    value, error = (computed.kl, computed.kl_error) if name == "kl" else (computed.risk, computed.risk_error)
+    value, error = getattr(computed, name), getattr(computed, f"{name}_error")
     how = "recomputed" if computed.digits == 16 else "proved in 30 digits to be at most"
     text = f"{title}: stated {stated:.9g}, {how} {value:.9g} within {error:.2g}"
-    top = min(value + error, 1.0) if name == "risk" else value + error
+    top = value + error if name == "kl" else min(value + error, 1.0)
     if not np.isfinite(top):
         return Line(name, "failed", f"{text}: no bound on its rounding is proved.")
     if stated < top:
@@ -283,7 +331,7 @@ def _number(name: str, title: str, stated: float, computed: Enclosed | None, all
 
 
 def _penalties(certificate: RiskStatement) -> Iterator[Line]:
-    count, N = certificate.count, certificate.data.rows
+    count, N = certificate.count, certificate.rows
     paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.choice}" for c in certificate.charges)]
     if certificate.mean is not None and certificate.mean.count > 1:
         paid.append(f"{certificate.mean.count} means of the prior")
@@ -309,16 +357,20 @@ def _penalties(certificate: RiskStatement) -> Iterator[Line]:
 
 
 def _bound(certificate: RiskStatement, computed: Enclosed | None) -> Line:
-    count, N, delta = certificate.count, certificate.data.rows, certificate.delta
-    least = statement.risk_bound(certificate.risk, certificate.kl, count, N, delta)
-    if (
-        computed is not None
-        and np.isfinite(computed.kl + computed.kl_error)
-        and not np.isnan(computed.risk + computed.risk_error)
-    ):
-        risk, kl = min(computed.risk + computed.risk_error, 1.0), computed.kl + computed.kl_error
-        least = max(least, statement.risk_bound(risk, kl, count, N, delta))
-    text = f"kl⁻¹(R_S, (KL + ln choices + ln(ξ(N)/δ))/N) by Arb is at most {least!r}; stated {certificate.bound!r}"
+    about_mean = certificate.tandem is not None
+    least = certificate.least_bound(certificate.risk, certificate.kl, certificate.tandem)
+    if computed is not None:
+        kl, risk, tandem = (
+            computed.kl + computed.kl_error,
+            min(computed.risk + computed.risk_error, 1.0),
+            min(computed.tandem + computed.tandem_error, 1.0) if about_mean else None,
+        )
+        if np.isfinite(kl) and not np.isnan(risk) and not (tandem is not None and np.isnan(tandem)):
+            least = max(least, certificate.least_bound(risk, kl, tandem))
+    formula = "kl⁻¹(R_S, (KL + ln choices + ln(ξ(N)/δ))/N)"
+    if about_mean:
+        formula = f"The least of 2 {formula} and 4 kl⁻¹(T_S, (2 KL + ln choices + ln(ξ(N)/δ))/N)"
+    text = f"{formula} by Arb is at most {least!r}; stated {certificate.bound!r}"
     if least <= certificate.bound:
         return Line("bound", "confirmed", text + ".")
     return Line("bound", "failed", f"{text}: the stated bound is too small.")

@@ -1,4 +1,5 @@
-"""Records that define Q: the exact posterior, a sparse one for a power of K − Q, or a free one, plain or whitened.
+"""Records that define Q: the exact posterior, a sparse one for a power of K − Q, a free one, plain or whitened, or one
+stated relative to a prior that other rows have given.
 
 The numbers in these records cost no penalty (P-49): Q may be any posterior.  Each record alone determines its Q.
 """
@@ -176,14 +177,8 @@ class Whitened(Inducing):
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
-        M = points.shape[0]
-        mean, factor = finite("mean", self.mean), finite("factor", self.factor)
-        if mean.shape != (M,) or factor.shape != (M, M):
-            raise ValueError(f"mean, factor: expected shapes ({M},) and ({M}, {M}), got {mean.shape}, {factor.shape}")
-        if np.triu(factor, 1).any() or not (np.diagonal(factor) > 0.0).all():
-            raise ValueError("factor: expected a lower triangular matrix with a positive diagonal")
-        for name, value in (("Z", points), ("mean", mean), ("factor", factor)):
-            object.__setattr__(self, name, _frozen(value))
+        object.__setattr__(self, "Z", _frozen(points))
+        _set_law(self, ("mean", "factor"), points.shape[0])
         object.__setattr__(self, "jitter", _jitter(self.jitter))
 
     def describe(self) -> str:
@@ -192,10 +187,68 @@ class Whitened(Inducing):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Updated(Inducing):
+    """A posterior stated relative to a prior law of u = Lv, L Lᵀ = Kuu + jitter·I, that other rows have given.
+
+    P: v ~ N(μ₁, C₁C₁ᵀ);  Q: v = μ₁ + C₁z, z ~ N(μ, CCᵀ);  f given u as under the Gaussian process, in both.  So
+    KL(Q‖P) = KL[N(μ, CCᵀ)‖N(0, I)], and μ = 0, C = I is Q = P  (N-data-prior).
+
+    Parameters
+    ----------
+    Z : array (M, D)
+    prior_mean, prior_factor : arrays (M,), (M, M)
+        μ₁ and C₁, lower triangular with a positive diagonal.
+    mean, factor : arrays (M,), (M, M)
+        μ and C, likewise.
+    jitter : as in `Sparse`
+    """
+
+    Z: Any
+    prior_mean: Any
+    prior_factor: Any
+    mean: Any
+    factor: Any
+    jitter: float | Literal["auto"] = "auto"
+    kind: ClassVar[str] = "updated"
+    stored: ClassVar[Slots] = {
+        "jitter": JITTER,
+        "Z": MATRIX,
+        "prior_mean": VECTOR,
+        "prior_factor": TRIANGLE,
+        "mean": VECTOR,
+        "factor": TRIANGLE,
+    }
+
+    def __post_init__(self) -> None:
+        points = _points(self.Z)
+        object.__setattr__(self, "Z", _frozen(points))
+        for names in (("prior_mean", "prior_factor"), ("mean", "factor")):
+            _set_law(self, names, points.shape[0])
+        object.__setattr__(self, "jitter", _jitter(self.jitter))
+
+    def describe(self) -> str:
+        return (
+            f"a prior law of M = {self.Z.shape[0]} inducing variables that other rows have given, updated by these, "
+            f"{self._jitter_text()}"
+        )
+
+
+def _set_law(posterior: Posterior, names: tuple[str, str], M: int) -> None:
+    """Check and freeze the attributes that hold a mean (M,) and a factor (M, M), lower triangular."""
+    mean, factor = (finite(name, getattr(posterior, name)) for name in names)
+    if mean.shape != (M,) or factor.shape != (M, M):
+        raise ValueError(f"{', '.join(names)}: expected shapes ({M},) and ({M}, {M}), got {mean.shape}, {factor.shape}")
+    if np.triu(factor, 1).any() or not (np.diagonal(factor) > 0.0).all():
+        raise ValueError(f"{names[1]}: expected a lower triangular matrix with a positive diagonal")
+    for name, value in zip(names, (mean, factor), strict=True):
+        object.__setattr__(posterior, name, _frozen(value))
+
+
 POSTERIORS: Variants[Posterior] = Variants(
     "form",
-    {kind.kind: Format(kind, kind.stored) for kind in (Exact, Sparse, Free, Whitened)},
-    choices="form: expected 'exact', 'sparse', 'free' or 'whitened'",
+    {kind.kind: Format(kind, kind.stored) for kind in (Exact, Sparse, Free, Whitened, Updated)},
+    choices="form: expected 'exact', 'sparse', 'free', 'whitened' or 'updated'",
 )
 """A record's "form" is the kind, "alpha" the power; B and C are written as the rows of their lower triangles."""
 

@@ -15,9 +15,8 @@ from gpbounds.divergences import pairs
 from gpbounds.kernels.matrices import EnclosedKernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses.balls import enclosed_sum
-from gpbounds.pacbayes.certificate import statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
-from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
+from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Updated, Whitened
 from gpbounds.pacbayes.certificate.rows import Raw
 from gpbounds.pacbayes.certificate.statement import Line, Proved, RiskStatement
 from gpbounds.rigor import above, at_bits, below
@@ -42,7 +41,7 @@ def prove(certificate: RiskStatement, rows: Raw) -> Proved:
     """
     start = time.perf_counter()
     found = ends(certificate, rows)
-    bound = statement.risk_bound(found.risk, found.kl, certificate.count, rows.shape[0], certificate.delta)
+    bound = certificate.least_bound(found.risk, found.kl, None if certificate.tandem is None else found.tandem)
     return Proved(
         risk=found.risk,
         kl=found.kl,
@@ -50,40 +49,50 @@ def prove(certificate: RiskStatement, rows: Raw) -> Proved:
         kl_below=found.kl_below,
         bound=bound,
         moved=bound - certificate.bound,
+        tandem=found.tandem,
+        tandem_below=found.tandem_below,
         seconds=time.perf_counter() - start,
     )
 
 
 @dataclass(frozen=True)
 class Ends:
-    """R_S(Q) and KL(Q‖P), each between two proved numbers."""
+    """R_S(Q) and KL(Q‖P), and T_S(Q) where the certificate states it, each between two proved numbers."""
 
     risk: float
     kl: float
     risk_below: float
     kl_below: float
+    tandem: float = math.nan
+    tandem_below: float = math.nan
 
 
 def ends(certificate: RiskStatement, rows: Raw) -> Ends:
     """R_S and KL of the Q that the record defines, enclosed; errors as `prove`."""
     kernel = EnclosedKernel.of(certificate.kernel)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        kl, losses = _enclosed(certificate, kernel, rows)
+        kl, *sums = _enclosed(certificate, kernel, rows)
     with at_bits(BITS):
-        risk = losses / rows.shape[0]
-        kl_below, kl_above, risk_below, risk_above = below(kl), above(kl), below(risk), above(risk)
-    if not math.isfinite(kl_above) or math.isnan(risk_above):
+        kl_below, kl_above = below(kl), above(kl)
+        risks = [(below(total / rows.shape[0]), above(total / rows.shape[0])) for total in sums]
+    if not math.isfinite(kl_above) or any(math.isnan(high) for _, high in risks):
         raise ValueError("posterior: expected a KL(Q‖P) with a finite upper end, but the proof has none")
-    return Ends(min(max(risk_above, 0.0), 1.0), max(kl_above, 0.0), max(risk_below, 0.0), max(kl_below, 0.0))
+    (risk_below, risk_above), *others = [(max(low, 0.0), min(max(high, 0.0), 1.0)) for low, high in risks]
+    tandem_below, tandem_above = others[0] if others else (math.nan, math.nan)
+    return Ends(risk_above, max(kl_above, 0.0), risk_below, max(kl_below, 0.0), tandem_above, tandem_below)
 
 
-def _enclosed(certificate: RiskStatement, kernel: EnclosedKernel, rows: Raw) -> tuple[Any, Any]:
-    """KL(Q‖P) and the sum of the expected losses, as balls."""
+def _enclosed(certificate: RiskStatement, kernel: EnclosedKernel, rows: Raw) -> list[Any]:
+    """KL(Q‖P), the sum of the expected losses and, where it is stated, that of their squares, as balls."""
     for_loss(certificate.mean, certificate.loss)
     units, loss = (certificate.inputs, certificate.outputs, certificate.mean), certificate.loss
+    powers = (False,) if certificate.tandem is None else (False, True)
 
     def parts() -> Iterator[tuple[Float, Float]]:
         return rows.parts(*units)
+
+    def sums(y: Float, law: pairs.Latent) -> list[Any]:
+        return [enclosed_sum(loss, y, *_numbers(law), squared=squared) for squared in powers]
 
     if isinstance(certificate.posterior, Exact):
         (X, y), *others = parts()
@@ -93,14 +102,14 @@ def _enclosed(certificate: RiskStatement, kernel: EnclosedKernel, rows: Raw) -> 
                 "which needs all rows in memory"
             )
         kl, law = pairs.full_law(kernel, X, y, certificate.posterior.noise)
-        return kl, enclosed_sum(loss, y, *_numbers(law))
+        return [kl, *sums(y, law)]
     q = _sparse(certificate.posterior, kernel, parts)
-    total: Any = 0
+    totals: list[Any] = [0] * len(powers)
     for X, y in parts():
-        sums = enclosed_sum(loss, y, *_numbers(q.latent(X)))
+        found = sums(y, q.latent(X))
         with at_bits(BITS):
-            total = sums + total
-    return q.kl, total
+            totals = [new + total for new, total in zip(found, totals, strict=True)]
+    return [q.kl, *totals]
 
 
 def _numbers(law: pairs.Latent) -> tuple[Any, ...]:
@@ -115,7 +124,11 @@ def _sparse(posterior: Posterior, kernel: EnclosedKernel, parts: pairs.Parts) ->
         return pairs.free_law(kernel, posterior.Z, posterior.mean, posterior.cov, float(posterior.jitter))
     if isinstance(posterior, Whitened):
         return pairs.whitened_law(kernel, posterior.Z, posterior.mean, posterior.factor, float(posterior.jitter))
-    raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
+    if isinstance(posterior, Updated):
+        prior = posterior.prior_mean, posterior.prior_factor
+        jitter = float(posterior.jitter)
+        return pairs.updated_law(kernel, posterior.Z, prior, posterior.mean, posterior.factor, jitter)
+    raise ValueError(f"posterior: expected Exact, Sparse, Free, Whitened or Updated, got {type(posterior).__name__}")
 
 
 def lines(certificate: RiskStatement, rows: Raw) -> tuple[list[Line], Proved | None]:
@@ -128,8 +141,11 @@ def lines(certificate: RiskStatement, rows: Raw) -> tuple[list[Line], Proved | N
         _number("kl proof", "KL(Q‖P)", certificate.kl, proved.kl_below, proved.kl),
         _number("risk proof", "R_S", certificate.risk, proved.risk_below, proved.risk),
     ]
+    if certificate.tandem is not None:
+        findings.append(_number("tandem proof", "T_S", certificate.tandem, proved.tandem_below, proved.tandem))
+    whose = "R(Q)" if certificate.tandem is None else "The risk of the mean prediction"
     text = (
-        f"R(Q) ≤ {proved.bound!r} is proved in {proved.seconds:.3g} s, given the declarations: the bound moves by "
+        f"{whose} ≤ {proved.bound!r} is proved in {proved.seconds:.3g} s, given the declarations: the bound moves by "
         f"{proved.moved:+.2g}"
     )
     if proved.moved <= 0.0:

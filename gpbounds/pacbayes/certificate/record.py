@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import checking, priors, statement
 from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling, for_loss
+from gpbounds.pacbayes.certificate.of_predictions import CoverageCertificate, HeldOutCertificate
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.rows import raw
-from gpbounds.pacbayes.certificate.statement import FORMAT, SCHEMA, Report, RiskStatement
+from gpbounds.pacbayes.certificate.sealed import Label, encoded, read_record, software
+from gpbounds.pacbayes.certificate.split import Split
+from gpbounds.pacbayes.certificate.statement import Report, RiskStatement, for_mean_prediction
 from gpbounds.pacbayes.grid import HyperGrid
-from gpbounds.records import TRUTH, Fields, Format, read_json, to_json
-from gpbounds.validation import positive_unit
+from gpbounds.validation import choice, positive_unit
 
 SLACK = 8.0
 """Stated R_S and KL exceed the computed ones by this many allowances: another machine's values differ by up to one,
@@ -36,6 +36,7 @@ class Certificate(RiskStatement):
     Claims P-14, P-44, P-45, P-47, P-49 (Reeb et al., PAC-GP, Eq. 5, §3).  Hypotheses: iid rows, a loss in [0, 1], and
     loss, δ, kernel family, grid, scaling and mean fixed before the data were seen, or charged.  A file cannot prove
     that choices were fixed in advance, so `check` prints this declaration first.  Q is rebuilt at a θ *on* the grid.
+    With a `Split` the prior, its θ included, comes from the prior's rows, and N counts the other rows (N-data-prior).
 
     `issue` creates a certificate (`issue_certificate` is the whole procedure), `save` and `load` store it, `check`
     checks it.
@@ -57,6 +58,9 @@ class Certificate(RiskStatement):
         mean: DeclaredMean | None = None,
         charges: Iterable[Charge] = (),
         nonrigorous: bool = False,
+        split: Split | None = None,
+        predictor: str = "gibbs",
+        classes: Sequence[Label] | None = None,
     ) -> Certificate:
         """Evaluate R_S, KL and the bound of a Q, and record them.
 
@@ -67,7 +71,7 @@ class Certificate(RiskStatement):
             sparse Q.  The certificate is about the rows and their order, however they are read.
         y : array (N,)
             Raw targets, float64, or as `gpbounds.rows.source` takes them.
-        posterior : Exact, Sparse, Free or Whitened
+        posterior : Exact, Sparse, Free, Whitened or Updated
             The record that defines Q, in the units of the scaled data.
         kernel : Kernel
             The prior's, with hyperparameters on the grid: any kernel of `gpbounds.kernels` (Matérn of half-integer ν),
@@ -85,6 +89,13 @@ class Certificate(RiskStatement):
             Choices made after seeing the data, from lists made before.
         nonrigorous : bool
             Allow constants from the same data; the certificate then says in its first line that it is no guarantee.
+        split : Split, optional
+            Which rows are the prior's; the others are certified.  None: all are.
+        predictor : "gibbs" or "mean"
+            "mean" bounds the risk of the mean prediction, for losses that are 0 or 1: min(2B, 4T), T the bound on the
+            tandem risk; both hold together, for ln 2 (P-38, N-tandem).
+        classes : sequence of two labels, optional
+            For y of labels, and a loss of −1 and 1, such as `gpbounds.losses.Sign`: the first label is −1.
 
         Raises
         ------
@@ -94,7 +105,8 @@ class Certificate(RiskStatement):
         NotPositiveDefinite
             where Q cannot be built.
         """
-        rows = raw(X, y)
+        labels = None if classes is None else tuple(classes)
+        rows = raw(X, y if labels is None else encoded(y, labels, signs=True))
         inputs, outputs = inputs or Scaling(), outputs or Scaling()
         paid = tuple(charges)
         for name, scaling in (("inputs", inputs), ("outputs", outputs)):
@@ -111,7 +123,14 @@ class Certificate(RiskStatement):
         if not isinstance(loss, Loss):
             raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
         if not isinstance(posterior, Posterior):
-            raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
+            raise ValueError(
+                f"posterior: expected Exact, Sparse, Free, Whitened or Updated, got {type(posterior).__name__}"
+            )
+        if not isinstance(split, Split | None):
+            raise ValueError(f"split: expected a Split or None, got {type(split).__name__}")
+        if choice("predictor", predictor, ("gibbs", "mean")) == "mean":
+            for_mean_prediction(loss)
+            paid = (*paid, Charge("bounds on the mean prediction", 2))
         if not isinstance(mean, DeclaredMean | None):
             raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
         for_loss(mean, loss)
@@ -135,10 +154,13 @@ class Certificate(RiskStatement):
             log_count=0.0,
             log_xi=0.0,
             bound=1.0,
-            versions=_versions(),
+            versions=software(),
             mean=mean,
+            split=split,
+            classes=labels,
+            tandem=1.0 if predictor == "mean" else None,
         )
-        computed = checking.to_issue(draft, rows)
+        computed = checking.to_issue(draft, rows.certified(split))
         kl, risk = computed.kl + SLACK * computed.kl_error, min(computed.risk + SLACK * computed.risk_error, 1.0)
         if not np.isfinite(kl):
             raise ValueError(
@@ -146,13 +168,13 @@ class Certificate(RiskStatement):
                 "inducing inputs so close that Kuu is nearly singular (take fewer, or a larger jitter), or a noise "
                 "variance that is small against the rounding of K"
             )
-        record = replace(draft, posterior=posterior.with_jitter(computed.jitter), risk=risk, kl=kl)
-        N, count = record.data.rows, record.count
+        tandem = None if predictor == "gibbs" else min(computed.tandem + SLACK * computed.tandem_error, 1.0)
+        record = replace(draft, posterior=posterior.with_jitter(computed.jitter), risk=risk, kl=kl, tandem=tandem)
         return replace(
             record,
-            log_count=statement.log_count(count),
-            log_xi=statement.log_xi(N, record.delta),
-            bound=statement.risk_bound(risk, kl, count, N, record.delta),
+            log_count=statement.log_count(record.count),
+            log_xi=statement.log_xi(record.rows, record.delta),
+            bound=record.least_bound(risk, kl, tandem),
         ).sealed()
 
     def check(self, X: Any, y: Any = None, *, rigorous: bool = False) -> Report:
@@ -185,17 +207,11 @@ class Certificate(RiskStatement):
         ValueError, NonFinite
             for arrays of wrong shapes or kinds; data that differ from the certified ones give a line that failed.
         """
-        return checking.check(self, raw(X, y), rigorous=rigorous)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON; `load` gives back the same doubles."""
-        text = to_json(self.to_dict(), indent=1, ascii=False, flat=True)
-        with replacing(path) as file:
-            file.write(text + "\n")
+        return checking.check(self, raw(X, self.encode(y)), rigorous=rigorous)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Certificate:
-        """Read a file that `save` wrote, strictly.
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Read a certificate of any kind, strictly: `Certificate`, `HeldOutCertificate` or `CoverageCertificate`.
 
         Raises
         ------
@@ -204,42 +220,4 @@ class Certificate(RiskStatement):
         OSError
             for a file that cannot be read.
         """
-        name = os.fspath(path)
-        record = read_json(path, "a certificate")
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise ValueError(f'{name}: expected a certificate, a JSON object with "format": "{FORMAT}"')
-        if record.get("schema") != SCHEMA or isinstance(record["schema"], bool):
-            got = repr(record.get("schema"))[:60]
-            raise ValueError(f"{name}: expected schema {SCHEMA}, got {got}: written by another version of gpbounds")
-        try:
-            return cls.from_dict(record)
-        except (ValueError, ArithmeticError, RecursionError) as error:
-            words = " ".join(str(error).split())
-            raise ValueError(f"{name}: {words if len(words) <= 500 else f'{words[:500]} ...'}") from None
-
-    @classmethod
-    def from_dict(cls, record: Any, where: str = "certificate") -> Certificate:
-        """The certificate whose `to_dict` is ``record``; a ValueError names the field that is wrong."""
-        fields = Fields(record, where)
-        for name in ("format", "schema"):
-            fields.take(name)
-        rigorous = fields.take("rigorous", TRUTH.read)
-        arguments = Format(cls, cls.stored).arguments(fields)
-        fields.done()
-        if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):
-            raise ValueError(f"{where}.rigorous: expected {not rigorous}, as the scalings imply, got {rigorous}")
-        return cls(**arguments)
-
-    def sealed(self) -> Certificate:
-        """The record with a fresh seal."""
-        return replace(self, seal=self.fresh_seal())
-
-
-def _versions() -> dict[str, str]:
-    import flint
-    import scipy
-
-    import gpbounds
-
-    packages = {"gpbounds": gpbounds, "numpy": np, "scipy": scipy, "python-flint": flint}
-    return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}
+        return read_record(path, (cls, HeldOutCertificate, CoverageCertificate))

@@ -12,22 +12,31 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gpbounds import divergences
 from gpbounds.arrays import EPS, Float, as_points, exactly, is_cupy
 from gpbounds.divergences.measured import measured
-from gpbounds.divergences.sparse import CollapsedLaw, CollapsedSums, SparsePosterior, free_at, whitened_at
+from gpbounds.divergences.sparse import (
+    CollapsedLaw,
+    CollapsedSums,
+    SparsePosterior,
+    free_at,
+    updated_at,
+    whitened_at,
+)
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate.declarations import DeclaredMean, Scaling
-from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
+from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Updated, Whitened
+from gpbounds.pacbayes.certificate.split import Split
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.records import DIGEST, NATURAL, Record, Slots
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.engines import Changed, Engine, Memory
 from gpbounds.rows.program import Program, Round, Rows, Statistics
+from gpbounds.rows.source import changed
 from gpbounds.whitening import Inducing, as_targets, inducing, with_jitter
 
 # R_S(Q) and KL(Q‖P) from data, each with a bound on its rounding error.
@@ -38,10 +47,11 @@ LEAST = 1e-300
 
 @dataclass(frozen=True)
 class Enclosed:
-    """R_S and KL, each at most its value plus its error, and the jitter of Q.
+    """R_S, KL and T_S, each at most its value plus its error, and the jitter of Q.
 
-    In doubles each is also at least its value less its error.  In 30 digits the value is a proved upper end, and the
-    error covers the differences between machines.
+    T_S is the mean of (E ℓ)², the tandem risk of a loss that is 0 or 1.  In doubles each number is also at least its
+    value less its error.  In 30 digits the value is a proved upper end, and the error covers the differences between
+    machines.
     """
 
     risk: float
@@ -50,6 +60,8 @@ class Enclosed:
     kl_error: float
     jitter: float = 0.0
     digits: Literal[16, 30] = 16
+    tandem: float = math.nan
+    tandem_error: float = math.inf
 
 
 def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss) -> Enclosed:
@@ -60,25 +72,34 @@ def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss
     with one_blas_thread():
         error = entry_error(posterior, kernel, reach)
         q = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
-        losses, allowances = _sums_of_losses(q.predict(), y, loss)
-        return enclosed(q, losses, allowances, y.size)
+        return enclosed(q, *_sums_of_losses(q.predict(), y, loss), y.size)
 
 
-def _sums_of_losses(at_data: divergences.Prediction, y: Float, loss: Loss) -> tuple[float, float]:
-    """The sums of the expected losses and of their allowances, each rounded once."""
+def _sums_of_losses(at_data: divergences.Prediction, y: Float, loss: Loss) -> tuple[float, float, float, float]:
+    """The sums of the expected losses e and of their allowances a, of e² and of (2e + a)a, each rounded once."""
     expected = loss.expectation(y, at_data.mean, at_data.variance)
     allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
-    return math.fsum(expected), math.fsum(allowed)
+    squares, in_squares = expected * expected, (2.0 * expected + allowed) * allowed
+    return math.fsum(expected), math.fsum(allowed), math.fsum(squares), math.fsum(in_squares)
 
 
-def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
-    """R_S and KL of Q, with ``kl`` and ``kl_rounding``, from the sums over all N rows.
+def enclosed(q: Any, losses: float, allowances: float, squares: float, in_squares: float, N: int) -> Enclosed:
+    """R_S, KL and T_S of Q, with ``kl`` and ``kl_rounding``, from the sums over all N rows.
 
-    Each quotient is rounded once, and each sum once, or twice if it is one of sums over partitions.
+    Each quotient is rounded once, and each sum once, or twice if it is one of sums over partitions; each square and
+    each of its allowances is rounded, too.
     """
     kl, kl_error = float(q.kl), float(q.kl_rounding)
     kl_error = math.inf if math.isnan(kl_error) or math.isnan(kl) else kl_error
-    return Enclosed(losses / N, allowances / N + 4.0 * EPS, kl, kl_error, float(getattr(q, "jitter", 0.0)))
+    return Enclosed(
+        losses / N,
+        allowances / N + 4.0 * EPS,
+        kl,
+        kl_error,
+        float(getattr(q, "jitter", 0.0)),
+        tandem=squares / N,
+        tandem_error=in_squares / N * (1.0 + 4.0 * EPS) + 6.0 * EPS,
+    )
 
 
 def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
@@ -113,12 +134,15 @@ def _reach_with(posterior: Posterior, reach: Float) -> Float:
 
 def _from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:
     """A Q that does not depend on the data; ``error`` bounds that of the kernel's values."""
-    if isinstance(posterior, Free | Whitened):
+    if isinstance(posterior, Free | Whitened | Updated):
         points = measured(inducing(kernel, posterior.Z, posterior.jitter), error)
+        if isinstance(posterior, Updated):
+            prior = posterior.prior_mean, posterior.prior_factor
+            return updated_at(points, prior, posterior.mean, posterior.factor, error)
         if isinstance(posterior, Free):
             return free_at(points, posterior.mean, posterior.cov, None, error)
         return whitened_at(points, posterior.mean, posterior.factor, None, error)
-    raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
+    raise ValueError(f"posterior: expected Exact, Sparse, Free, Whitened or Updated, got {type(posterior).__name__}")
 
 
 # R_S(Q) and KL(Q‖P) from the rows that an engine holds: a pass for Q if it depends on them, and one for R_S.
@@ -146,10 +170,9 @@ def _enclose_rows(posterior: Posterior, kernel: Kernel, engine: Engine, reach: F
 
 @dataclass(frozen=True, eq=False)
 class _RiskSums(Statistics):
-    """The sums of the expected losses, and of their allowances, of each partition; the number of rows."""
+    """The sums of the expected losses, of their allowances, and of both for their squares, of each partition."""
 
-    losses: tuple[float, ...]
-    allowances: tuple[float, ...]
+    sums: tuple[tuple[float, float, float, float], ...]
     rows: int
 
 
@@ -165,13 +188,13 @@ def _sums(law: CollapsedLaw, whitener: Inducing, rows: Rows) -> CollapsedSums:
 
 def _losses(loss: Loss, q: SparsePosterior, rows: Rows) -> _RiskSums:
     """The sums of one partition, each rounded once."""
-    losses, allowances = _sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss)
-    return _RiskSums((losses,), (allowances,), len(rows.Y))
+    return _RiskSums((_sums_of_losses(q.predict(rows.X), rows.Y[:, 0], loss),), len(rows.Y))
 
 
 def _enclosed_sums(q: SparsePosterior, sums: _RiskSums) -> Enclosed:
-    """R_S and KL from the sums of all partitions."""
-    return enclosed(q, math.fsum(sums.losses), math.fsum(sums.allowances), sums.rows)
+    """R_S, KL and T_S from the sums of all partitions."""
+    losses, allowances, squares, in_squares = map(math.fsum, zip(*sums.sums, strict=True))
+    return enclosed(q, losses, allowances, squares, in_squares, sums.rows)
 
 
 # The fingerprint of a data set: its shapes and the SHA-256 of its raw values, row by row.
@@ -298,6 +321,18 @@ class Raw(ABC):
         """The shapes and the SHA-256 of all values, row by row: the same for arrays and for any partitions."""
         return _digest_of_rows(self.partitions(), *self.shape)
 
+    def certified(self, split: Split | None) -> Raw:
+        """The rows that are not the prior's; all rows for None."""
+        return self if split is None else self.chosen(~split.prior(self.shape[0]))
+
+    def prior(self, split: Split) -> Raw:
+        """The prior's rows."""
+        return self.chosen(split.prior(self.shape[0]))
+
+    @abstractmethod
+    def chosen(self, mask: NDArray[np.bool_]) -> Raw:
+        """The rows where ``mask`` (N,) is True, in their order."""
+
     @abstractmethod
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         """`Scaling.doubt` of X and of y."""
@@ -340,6 +375,9 @@ class Arrays(Raw):
     def partitions(self) -> Iterator[Rows]:
         yield in_memory(self.X, self.y)
 
+    def chosen(self, mask: NDArray[np.bool_]) -> Arrays:
+        return Arrays(self.X[mask], self.y[mask])
+
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         return inputs.doubt(self.X), outputs.doubt(self.y)
 
@@ -374,6 +412,15 @@ class Partitions(Raw):
     def partitions(self) -> Iterator[Rows]:
         return self.rows.holder.partitions()
 
+    def chosen(self, mask: NDArray[np.bool_]) -> Partitions:
+        """The same partitions without the other rows; one pass."""
+        ends = np.cumsum(self.rows.sizes)
+        masks = {
+            int(n): mask[end - size : end]
+            for n, size, end in zip(self.rows.numbers, self.rows.sizes, ends, strict=True)
+        }
+        return Partitions(changed(self.rows, _Chosen(masks)))
+
     def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Engine:
         """The rows in the units of the model, whose targets are those minus the prior's mean."""
         return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
@@ -396,6 +443,17 @@ class Partitions(Raw):
         largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
         reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
         return _enclose_rows(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """The change of a partition's rows into those that ``masks`` has for its number."""
+
+    masks: dict[int, NDArray[np.bool_]]
+
+    def __call__(self, rows: Rows) -> Rows:
+        mask = self.masks[rows.number]
+        return rows._replace(X=rows.X[mask], Y=rows.Y[mask])
 
 
 @dataclass(frozen=True)

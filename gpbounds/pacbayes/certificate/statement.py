@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,12 +16,14 @@ from gpbounds.kernels import Kernel
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling
-from gpbounds.pacbayes.certificate.posteriors import POSTERIORS, Posterior
+from gpbounds.pacbayes.certificate.posteriors import POSTERIORS, Posterior, Updated
 from gpbounds.pacbayes.certificate.rows import Fingerprint
+from gpbounds.pacbayes.certificate.sealed import COMMON, Label, SealedRecord
+from gpbounds.pacbayes.certificate.split import Split
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.pacbayes.inverse import kl_inverse
 from gpbounds.pacbayes.penalty import xi_ball
-from gpbounds.records import DIGEST, NUMBER, TEXT, WHOLES, Record, Slot, Slots, many, named, to_json
+from gpbounds.records import NUMBER, WHOLES, Slot, Slots
 from gpbounds.rigor import exact, settled
 from gpbounds.validation import finite
 
@@ -63,6 +66,8 @@ class Proved:
         Proved upper ends.
     risk_below, kl_below : float
         Proved lower ends.
+    tandem, tandem_below : float
+        Of T_S, where the certificate states it; NaN elsewhere.
     bound : float
         kl⁻¹(risk, (kl + ln choices + ln(ξ(N)/δ))/N), rounded up.
     moved : float
@@ -77,6 +82,8 @@ class Proved:
     bound: float
     moved: float
     seconds: float
+    tandem: float = math.nan
+    tandem_below: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,9 @@ class Report:
         """Ready for JSON."""
         lines = [{"name": line.name, "state": line.state, "text": line.text} for line in self.lines]
         record = {"confirmed": self.confirmed, "rigorous": self.rigorous, "statement": self.statement, "lines": lines}
-        return record if self.proved is None else {**record, "proved": asdict(self.proved)}
+        if self.proved is None:
+            return record
+        return {**record, "proved": {name: n for name, n in asdict(self.proved).items() if not math.isnan(n)}}
 
 
 def _folded(mark: str, name: str, text: str) -> str:
@@ -149,33 +158,18 @@ def conclude(rigorous: bool, statement: str, lines: Iterable[Line], proved: Prov
 
 # The contents of a certificate: numbers, declarations and the record of Q, as a frozen record and as JSON.
 
-NUMBERS = ("delta", "risk", "kl", "log_count", "log_xi", "bound")
-FORMAT = "gpbounds certificate"
-SCHEMA = 1
-
-
-def seal(record: dict[str, Any]) -> str:
-    """SHA-256 of a record's canonical JSON (sorted keys, no spaces, ASCII), without its own field "seal".
-
-    It shows damage and careless edits.  It is not a signature: anybody who changes a record can compute a new seal, and
-    then only the check against the data shows that the numbers are false.
-
-    >>> seal({"b": 0.1, "a": 1})[:8], seal({"a": 1, "b": 0.1, "seal": "x"})[:8]
-    ('8c5bd7a8', '8c5bd7a8')
-    """
-    rest = {key: value for key, value in record.items() if key != "seal"}
-    return hashlib.sha256(to_json(rest, sort=True, compact=True).encode("ascii")).hexdigest()
+NUMBERS = ("risk", "kl", "log_count", "log_xi", "bound")
 
 
 @dataclass(frozen=True, eq=False)
-class RiskStatement(Record):
-    """An upper bound on the Gibbs risk of a GP posterior Q, with everything that a third party needs to recompute it.
+class RiskStatement(SealedRecord):
+    """An upper bound on a risk of a GP posterior Q, with everything that a third party needs to recompute it.
 
     Attributes
     ----------
     loss : Loss
         With its ε, in the units of the scaled outputs.
-    delta : float
+    delta, charges, data, split, classes, versions, seal : see `SealedRecord`
     grid : HyperGrid
     indices : tuple of int
         θ's place in the grid.
@@ -185,21 +179,15 @@ class RiskStatement(Record):
         The record that defines Q.
     inputs, outputs : Scaling
         How the raw data were scaled.
-    charges : tuple of Charge
-        Choices from lists made in advance.
-    data : Fingerprint
-        Of the raw data.
     risk, kl : float
         R_S(Q) and KL(Q‖P^θ), with an allowance for rounding above their values.
     log_count, log_xi : float
-        ln(|Θ|·charges) and ln(ξ(N)/δ), rounded up.
+        ln(|Θ|·charges) and ln(ξ(n)/δ), n the number of certified rows, rounded up.
     bound : float
-    versions : dict of str to str
-        Versions of the software that issued it.
-    seal : str
-        See `seal`.
     mean : DeclaredMean or None
         The prior's mean; None is 0.
+    tandem : float or None
+        T_S(Q), likewise, in a certificate about the mean prediction; None where it is about the Gibbs risk.
     """
 
     loss: Loss
@@ -220,31 +208,36 @@ class RiskStatement(Record):
     versions: dict[str, str]
     seal: str = ""
     mean: DeclaredMean | None = None
+    split: Split | None = None
+    classes: tuple[Label, ...] | None = None
+    tandem: float | None = None
     stored: ClassVar[Slots] = {
         "inputs": Slot(Scaling.from_dict),
         "outputs": Slot(Scaling.from_dict),
-        "charges": many(Charge.from_dict),
         "loss": Slot(LOSSES.read),
         "grid": Slot(HyperGrid.from_dict),
         "indices": WHOLES,
         "kernel": Slot(priors.from_dict, priors.to_dict),
         "posterior": Slot(POSTERIORS.read),
-        "data": Slot(Fingerprint.from_dict),
         **dict.fromkeys(NUMBERS, NUMBER),
-        "versions": named(TEXT.read),
         "mean": Slot(DeclaredMean.from_dict, optional=True),
-        "seal": DIGEST,
+        "tandem": NUMBER._replace(optional=True),
+        **COMMON,
     }
 
     def __post_init__(self) -> None:
         for name, low, high in (
-            *((name, 0.0, 1.0) for name in ("delta", "risk", "bound")),
+            *((name, 0.0, 1.0) for name in ("delta", "risk", "bound", "tandem")),
             *((name, 0.0, np.inf) for name in ("kl", "log_count", "log_xi")),
         ):
+            if name == "tandem" and self.tandem is None:
+                continue
             value = float(finite(name, getattr(self, name)))
             if not low <= value <= high or (name == "delta" and value in (0.0, 1.0)):
                 raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value!r}")
             object.__setattr__(self, name, value + 0.0)
+        if self.tandem is not None:
+            for_mean_prediction(self.loss)
 
     @property
     def rigorous(self) -> bool:
@@ -257,6 +250,16 @@ class RiskStatement(Record):
         return ("inputs", self.inputs), ("outputs", self.outputs)
 
     @property
+    def predictor(self) -> str:
+        """Whose risk is bounded: "gibbs", f drawn from Q, or "mean", the mean prediction of Q."""
+        return "gibbs" if self.tandem is None else "mean"
+
+    @property
+    def method(self) -> str:
+        """How the prior came about: "pac-bayes", from a grid, or "data-prior", from other rows."""
+        return "data-prior" if isinstance(self.posterior, Updated) else "pac-bayes"
+
+    @property
     def count(self) -> int:
         """The number of priors and losses in the union bound: |Θ| times the lengths of all lists."""
         lists = [charge.count for charge in self.charges] + [scaling.count for _, scaling in self.scalings]
@@ -267,29 +270,33 @@ class RiskStatement(Record):
     def statement(self) -> str:
         """The claim in one sentence."""
         lead = "" if self.rigorous else "Had the scaling been fixed in advance: "
+        whose = "the Gibbs risk of Q, the mean of" if self.tandem is None else "the risk of the mean prediction of Q,"
+        which = "" if self.split is None else " that are not the prior's"
         return (
             f"{lead}With probability at least 1 − {outward(self.delta, 'upper')} over the draw of the "
-            f"{self.data.rows} rows, the Gibbs risk of Q, the mean of {self.loss!r} on a new row, is at most "
-            f"{self.bound!r}."
+            f"{self.rows} rows{which}, {whose} {self.loss!r} on a new row, is at most {self.bound!r}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record, schema 1, ready for JSON."""
-        return {"format": FORMAT, "schema": SCHEMA, "rigorous": self.rigorous, **super().to_dict()}
-
-    def fresh_seal(self) -> str:
-        """The seal of the present record."""
-        return seal(self.to_dict())
+    def least_bound(self, risk: float, kl: float, tandem: float | None) -> float:
+        """The bound from these numbers: `risk_bound`, or `mean_bound` where ``tandem`` is a number."""
+        arguments = (kl, self.count, self.rows, self.delta)
+        return risk_bound(risk, *arguments) if tandem is None else mean_bound(risk, tandem, *arguments)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RiskStatement) and self.to_dict() == other.to_dict()
+        return SealedRecord.__eq__(self, other)
 
     def __hash__(self) -> int:
-        return hash(self.fresh_seal())
+        return SealedRecord.__hash__(self)
 
     def __str__(self) -> str:
         lead = "" if self.rigorous else f"{_NOT_RIGOROUS} "
         return f"{lead}{self.statement} KL = {self.kl:.6g}, R_S = {self.risk:.6g}. Q: {self.posterior.describe()}."
+
+
+def for_mean_prediction(loss: Loss) -> None:
+    """Refuse a loss for which the risk of the mean prediction has no bound by the tandem risk (N-tandem)."""
+    if not loss.zero_one:
+        raise ValueError(f"loss: expected one that is 0 or 1, for the risk of the mean prediction, got {loss!r}")
 
 
 # The last step of a certificate, in Arb: the bound from R_S, KL(Q‖P), counts, N and δ, rounded upwards.
@@ -330,6 +337,30 @@ def risk_bound(risk: float, kl: float, count: int, N: int, delta: float) -> floa
     """
     divergence = settled(lambda: (exact(kl) + _log_count(count) + _log_xi(N, delta)) / N, upwards=True)
     return float(kl_inverse(risk, divergence, rigor="sharp"))
+
+
+def mean_bound(risk: float, tandem: float, kl: float, count: int, N: int, delta: float) -> float:
+    """The least of 1, 2B and 4T: bounds on the risk of the mean prediction, rounded up  (P-38, N-tandem).
+
+    B = kl⁻¹(R_S, (KL + ln count + ln(ξ(N)/δ))/N) bounds the Gibbs risk, T = kl⁻¹(T_S, (2KL + ln count + ln(ξ(N)/δ))/N)
+    the tandem risk; ``count`` includes the two of them.
+
+    >>> mean_bound(0.02, 0.001, 30.0, 2, 1000, 0.01) < 2.0 * risk_bound(0.02, 30.0, 2, 1000, 0.01)
+    True
+    """
+    once = 2.0 * risk_bound(risk, kl, count, N, delta)
+    return min(1.0, once, 4.0 * risk_bound(tandem, 2.0 * kl, count, N, delta))
+
+
+def share_of_delta(delta: float, count: int) -> float:
+    """The largest double that is not above δ/count, the part of δ of each of ``count`` statements.
+
+    >>> share_of_delta(0.03, 3)
+    0.01
+    """
+    exactly = Fraction(delta) / count
+    near = float(exactly)
+    return near if Fraction(near) <= exactly else math.nextafter(near, 0.0)
 
 
 def _log_count(count: int) -> Any:
