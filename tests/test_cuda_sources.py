@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpbounds.likelihoods import Bernoulli, Poisson, StudentT
-from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
+from gpbounds.losses import Band, Exponential, Interval, Relative, Sign, Squared
 
 pytestmark = pytest.mark.standin
 
@@ -64,7 +64,7 @@ def test_every_kernel_compiles_as_cuda(cupy, monkeypatch, tmp_path) -> None:
         for mean in (model.log_expected_density, model.expected_log_density):
             mean(one, one, one)
         model.log_expected_power(one, one, one, 0.5)
-    for loss in (Band(0.5), Squared(0.5), Exponential(0.5), Relative(0.4), Interval(-0.3, 0.5)):
+    for loss in (Band(0.5), Squared(0.5), Exponential(0.5), Relative(0.4), Interval(-0.3, 0.5), Sign()):
         loss.expectation(one, one, one)
     kernels = [source for source in sources if "__device__" in source]  # reductions are CuPy's own templates
     assert len(kernels) >= 25

@@ -29,7 +29,7 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg.krylov import Lanczos, conjugate_gradients
 from gpbounds.linalg.psd import cholesky_unread
-from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
+from gpbounds.losses import Band, Exponential, Interval, Relative, Sign, Squared
 from gpbounds.readings import Readings
 from gpbounds.vecchia import Blocks, factor
 from gpbounds.whitening import whiten
@@ -39,7 +39,10 @@ pytestmark = pytest.mark.standin
 ROWS = 40
 SE, ROUGH = SquaredExponential(0.7, [0.9, 1.4]), Matern(1.5, 0.3, 0.8)
 KERNELS = {"SE": SE, "rough": ROUGH, "roughest": Matern(0.5), "both": (SE + ROUGH) * Matern(2.5)}
-LOSSES = [Band(0.5), Squared(0.5), Exponential(0.5), Relative(0.4), Interval(-0.3, 0.5), Interval(-0.3, 0.5, True)]
+LOSSES = [
+    *(Band(0.5), Squared(0.5), Exponential(0.5), Relative(0.4), Sign()),
+    *(Interval(-0.3, 0.5), Interval(-0.3, 0.5, True)),
+]
 
 
 def per_chunk(cupy: Any, counts: Counter[str], make: Callable[[Any, Any], Callable[[], object]]) -> Counter[str]:
@@ -91,7 +94,9 @@ def test_other_sparse_models(cupy, counts, Z, method) -> None:
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_risk_pass(cupy, counts, Z, loss, method) -> None:
     def make(X, y):
-        B = risk_bound(X, y, loss, delta=0.05, method=method, chunk=ROWS)
+        B = risk_bound(
+            X, namespace(y).sign(y - 2.0) if loss == Sign() else y, loss, delta=0.05, method=method, chunk=ROWS
+        )
         return lambda: B.evaluate(SE, 0.2, Z)
 
     each = per_chunk(cupy, counts, make)

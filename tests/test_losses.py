@@ -13,11 +13,21 @@ from hypothesis import strategies as st
 
 from gpbounds import losses
 from gpbounds.errors import NonFinite
-from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
+from gpbounds.losses import Band, Exponential, Interval, Relative, Sign, Squared
 
-ALL = [Band(0.6), Squared(0.6), Exponential(0.6), Relative(), Interval(-0.2, 1.5), Interval(-0.1, 0.3, relative=True)]
+ALL = [
+    *(Band(0.6), Squared(0.6), Exponential(0.6), Relative(), Sign()),
+    *(Interval(-0.2, 1.5), Interval(-0.1, 0.3, relative=True)),
+]
 each = pytest.mark.parametrize("loss", ALL, ids=repr)
 EXTREMES = [0.0, -0.0, 5e-324, 1e-310, 1e-160, 1e-8, 0.6, 1.0, 1e8, 1e160, 1e300, 1.7e308]
+
+
+def targets(loss, y):
+    """``y``, or its signs, 1 for 0, for a loss for labels."""
+    return np.where(np.asarray(y) < 0.0, -1.0, 1.0) if loss.name == "sign" else y
+
+
 NUMBERS = st.one_of(st.sampled_from([*EXTREMES, *(-v for v in EXTREMES)]), st.floats(-10, 10))
 
 
@@ -29,6 +39,7 @@ NUMBERS = st.one_of(st.sampled_from([*EXTREMES, *(-v for v in EXTREMES)]), st.fl
         (Exponential(1.0), [1.0, 2.0, 1e9], [0, 1 - np.exp(-1), 1]),
         (Relative(0.5), [0.0, 0.75, 1.0, 1.25, 1.5], [1, 0.5, 0, 0.5, 1]),
         (Interval(-0.25, 1.0), [0.5, 0.75, 2.0, 2.5], [1, 0, 0, 1]),
+        (Sign(), [-3.0, -0.0, 0.0, 5e-324, 2.0], [1, 1, 1, 0, 0]),
     ],
     ids=repr,
 )
@@ -37,8 +48,9 @@ def test_values(loss, at, expected):
 
 
 def test_numbers_come_back_as_numbers_and_arrays_broadcast():
-    y, m, v = np.linspace(-1, 1, 5)[:, None] + 0.05, np.linspace(-2, 2, 3), 0.3
+    numbers, m, v = np.linspace(-1, 1, 5)[:, None] + 0.05, np.linspace(-2, 2, 3), 0.3
     for loss in ALL:
+        y = targets(loss, numbers)
         assert np.ndim(loss.expectation(1.0, 0.0, 1.0)) == 0
         table = loss.expectation(y, m, v)
         slopes = loss.expectation(y, m, v, gradient=True)[1:]
@@ -49,10 +61,11 @@ def test_numbers_come_back_as_numbers_and_arrays_broadcast():
 
 def test_many_values_are_those_of_one_at_a_time():
     rng = np.random.default_rng(0)
-    y, m = rng.normal(size=(2, 50_000))
+    numbers, m = rng.normal(size=(2, 50_000))
     v = np.exp(4 * rng.normal(size=50_000))
     some = rng.integers(0, 50_000, 50)
     for loss in ALL:
+        y = targets(loss, numbers)
         values, first, second = loss.expectation(y, m, v, gradient=True)
         np.testing.assert_array_equal(values, loss.expectation(y, m, v))
         for i in some:
@@ -66,7 +79,7 @@ def test_many_values_are_those_of_one_at_a_time():
 
 
 def test_arguments_are_left_alone():
-    given_arrays = np.array([1.0, 2.0]), np.array([0.5, 2.0]), np.array([0.0, 1.0])
+    given_arrays = np.array([1.0, -1.0]), np.array([0.5, 2.0]), np.array([0.0, 1.0])
     kept = [a.copy() for a in given_arrays]
     for loss in ALL:
         loss.expectation(*given_arrays)
@@ -81,6 +94,7 @@ def test_arguments_are_left_alone():
 def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, v):
     if loss.name == "relative" and y == 0.0:
         return
+    y = targets(loss, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mean = float(loss.expectation(y, m, v))
@@ -120,6 +134,9 @@ def test_limits_at_a_jump_and_at_a_kink():
     assert Relative().expectation(1.0, 1.0, 0.0, gradient=True)[1:] == (0.0, np.inf)
     assert Relative().expectation(2.0, 1.0, 0.0, gradient=True)[1:] == (-0.5, 0.0)
     assert Exponential(1.0).expectation(0.0, 0.0, 0.0, gradient=True)[1:] == (0.0, 1.0)
+    assert Sign().expectation(1.0, 0.0, 0.0, gradient=True) == (1.0, -np.inf, 0.0)
+    assert Sign().expectation(-1.0, 0.0, 0.0, gradient=True) == (1.0, np.inf, 0.0)
+    assert Sign().expectation(-1.0, [0.1, -0.1], 0.0, gradient=True)[1].tolist() == [0.0, 0.0]
 
 
 @each
@@ -138,13 +155,14 @@ def test_losses_are_compared_by_value_and_do_not_change():
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({}, "expected one of 'band', 'squared', 'exponential', 'relative', 'interval', got None"),
+        ({}, "expected one of 'band', 'squared', 'exponential', 'relative', 'interval', 'sign', got None"),
         ({"name": "hinge"}, "got 'hinge'"),
         ({"name": ["band"]}, "expected one of"),
         ({"name": "band"}, "band: expected its parameters"),
         ({"name": "band", "epsilon": 1.0, "delta": 2}, r"got \['delta', 'epsilon'\]"),
         ({"name": "band", "epsilon": -1.0}, "epsilon: expected a positive finite number"),
         ({"name": "interval", "low": 0.0, "high": 1.0, "relative": 1}, "relative: expected True or False"),
+        ({"name": "sign", "epsilon": 1.0}, r"sign: expected its parameters .*got \['epsilon'\]"),
     ],
 )
 def test_records_that_are_no_loss(record, message):
@@ -189,9 +207,26 @@ def test_edges_in_the_wrong_order():
 
 def test_nothing_known_allows_everything():
     for loss in ALL:
+        if loss == Sign():  # all of [0, 1] is left, of which 1 is farthest from Φ(−1), and [0, ½] if m is known
+            assert loss.allowance(1.0, 1.0, 1.0, np.inf, np.inf) == pytest.approx(1.0 - loss.expectation(1.0, 1.0, 1.0))
+            assert loss.allowance(1.0, 1.0, 1.0, 0.0, np.inf) == pytest.approx(0.5 - loss.expectation(1.0, 1.0, 1.0))
+            continue
         assert loss.allowance(1.0, 1.0, 1.0, np.inf, 0.0) == pytest.approx(1.0)
         assert loss.allowance(1.0, 1.0, 1.0, 0.0, np.inf) == pytest.approx(1.0)
     assert Band(0.5).allowance(1.0, 1.0, 1e-6, 1e-3, 1e-9) < 1e-14  # five hundred standard deviations from the edge
+
+
+@pytest.mark.parametrize("y", [0.0, 2.0, [1.0, -1.0, 1.0 + 1e-12]])
+def test_targets_that_are_no_labels(y):
+    for call in (Sign().value, partial(Sign().expectation, v=1.0), partial(Sign().allowance, v=1.0)):
+        with pytest.raises(ValueError, match=r"y: expected the labels -1 and 1, got .*: encode one of two labels as 1"):
+            call(y, 0.5)
+
+
+def test_which_losses_take_only_two_values():
+    for loss in ALL:
+        values = loss.value(targets(loss, np.full(2001, 1.0)), np.linspace(-3.0, 3.0, 2001))
+        assert loss.zero_one == (set(values.tolist()) <= {0.0, 1.0})
 
 
 @pytest.mark.gpu
@@ -199,6 +234,7 @@ def test_nothing_known_allows_everything():
 def test_cupy_arrays_stay_on_the_device(cupy, loss):
     rng = np.random.default_rng(0)
     y, m = rng.normal(size=(2, 1000))
+    y, m[2:5] = targets(loss, y), 0.0
     v = np.exp(4 * rng.normal(size=1000))
     v[:3] = 0.0
     arrays = [cupy.asarray(v) for v in (y, m, v)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from mpmath import cholesky, exp, eye, log, matrix, mp, mpf, sqrt
 
-from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
+from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Sign, Squared
 from gpbounds.reference import divergences, losses, pacbayes, spectra
 
 LOSSES = (Band(0.6), Squared(0.9), Exponential(0.7), Relative(0.8), Interval(-0.4, 0.9))
@@ -17,6 +17,8 @@ def loss_mean(loss: Loss, y: Any, m: Any, s2: Any) -> Any:
     """E ℓ(y, f), f ~ N(m, v)."""
     if isinstance(loss, Interval):
         return losses.interval(y + mpf(loss.low), y + mpf(loss.high), m, s2)
+    if isinstance(loss, Sign):
+        return losses.sign(y, m, s2)
     formula = {Band: losses.band, Squared: losses.squared, Exponential: losses.exponential, Relative: losses.relative}
     return formula[type(loss)](y, m, s2, mpf(loss.epsilon))
 

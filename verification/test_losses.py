@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,20 @@ from mpmath import diff, exp, mp, mpf, npdf, pi, sqrt
 from observer import Observer
 from thinning import one_in
 
-from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared, outside_probability
+from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Sign, Squared, outside_probability
 from gpbounds.reference import losses as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
 EPS = float(np.finfo(float).eps)
-CLAIMS = {"band": "P-30", "squared": "P-31", "exponential": "P-32", "relative": "P-34", "interval": "P-33"}
+CLAIMS = {
+    "band": "P-30",
+    "squared": "P-31",
+    "exponential": "P-32",
+    "relative": "P-34",
+    "interval": "P-33",
+    "sign": "N-sign",
+}
+MEANS = pytest.mark.claim(*CLAIMS.values())
 
 
 @dataclass(frozen=True)
@@ -55,57 +63,63 @@ def case(seed: int, tails: float = 8.0) -> Case:
     return Case(y, y - float(rng.choice([-1, 1])) * d, s * s, epsilon)
 
 
-def losses(c: Case, rng: np.random.Generator) -> list[tuple[Loss, Any, Any]]:
-    """Each loss with its closed form and the distance of |d| from the kink, as functions of (m, s²)."""
+def labelled(c: Case) -> Case:
+    """The case with a label as the target, and the distance of the band's edge, with its sign, as the mean."""
+    return replace(c, y=float(np.sign(c.y)), m=abs(c.y - c.m) - c.epsilon)
+
+
+def losses(c: Case, rng: np.random.Generator) -> list[tuple[Loss, Case, Any, Any]]:
+    """Each loss with its case, its closed form as a function of (m, s²), and the distance of |d| from the kink."""
     y, _, _, e = c.exact
     low, high = sorted(float(v) for v in c.epsilon * rng.normal(0.0, 1.0, 2))
+    label = labelled(c)
     return [
-        (Band(c.epsilon), lambda m, v: reference.band(y, m, v, e), e),
-        (Squared(c.epsilon), lambda m, v: reference.squared(y, m, v, e), e),
-        (Exponential(c.epsilon), lambda m, v: reference.exponential(y, m, v, e), e),
-        (Relative(), lambda m, v: reference.relative(y, m, v), abs(y)),
-        (Interval(low, high), lambda m, v: reference.interval(y + mpf(low), y + mpf(high), m, v), e),
+        (Band(c.epsilon), c, lambda m, v: reference.band(y, m, v, e), e),
+        (Squared(c.epsilon), c, lambda m, v: reference.squared(y, m, v, e), e),
+        (Exponential(c.epsilon), c, lambda m, v: reference.exponential(y, m, v, e), e),
+        (Relative(), c, lambda m, v: reference.relative(y, m, v), abs(y)),
+        (Interval(low, high), c, lambda m, v: reference.interval(y + mpf(low), y + mpf(high), m, v), e),
+        (Sign(), label, lambda m, v: reference.sign(mpf(label.y), m, v), e),
     ]
 
 
-@pytest.mark.claim("P-30", "P-31", "P-32", "P-33", "P-34")
+@MEANS
 @pytest.mark.parametrize("block", range(8))
 @given(seed=SEEDS)
 def test_means_in_double_precision(observe: Observer, block: int, seed: int) -> None:
     """To a few ulp, relative, from 1e-290 to 1; times 1 + a² where a jump is a standard deviations away."""
     c, rng = case(seed ^ block), np.random.default_rng(seed)
-    _, m, s2, _ = c.exact
-    for loss, closed, _ in losses(c, rng):
+    for loss, at, closed, _ in losses(c, rng):
         with mp.workdps(90):
-            truth = closed(m, s2)
-        mean = float(loss.expectation(*c.all))
+            truth = closed(*at.exact[1:3])
+        mean = float(loss.expectation(*at.all))
         steep = 1.0
-        if loss.name in ("band", "interval") and 0 < truth < 1:
+        if loss.zero_one and 0 < truth < 1:
             steep += min(2.0 * abs(float(mp.log(truth))), 1500.0)  # a² ≈ −2 log Φ(a)
         observe.equal(CLAIMS[loss.name], mean, truth, rtol=8.0 * EPS * steep, atol=1e-290)
         assert 0.0 <= mean <= 1.0 + 4.0 * EPS
 
 
-@pytest.mark.claim("P-36", "P-35")
+@pytest.mark.claim("P-36", "P-35", "N-sign")
 @given(seed=SEEDS)
 def test_gradients_in_double_precision(observe: Observer, seed: int) -> None:
     """Against derivatives of the closed forms at 90 digits, to a few ulp of their largest value nearby."""
     c, rng = case(seed), np.random.default_rng(seed)
-    _, m, s2, _ = c.exact
-    for loss, closed, edge in losses(c, rng):
+    for loss, at, closed, edge in losses(c, rng):
+        _, m, s2, _ = at.exact
         with mp.workdps(90):
             by_mean, by_variance = reference.gradient(closed, m, s2)
-        _, first, second = loss.expectation(*c.all, gradient=True)
+        _, first, second = loss.expectation(*at.all, gradient=True)
         s = sqrt(s2)
-        jumps = loss.name in ("band", "interval")
-        size = 1 / s if jumps else min(1 / s, 1 / edge)
-        bend = 1 / s2 if jumps else min(1 / s2, 1 / (edge * s))
-        claim = "P-35" if loss.name == "band" else "P-36"
+        size = 1 / s if loss.zero_one else min(1 / s, 1 / edge)
+        bend = 1 / s2 if loss.zero_one else min(1 / s2, 1 / (edge * s))
+        claim = {"band": "P-35", "sign": "N-sign"}.get(loss.name, "P-36")
         observe.equal(claim, first, by_mean, rtol=16 * EPS, atol=16 * EPS * float(size))
-        observe.equal("P-36", second, by_variance, rtol=16 * EPS, atol=16 * EPS * float(bend))
+        claim = "N-sign" if loss.name == "sign" else "P-36"
+        observe.equal(claim, second, by_variance, rtol=16 * EPS, atol=16 * EPS * float(bend))
 
 
-@pytest.mark.claim("P-30", "P-31", "P-32", "P-33", "P-34")
+@MEANS
 @pytest.mark.parametrize("seed", one_in(6, range(6)))
 def test_closed_forms_are_the_integrals(observe: Observer, seed: int) -> None:
     """The definition by quadrature, break by break, at 50 digits."""
@@ -121,6 +135,7 @@ def test_closed_forms_are_the_integrals(observe: Observer, seed: int) -> None:
         "P-32": (reference.exponential(y, m, s2, e), lambda v: 1 - exp(-(((v - y) / e) ** 2)), ()),
         "P-33": (reference.interval(low, high, m, s2), lambda v: mpf(not low <= v <= high), (low, high)),
         "P-34": (reference.relative(y, m, s2), lambda v: min(abs(v - y) / c, mpf(1)), (y - c, y, y + c)),
+        "N-sign": (reference.sign(mp.sign(y), m, s2), lambda v: mpf(mp.sign(y) * v <= 0), (mpf(0),)),
     }
     for claim, (closed, loss, breaks) in values.items():
         observe.equal(claim, closed, reference.mean(loss, breaks, m, s), atol=mpf("1e-30"))
@@ -132,7 +147,7 @@ def test_closed_forms_are_the_integrals(observe: Observer, seed: int) -> None:
     observe.equal("P-36", by_variance, (2 * at[1] - at[0] - at[2]) / (2 * c), atol=mpf("1e-20"))
 
 
-@pytest.mark.claim("P-36")
+@pytest.mark.claim("P-36", "N-sign")
 @given(seed=SEEDS)
 def test_ledger_gradients(observe: Observer, seed: int) -> None:
     """The formulas as the ledger writes them, and those of ℓ_± and of the relative loss."""
@@ -145,6 +160,7 @@ def test_ledger_gradients(observe: Observer, seed: int) -> None:
     rest = e / sqrt(u) * exp(-d * d / u)
     k, delta = abs(y), d / s
     ra, rb = (d - k) / s, (d + k) / s
+    label, t, _, _ = labelled(c).exact
     forms = {
         "band": (-(npdf(a) - npdf(b)) / s, -(a * npdf(a) - b * npdf(b)) / (2 * s2)),
         "squared": (
@@ -156,14 +172,16 @@ def test_ledger_gradients(observe: Observer, seed: int) -> None:
             -(2 * reference.cdf(delta) - reference.cdf(ra) - reference.cdf(rb)) / k,
             (2 * npdf(delta) - npdf(ra) - npdf(rb)) / (2 * k * s),
         ),
+        "sign": (-label * npdf(t / s) / s, label * t * npdf(t / s) / (2 * s**3)),
     }
-    for loss, closed, _ in losses(c, np.random.default_rng(seed)):
+    for loss, at, closed, _ in losses(c, np.random.default_rng(seed)):
         if loss.name in forms:
             with mp.workdps(90):
-                truth = reference.gradient(closed, m, s2)
+                truth = reference.gradient(closed, *at.exact[1:3])
             scale = 1 / min(s, e, k), 1 / min(s, e, k) ** 2
+            claim = "N-sign" if loss.name == "sign" else "P-36"
             for value, slope, size in zip(forms[loss.name], truth, scale, strict=True):
-                observe.equal("P-36", value, slope, rtol=mpf("1e-20"), atol=mpf("1e-25") * size)
+                observe.equal(claim, value, slope, rtol=mpf("1e-20"), atol=mpf("1e-25") * size)
 
 
 @pytest.mark.claim("P-33")
@@ -234,17 +252,17 @@ def test_printed_gradient_lacks_a_factor(observe: Observer, seed: int) -> None:
         observe.fails("P-35", abs(printed / truth - 1) < 1, why)
 
 
-@pytest.mark.claim("P-30", "P-31", "P-32", "P-33", "P-34")
+@MEANS
 @given(seed=SEEDS)
 def test_a_point_mass_costs_the_loss(observe: Observer, seed: int) -> None:
     """s² = 0 gives ℓ(y, m), edges included; s → 0 gives the same off the edge."""
     c, rng = case(seed, tails=3.0), np.random.default_rng(seed)
-    for loss, _, edge in losses(c, rng):
-        value = loss.value(c.y, c.m)
-        observe.equal(CLAIMS[loss.name], loss.expectation(c.y, c.m, 0.0), value, rtol=4 * EPS)
+    for loss, at, _, edge in losses(c, rng):
+        value = loss.value(at.y, at.m)
+        observe.equal(CLAIMS[loss.name], loss.expectation(at.y, at.m, 0.0), value, rtol=4 * EPS)
         if abs(abs(c.y - c.m) - float(edge)) > 1e-6 * c.epsilon and loss.name != "interval":
             observe.equal(
-                CLAIMS[loss.name], loss.expectation(c.y, c.m, (1e-9 * c.epsilon) ** 2), value, rtol=1e-8, atol=1e-9
+                CLAIMS[loss.name], loss.expectation(at.y, at.m, (1e-9 * c.epsilon) ** 2), value, rtol=1e-8, atol=1e-9
             )
     on_edge = {"band": Band(0.5), "squared": Squared(0.5), "interval": Interval(-0.5, 0.5)}
     for name, expected in (("band", 0.0), ("squared", 1.0), ("interval", 0.0)):
@@ -275,23 +293,23 @@ def test_differences_keep_every_digit(observe: Observer) -> None:
     observe.equal("P-30", Band(0.5).expectation(1e8, 1e8 - 0.5, 1e-16), far, rtol=8 * EPS)
 
 
-@pytest.mark.claim("P-30", "P-31", "P-32", "P-33", "P-34")
+@MEANS
 @given(seed=SEEDS)
 def test_allowance_covers_a_box_of_predictions(observe: Observer, seed: int) -> None:
     """Corners and random points of |m' − m| ≤ μ, |s'² − s²| ≤ ν; the interval ends of a variance below 0 too."""
     c, rng = case(seed, tails=2.0), np.random.default_rng(seed)
     mean_error = float(np.sqrt(c.s2) * 10.0 ** rng.uniform(-8, 1))
     variance_error = float(c.s2 * 10.0 ** rng.uniform(-8, 0.5))
-    for loss, closed, _ in losses(c, rng):
-        allowed = float(loss.allowance(*c.all, mean_error, variance_error))
-        value = float(loss.expectation(*c.all))
+    for loss, at, closed, _ in losses(c, rng):
+        allowed = float(loss.allowance(*at.all, mean_error, variance_error))
+        value = float(loss.expectation(*at.all))
         for share in [(-1, -1), (-1, 1), (1, -1), (1, 1), *rng.uniform(-1, 1, (3, 2))]:
             s2 = mpf(c.s2) + mpf(share[1]) * mpf(variance_error)
             if s2 > 0:
-                moved = closed(mpf(c.m) + mpf(share[0]) * mpf(mean_error), s2)
+                moved = closed(mpf(at.m) + mpf(share[0]) * mpf(mean_error), s2)
                 observe.upper(CLAIMS[loss.name], abs(moved - value), allowed)
-        least = float(loss.allowance(*c.all))
-        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - value) <= least <= 4e-15)
+        least = float(loss.allowance(*at.all))
+        observe.holds(CLAIMS[loss.name], abs(closed(*at.exact[1:3]) - value) <= least <= 4e-15)
 
 
 @pytest.mark.claim("P-31", "P-32", "P-34")
@@ -328,3 +346,44 @@ def test_allowance_of_a_point_mass_that_may_be_none(observe: Observer, loss: Los
                 CLAIMS[loss.name], abs(float(loss.expectation(1.0, 0.9, share * variance_error)) - value), allowed
             )
         observe.upper(CLAIMS[loss.name], allowed, 1.0 + 1e-14)
+
+
+@pytest.mark.claim("N-sign")
+@given(seed=SEEDS)
+def test_the_allowance_of_labels_is_the_greatest_change(observe: Observer, seed: int) -> None:
+    """No more than the change at the worst corner, at 50 digits; boxes with a jump under a point mass included."""
+    rng = np.random.default_rng(seed)
+    y, scale = float(rng.choice([-1.0, 1.0])), 10.0 ** rng.uniform(-4, 4)
+    m = float(rng.choice([0.0, scale * rng.normal()]))
+    v = float(rng.choice([0.0, scale**2 * 10.0 ** rng.uniform(-3, 3)]))
+    mean_error = float(rng.choice([0.0, abs(m), scale * 10.0 ** rng.uniform(-6, 1)]))
+    variance_error = float(rng.choice([0.0, v, scale**2 * 10.0 ** rng.uniform(-6, 1)]))
+    allowed = float(Sign().allowance(y, m, v, mean_error, variance_error))
+
+    def mean(t: Any, variance: Any) -> Any:
+        return reference.sign(mpf(y), t, variance) if variance > 0 else mpf(y * t <= 0)
+
+    with mp.workdps(50):
+        here = mean(mpf(m), mpf(v))
+        ends = {mpf(m) + sign * mpf(mean_error) for sign in (-1, 1)}
+        variances = {max(mpf(v) + sign * mpf(variance_error), mpf(0)) for sign in (-1, 1)}
+        change = max(abs(mean(t, w) - here) for t in ends for w in variances)
+        observe.upper("N-sign", change, mpf(allowed))
+        observe.upper("N-sign", mpf(allowed), change + mpf("1e-14"))
+
+
+@pytest.mark.claim("N-sign")
+@given(seed=SEEDS)
+def test_a_wrong_mean_prediction_is_half_of_the_draws(observe: Observer, seed: int) -> None:
+    """ℓ(y, m) ≤ 2 E ℓ and ≤ 4 (E ℓ)² for every zero-one loss, at 50 digits; 4 is needed for labels at m = 0."""
+    c, rng = case(seed), np.random.default_rng(seed)
+    for loss, at, closed, _ in losses(c, rng):
+        if loss.zero_one:
+            with mp.workdps(50):
+                wrong, mean = mpf(float(loss.value(at.y, at.m))), closed(*at.exact[1:3])
+            observe.upper("N-sign", wrong, 2 * mean)
+            observe.upper("N-sign", wrong, 4 * mean**2)
+    observe.equal("N-sign", 4.0 * Sign().expectation(np.sign(c.y), 0.0, c.s2) ** 2, 1.0)
+    observe.equal("N-sign", Sign().value(np.sign(c.y), 0.0), 1.0)
+    small = Squared(1.0).expectation(0.0, 0.3, 0.0)  # ℓ = .09: other losses have no such bound, and say so
+    observe.fails("N-sign", Squared.zero_one or small <= 4.0 * small**2, "not for ℓ₂: a point mass with ℓ = .09")

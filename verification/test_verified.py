@@ -23,7 +23,7 @@ from gpbounds.kernels.matrices import EnclosedKernel
 from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.pair_inverse import verified
-from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
+from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Sign, Squared
 from gpbounds.losses.balls import enclosed_sum
 from gpbounds.numerics.pairs import log, reciprocal, row_sums
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
@@ -43,7 +43,15 @@ LOSSES: dict[str, Loss] = {
     "exponential": Exponential(0.8),
     "relative": Relative(1.5),
     "interval": Interval(-0.2, 0.5),
+    "sign": Sign(),
 }
+
+
+def targets_of(loss: Loss, y: np.ndarray) -> np.ndarray:
+    """``y``, or its signs for a loss for labels."""
+    return np.where(y > 0.0, 1.0, -1.0) if isinstance(loss, Sign) else y
+
+
 POSTERIORS = ("exact", "sparse", "free", "whitened")
 
 
@@ -193,11 +201,14 @@ def test_expected_losses_are_enclosed_with_the_change_of_the_law(
     loss = Interval(-0.3, 0.4, relative=True) if name == "interval" and relative else LOSSES[name]
     y = np.array([rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-2.0, 1.0)])
     v = np.array([0.0 if rng.random() < 0.1 else 10.0 ** rng.uniform(-12.0, 3.0)])
-    m = y + rng.standard_normal(1) * 10.0 ** rng.uniform(-6.0, 1.0)
+    centre, y = (0.0 if isinstance(loss, Sign) else y), targets_of(loss, y)
+    m = centre + rng.standard_normal(1) * 10.0 ** rng.uniform(-6.0, 1.0)
     zero = np.zeros(1)
     in_mean = np.array([rng.choice([0.0, 1e-14, 1e-6, 1e-2]) * rng.random()])
     in_variance = np.array([rng.choice([0.0, 1e-14, 1e-6, 0.5]) * rng.random() * max(v[0], 1e-9)])
-    ball = enclosed_sum(loss, y, (m, zero), (v, zero), in_mean, in_variance)
+    ball, square = (
+        enclosed_sum(loss, y, (m, zero), (v, zero), in_mean, in_variance, squared=squared) for squared in (False, True)
+    )
     with mp.workdps(60):
         for a, b in ((0.0, 0.0), (1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (0.3, -0.9)):
             mean = number(m[0]) + mp.mpf(a) * number(in_mean[0])
@@ -207,12 +218,14 @@ def test_expected_losses_are_enclosed_with_the_change_of_the_law(
             else:
                 truth = expected(loss, number(y[0]), mean, variance)
             if truth is not None:
-                low, high = (mp.mpf(str(end.str(50, radius=False))) for end in (ball.lower(), ball.upper()))
                 slack = mp.mpf(10) ** -25 if variance else mp.mpf(10) ** -15
-                observe.upper("N-proved-risk", truth, high + slack)
-                observe.lower("N-proved-risk", truth, low - slack)
+                for held, value in ((ball, truth), (square, truth**2)):
+                    low, high = (mp.mpf(str(end.str(50, radius=False))) for end in (held.lower(), held.upper()))
+                    observe.upper("N-proved-risk", value, high + slack)
+                    observe.lower("N-proved-risk", value, low - slack)
+    observe.holds("N-proved-risk", ball.upper() <= 1 + 1e-8 and square.upper() <= 1 + 1e-8)
     if in_mean[0] == 0.0 and in_variance[0] == 0.0 and v[0] > 0.0 and not relative:
-        observe.holds("N-proved-risk", float(ball.rad()) < 1e-12)
+        observe.holds("N-proved-risk", float(ball.rad()) < 1e-12 and float(square.rad()) < 1e-12)
 
 
 def expected(loss: Any, y: Any, m: Any, v: Any) -> Any:
@@ -222,6 +235,8 @@ def expected(loss: Any, y: Any, m: Any, v: Any) -> Any:
         if loss.relative:
             edges = [edge * abs(y) for edge in edges]
         return reference_losses.interval(y + edges[0], y + edges[1], m, v)
+    if isinstance(loss, Sign):
+        return reference_losses.sign(y, m, v)
     name = type(loss).__name__.lower()
     return getattr(reference_losses, name)(y, m, v, number(loss.epsilon))
 
@@ -329,7 +344,8 @@ def test_the_numbers_of_a_record_are_between_the_proved_ones(
     observe: Observer, seed: int, form: str, name: str, scaled: bool
 ) -> None:
     kernel, q, X, y = drawn(seed, form)
-    outputs = Scaling("fixed in advance", 0.1, 1.7) if scaled else None
+    outputs = Scaling("fixed in advance", 0.1, 1.7) if scaled and name != "sign" else None
+    y = targets_of(LOSSES[name], y)
     try:
         proof = prove(statement(kernel, q, LOSSES[name], outputs), rows.raw(X, y))
     except ValueError as refusal:
@@ -458,6 +474,7 @@ def test_errors_of_entries_are_carried_to_the_end(
     kernel, q, X, y = drawn(seed, form)
     if not has_pairs(kernel):
         kernel = SquaredExponential(1.3, 0.9)
+    y = targets_of(LOSSES[name], y)
 
     with pytest.MonkeyPatch.context() as patch:
         put_off(patch, seed, error, where)

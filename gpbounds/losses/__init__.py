@@ -7,6 +7,7 @@ from typing import Any
 
 from gpbounds.losses.base import Loss
 from gpbounds.losses.intervals import Band, Interval, Relative, outside_probability
+from gpbounds.losses.sign import Sign
 from gpbounds.losses.smooth import Exponential, Squared
 from gpbounds.records import Variants
 
@@ -16,12 +17,13 @@ __all__ = [
     "Interval",
     "Loss",
     "Relative",
+    "Sign",
     "Squared",
     "from_dict",
     "outside_probability",
 ]
 
-LOSSES: Variants[Loss] = Variants.named(Band, Squared, Exponential, Relative, Interval)
+LOSSES: Variants[Loss] = Variants.named(Band, Squared, Exponential, Relative, Interval, Sign)
 
 
 def from_dict(record: Mapping[str, Any]) -> Loss:

@@ -9,20 +9,23 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.losses.base import SPREAD, Loss
 from gpbounds.losses.intervals import Band, Interval, Relative
+from gpbounds.losses.sign import Sign
 from gpbounds.losses.smooth import Exponential, Squared
 from gpbounds.numerics.pairs import Pair
 from gpbounds.rigor import at_bits, exact, within
 
-KNOWN = (Band, Squared, Exponential, Relative, Interval)
+KNOWN = (Band, Squared, Exponential, Relative, Interval, Sign)
 MOST_BITS = 1 << 13
 NARROW = 2.0**-70
 """Radius of a ball at which more bits are not tried."""
 UP = 1.0 + 1e-8
 
 
-def enclosed_sum(loss: Loss, y: Float, m: Pair, v: Pair, mean_error: Float, variance_error: Float) -> Any:
+def enclosed_sum(
+    loss: Loss, y: Float, m: Pair, v: Pair, mean_error: Float, variance_error: Float, *, squared: bool = False
+) -> Any:
     """A ball that holds Σ_i E ℓ(y_i, f_i), f_i ~ N(m'_i, v'_i), for every |m'_i − m_i| ≤ mean_error and |v'_i − v_i| ≤
-    variance_error.
+    variance_error; with ``squared`` one that holds Σ_i (E ℓ(y_i, f_i))², n times the tandem risk.
 
     Claim N-proved-risk.  The mean at (m_i, v_i), exact numbers, is evaluated in balls, with more bits until it is known
     to 2⁻⁷⁰; a negative v_i counts as 0, and its size is added to variance_error.  The change from there to N(m', v'), s
@@ -32,11 +35,12 @@ def enclosed_sum(loss: Loss, y: Float, m: Pair, v: Pair, mean_error: Float, vari
 
     Parameters
     ----------
-    loss : Band, Squared, Exponential, Relative or Interval
+    loss : Band, Squared, Exponential, Relative, Interval or Sign
     y : array (n,)
     m, v : pairs of arrays (n,)
     mean_error, variance_error : arrays (n,) >= 0
         Infinite where no bound is known.
+    squared : bool
 
     Raises
     ------
@@ -60,7 +64,8 @@ def enclosed_sum(loss: Loss, y: Float, m: Pair, v: Pair, mean_error: Float, vari
     for target, mh, ml, vh, vl, change in zip(y, *m, *clipped, allowed, strict=True):
         mean = exact(0.5) if change >= 1.0 else expectation(loss, float(target), (mh, ml), (vh, vl))
         with at_bits(256):
-            total += mean + within(0.0, change)
+            changed = (mean + within(0.0, change)).intersection(within(0.5, 0.5))  # every mean is in [0, 1]
+            total += changed * changed if squared else changed
     return total
 
 
@@ -86,16 +91,19 @@ def expectation(loss: Loss, y: float, m: tuple[float, float], v: tuple[float, fl
     bits, widest = 128, 1.0
     while True:
         with at_bits(bits):
-            ball = _evaluated(loss, exact(y), exact(y) - exact(m[0]) - exact(m[1]), exact(v[0]) + exact(v[1]))
+            d = exact(y) - exact(m[0]) - exact(m[1])
+            ball = _evaluated(loss, exact(y), exact(m[0]) + exact(m[1]), d, exact(v[0]) + exact(v[1]))
         radius = float(ball.rad()) if ball.is_finite() else np.inf
         if radius <= NARROW or bits >= MOST_BITS or (bits > 128 and 0.5 * widest < radius < np.inf):
             return ball if ball.is_finite() else within(0.5, 0.5)
         bits, widest = 2 * bits, min(radius, widest)
 
 
-def _evaluated(loss: Any, y: Any, d: Any, v: Any) -> Any:
-    """The mean for the deviation d = y − m, from the formulas of P-30 … P-34."""
+def _evaluated(loss: Any, y: Any, m: Any, d: Any, v: Any) -> Any:
+    """The mean for the deviation d = y − m, from the formulas of P-30 … P-34 and N-sign."""
     s = v.sqrt()
+    if isinstance(loss, Sign):
+        return _certainly(y * m <= 0, y * m > 0, exact(0.0)) if v.is_zero() else _cdf(-y * m / s)
     if isinstance(loss, Exponential):
         squared = exact(loss.epsilon) ** 2
         u = squared + 2 * v

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,9 @@ class Loss(Named, ABC):
     Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision.  v is the variance of the
     *latent* prediction: a Gibbs risk does not include the noise.  v = 0 is the point mass at m.
     """
+
+    zero_one: ClassVar[bool] = False
+    """Whether ℓ takes the values 0 and 1 only, and is 0 for f in an interval: then ℓ(y, m) ≤ 4 (E ℓ)² (N-sign)."""
 
     # A subclass defines these, on flat arrays of one length, with s = √v.
     @abstractmethod

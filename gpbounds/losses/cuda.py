@@ -173,6 +173,15 @@ in_variance = left * (1.0 - 2.0 * far * far) / root / root;
 """
 """1 − exp(−(y − f)²/one²)."""
 
+SIGN = """
+double s = sqrt(v), x = -y * m, a = m == 0.0 && s == 0.0 ? 0.0 : m / s;
+double slope = -y * density(a), bend = y * moment_density(a);
+value = s == 0.0 ? (x >= 0.0 ? 1.0 : 0.0) : cdf(x / s);
+in_mean = slope == 0.0 ? 0.0 : slope / s;
+in_variance = bend == 0.0 ? 0.0 : 0.5 * bend / s / s;
+"""
+"""1{y f ≤ 0}."""
+
 
 @lru_cache(maxsize=16)
 def _compiled(body: str) -> Any:

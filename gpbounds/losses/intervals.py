@@ -28,6 +28,8 @@ from gpbounds.validation import finite, scalar
 class Outside(Loss):
     """1{f ∉ [y + low, y + high]}: E = Φ(a) + Φ(−b), a = (y + low − m)/s, b = (y + high − m)/s  (P-33)."""
 
+    zero_one: ClassVar[bool] = True
+
     def _offsets(self, y: Array) -> tuple[Any, Any]:
         raise TypeError(f"{type(self).__name__} has no interval of its own: use Band or Interval")
 

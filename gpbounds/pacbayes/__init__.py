@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from gpbounds.pacbayes.certificate import Updated as Updated
     from gpbounds.pacbayes.certificate import Whitened as Whitened
     from gpbounds.pacbayes.grid import HyperGrid as HyperGrid
+    from gpbounds.pacbayes.holdout import CoverageFactor as CoverageFactor
+    from gpbounds.pacbayes.holdout import coverage_factor as coverage_factor
+    from gpbounds.pacbayes.holdout import coverage_rank as coverage_rank
+    from gpbounds.pacbayes.holdout import holdout_bound as holdout_bound
     from gpbounds.pacbayes.inverse import kl_inverse as kl_inverse
     from gpbounds.pacbayes.penalty import grid_penalty as grid_penalty
     from gpbounds.pacbayes.penalty import log_penalty as log_penalty
@@ -35,17 +39,20 @@ if TYPE_CHECKING:
     from gpbounds.pacbayes.theorems import bayes_factor as bayes_factor
     from gpbounds.pacbayes.theorems import bayes_risk_bound as bayes_risk_bound
     from gpbounds.pacbayes.theorems import bound as bound
+    from gpbounds.pacbayes.theorems import tandem_bound as tandem_bound
 
 _HOME = {
     **dict.fromkeys(("Certificate", "Charge", "DeclaredMean", "Exact", "Free", "MeanGrid"), "certificate"),
     **dict.fromkeys(("CoverageCertificate", "HeldOutCertificate"), "certificate"),
     **dict.fromkeys(("Scaling", "Sparse", "Split", "Updated", "Whitened"), "certificate"),
+    **dict.fromkeys(("CoverageFactor", "coverage_factor", "coverage_rank", "holdout_bound"), "holdout"),
     **dict.fromkeys(("grid_penalty", "log_penalty", "mixture_kl", "xi"), "penalty"),
     **dict.fromkeys(("batch_bound", "batch_risk_bound", "bayes_factor", "bayes_risk_bound", "bound"), "theorems"),
     "HyperGrid": "grid",
     "issue_certificate": "procedure",
     "kl": "binary_kl",
     "kl_inverse": "inverse",
+    "tandem_bound": "theorems",
 }
 
 __all__ = sorted(_HOME)

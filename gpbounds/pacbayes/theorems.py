@@ -371,3 +371,64 @@ def _outwards(risk: Float, epsilon: float, std: float) -> tuple[Float, float]:
         factor = 2 / (1 + (exact(2.0).sqrt() * exact(epsilon) / exact(std)).erfc())
         values = [above(exact(r) * factor) for r in risk.ravel().tolist()]
         return np.array(values).reshape(risk.shape), above(factor)
+
+
+# From the risk that two draws of Q are both wrong to the risk of the mean prediction.
+
+PAIRED = (
+    "The loss is 0 or 1 and quasi-convex in the prediction, whose law is symmetric about its mean (a Gaussian "
+    "process's is)."
+)
+
+
+def tandem_bound(
+    tandem: ArrayLike,
+    kl: ArrayLike,
+    N: ArrayLike,
+    *,
+    delta: ArrayLike,
+    log_prior_penalty: ArrayLike = 0.0,
+    rigor: str = "auto",
+) -> Bound:
+    """Upper bound on the risk of the mean prediction, or of the vote, from the empirical tandem risk.
+
+    The tandem risk T(Q) = E (E_Q ℓ)² is the probability that two independent draws of Q are both wrong, T_S(Q) =
+    N⁻¹ Σ_i (E_Q ℓ_i)².  With probability ≥ 1 − δ over S, for all Q (and all θ) at once, R_Bayes(Q) ≤ 4 T(Q) and
+
+    kl(T_S(Q)‖T(Q)) ≤ d = (2 KL(Q‖P^θ) + ln(1/p_θ) + ln(ξ(N)/δ))/N, hence R_Bayes(Q) ≤ B = min{1, 4 kl⁻¹(T_S(Q), d)}.
+
+    Claim N-tandem (Masegosa et al. 2020, with ξ(N) of P-10).  Hypotheses: those of `bound`, and a zero-one loss that is
+    quasi-convex in the prediction, whose law is symmetric about its mean: the band loss, and the sign of labels, whose
+    mean prediction is the majority vote.  Below the 2 R(Q) of `bayes_risk_bound` where the draws rarely err together:
+    T < R/2.  As T ≥ R², never below 4 R².
+
+    Parameters
+    ----------
+    tandem : float or array in [0, 1]
+        T_S(Q).
+    kl, N, delta, log_prior_penalty
+        As in `bound`; KL(Q‖P^θ) is of one draw.
+    rigor : "auto", "float" or "sharp"
+        As in `bound`.
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> round(float(tandem_bound(0.004, 60.0, 16_000, delta=0.005)), 6)
+    0.072328
+    >>> round(float(bayes_risk_bound(bound(0.03, 60.0, 16_000, delta=0.005))), 6)
+    0.097647
+    """
+    both = closed_unit("tandem", tandem)
+    pairs = bound(both, 2.0 * extended("kl", kl), N, delta=delta, log_prior_penalty=log_prior_penalty, rigor=rigor)
+    terms = {
+        "T_S": pairs.terms["R_S"],
+        "2KL/N": pairs.terms["KL/N"],
+        **{name: pairs.terms[name] for name in ("ln(1/p)/N", "ln(ξ/δ)/N", "ε")},
+        "T": pairs.value,
+    }
+    value = as_number(np.minimum(4.0 * np.asarray(pairs.value), 1.0))
+    assumptions = (*pairs.assumptions, PAIRED)
+    return Bound(value, "upper", pairs.confidence, "N-tandem", terms, assumptions, pairs.certified, "R_Bayes(Q)")

@@ -35,6 +35,11 @@ def interval(low: Any, high: Any, m: Any, s2: Any) -> Any:
     return cdf((low - m) / s) + cdf((m - high) / s)
 
 
+def sign(y: Any, m: Any, s2: Any) -> Any:
+    """P(y f ≤ 0)  (N-sign)."""
+    return cdf(-y * m / sqrt(s2))
+
+
 def squared(y: Any, m: Any, s2: Any, epsilon: Any) -> Any:
     """1 + (1 − (d²+s²)/ε²)(Φ(a) − Φ(b)) + (s/ε²)[(d−ε)ϕ(b) − (d+ε)ϕ(a)]  (P-31)."""
     s, d = sqrt(s2), y - m
