@@ -1,4 +1,4 @@
-"""``gpbounds certify``: train a model by its risk bound, or check a certificate against its data."""
+"""``gpbounds certify``: certify a model that is trained here, or predictions; check a certificate against its data."""
 
 from __future__ import annotations
 
@@ -69,29 +69,52 @@ _NO_EPSILON = (
 
 _CHECK_EPILOG = """\
 example:
-  gpbounds certify check model.json --data train.csv
+  gpbounds certify check certificate.json --data train.csv
 
-  recomputes the certificate from the raw rows.  It first prints what no file can prove: that loss, grid and scaling
-  were fixed before the data were seen.  Then it prints one line for each check, confirmed or failed.
+  recomputes the certificate from the raw rows, of whichever form it is.  It first prints what no file can prove: that
+  loss, split and scaling were fixed before the data were seen, and that the model or its prior did not see the rows
+  that certify it.  Then it prints one line for each check, confirmed or failed.
+
+  gpbounds certify check certificate.json --data train.csv --predictions PRED.csv
+
+  also compares the predictions in the certificate with yours, which PRED.csv holds: of a certificate held-out or
+  coverage, for its certified rows in their order.
 
   A stated R_S or KL is confirmed only if it is proved to be large enough.  Double precision proves it in most cases, if
   exponentials and normal distribution functions are accurate to a few units in the last place; where its errors are too
   large, the command computes in 30 digits: up to M = 1500 inducing inputs with N M^2 up to 2e9 for N rows, or 2000 rows
   of an exact posterior.
 
-  gpbounds certify check model.json --data train.csv --rigorous
+  gpbounds certify check certificate.json --data train.csv --rigorous
 
   proves the numbers without that supposition: R_S and KL are enclosed, from kernel entries in 30 digits to the formula
   in Arb balls, and the command prints the bound that follows.  It confirms the stated bound if that is not below the
   proved one.  What it cannot prove, such as a matrix that is singular to within the rounding of its entries, it names
   in one sentence.
 
-The file must hold the certified rows in their order, with every digit.  The command applies the scaling that the
-certificate declares.  Exit status: 0 confirmed; 1 not confirmed or not rigorous; 2 if the certificate or the data
-cannot be read, with one sentence on stderr.
+The file must hold all rows of the certificate in their order, with every digit, and the target, or the label, in the
+last column.  The command applies the split and the scaling that the certificate declares.  Exit status: 0 confirmed; 1
+not confirmed or not rigorous; 2 if the certificate or the data cannot be read, with one sentence on stderr.
 
 theorem: Reeb et al., Eq. 5: P-14, P-44, P-45, N-rounded-kl, N-rounded-exact of `gpbounds claims`; with
 --rigorous N-proved-kl, N-proved-risk.
+"""
+
+_PREDICTIONS_EPILOG = """\
+example:
+  gpbounds certify predictions PRED.csv --data rows.csv --epsilon 5 --out certified
+
+  bounds the share of new targets that the model behind PRED.csv misses by more than 5, in the units of the target, by
+  the rows of rows.csv, which the model must not have seen.  It writes certified/certificate.json.
+
+  gpbounds certify predictions PRED.csv --data rows.csv --coverage 0.9 --out certified
+
+  finds the least factor for which the intervals mean +- factor * std are proved to hold 90 % of new targets.
+
+PRED.csv has a header and a line for each row of rows.csv, in the same order: the column mean, with --coverage also std,
+or, of a classifier, the column label, which is certified without --epsilon and --coverage.  Any program may have
+written it, for one `gpbounds predict`.  What no file can prove, the certificate declares: that the model had not seen
+these rows, and that these are its predictions.
 """
 
 
@@ -99,6 +122,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, parser_class=options.Parser)
     _add_train(actions)
+    _add_predictions(actions)
     checking = actions.add_parser(
         "check",
         help="recompute a certificate from the data",
@@ -106,12 +130,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         epilog=_CHECK_EPILOG,
     )
     checking.add_argument("certificate", metavar="FILE", type=Path, help="the certificate, JSON")
+    _add_data(checking)
     checking.add_argument(
-        "--data",
+        "--predictions",
         metavar="FILE",
         type=Path,
-        required=True,
-        help="CSV (.csv.gz), or Parquet (a file or a folder) of raw values, target in the LAST column",
+        help="CSV with a header: the column mean, mean and std, or label, to compare with those in the certificate",
     )
     checking.add_argument(
         "--rigorous",
@@ -154,11 +178,74 @@ def _add_train(actions: Any) -> None:
         help="seed of all random choices (default 0); it also draws the rows for training or for the scaling, so it is "
         "part of the statement",
     )
-    _add_statement(parser.add_argument_group("the statement (fixed before the data are seen)"))
+    statement = parser.add_argument_group("the statement (fixed before the data are seen)")
+    _add_statement(statement)
+    _add_kernel(statement)
     _add_model(parser.add_argument_group("the model (any choice is valid and costs nothing)"))
     options.add_json(parser)
     options.add_table(parser)
     parser.set_defaults(run=train)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="CSV (.csv.gz), or Parquet (a file or a folder) of raw values, target in the LAST column",
+    )
+
+
+def _add_predictions(actions: Any) -> None:
+    """Add ``certify predictions``."""
+    parser = actions.add_parser(
+        "predictions",
+        help="certify the predictions of any model for rows that it has not seen",
+        description="Certify the predictions of any model for rows that it has not seen.",
+        epilog=_PREDICTIONS_EPILOG,
+    )
+    parser.add_argument(
+        "predictions", metavar="PRED", type=Path, help="CSV with a header: the column mean, mean and std, or label"
+    )
+    _add_data(parser)
+    parser.add_argument(
+        "--epsilon",
+        metavar="E[,E...]",
+        type=options.numbers,
+        help="deviation that the loss tolerates, in the units of the target; for --loss relative or interval as a "
+        "fraction of the target. E numbers give a certificate for each, all valid together, each with delta/E",
+    )
+    parser.add_argument(
+        "--coverage",
+        metavar="P",
+        type=options.number,
+        help="in place of E: certify intervals that hold a share P of new targets, such as 0.9",
+    )
+    parser.add_argument(
+        "--delta", metavar="P", type=options.number, default=0.01, help="probability of failure (default %(default)s)"
+    )
+    _add_loss(parser)
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path(),
+        help="folder for certificate.json and certificate.png, of several E certificate-E.json; it is created if "
+        "missing (default: the current folder)",
+    )
+    options.add_json(parser)
+    parser.set_defaults(run=predictions)
+
+
+def _add_loss(group: Any) -> None:
+    group.add_argument(
+        "--loss",
+        choices=("band", "squared", "exponential", "relative", "interval"),
+        help="band (default): 1 if a prediction deviates by more than E, else 0; interval: the same with E as a "
+        "fraction of the target; squared, exponential: the loss grows with the deviation up to 1; relative: it grows "
+        "with the deviation as a fraction of the target",
+    )
 
 
 def _form(text: str) -> str:
@@ -204,13 +291,7 @@ def _add_statement(group: Any) -> None:
     group.add_argument(
         "--delta", metavar="P", type=options.number, default=0.01, help="probability of failure (default %(default)s)"
     )
-    group.add_argument(
-        "--loss",
-        choices=("band", "squared", "exponential", "relative", "interval"),
-        help="band (default): 1 if a prediction deviates by more than E, else 0; interval: the same with E as a "
-        "fraction of the target; squared, exponential: the loss grows with the deviation up to 1; relative: it grows "
-        "with the deviation as a fraction of the target",
-    )
+    _add_loss(group)
     group.add_argument(
         "--share",
         metavar="P",
@@ -231,6 +312,9 @@ def _add_statement(group: Any) -> None:
         "rows; as-given (default of --method pac-bayes): you declare that the units were fixed in advance; split, of "
         "--method pac-bayes: a random share of the rows scales the other rows, and only those are certified",
     )
+
+
+def _add_kernel(group: Any) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
@@ -317,9 +401,16 @@ def _settle(args: argparse.Namespace) -> None:
     _refuse_of_forms(args)
     _refuse_of_targets(args)
     by_the_bound = args.method == "pac-bayes"
-    args.scaling = args.scaling or ("as-given" if by_the_bound else "prior")
+    of_raw_targets = args.loss in ("relative", "interval")
+    args.scaling = args.scaling or ("as-given" if by_the_bound or of_raw_targets else "prior")
+    if of_raw_targets and args.scaling == "prior":
+        raise options.UsageError(
+            f"--scaling: expected as-given for --loss {args.loss}, whose E is a share of the target"
+        )
     if args.scaling == ("prior" if by_the_bound else "split"):
-        other, why = ("split", "all rows but a few train it") if by_the_bound else ("prior", "some rows train it anyway")
+        other, why = (
+            ("split", "all rows but a few train it") if by_the_bound else ("prior", "some rows train it anyway")
+        )
         raise options.UsageError(
             f"--scaling: expected {other} or as-given for --method {args.method}, as {why}; got {args.scaling}"
         )
@@ -360,7 +451,7 @@ def _refuse_of_targets(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--coverage: expected a share between 0 and 1, got {args.coverage:g}")
     if args.coverage is not None and given:
         raise options.UsageError(f"{given[0]} and --coverage exclude each other: intervals have no loss")
-    if not args.labels:
+    if not getattr(args, "labels", False):
         return
     if args.method == "pac-bayes":
         raise options.UsageError("--labels: expected --method best, data-prior or held-out, got pac-bayes")
@@ -430,13 +521,30 @@ def _train_by_the_bound(args: argparse.Namespace) -> None:
 
 def _accuracies(args: argparse.Namespace) -> list[float]:
     """The values of ε: those of ``--epsilon``, else `_ACCURACIES` where the targets are in standard deviations."""
+    if args.labels or args.coverage is not None:
+        return []
     if args.epsilon is None:
         if args.scaling == "as-given" or args.loss in ("relative", "interval"):
             raise options.UsageError(_NO_EPSILON)
         return list(_ACCURACIES)
-    if len(set(args.epsilon)) < len(args.epsilon):
+    return _different(args.epsilon)
+
+
+def _different(accuracies: list[float]) -> list[float]:
+    if len(set(accuracies)) < len(accuracies):
         raise options.UsageError("--epsilon: expected different numbers, got one of them twice")
-    return list(args.epsilon)
+    return accuracies
+
+
+def predictions(args: argparse.Namespace) -> None:
+    """Certify the predictions in a file, write the certificates, and print what holds."""
+    _refuse_of_targets(args)
+    accuracies = _different(args.epsilon) if args.epsilon else []
+    if args.loss is not None and not accuracies:
+        raise options.UsageError("--loss is an option of --epsilon, the deviation that it tolerates")
+    from gpbounds.cli import guaranteed
+
+    guaranteed.of_predictions(args, accuracies)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -445,13 +553,35 @@ def check(args: argparse.Namespace) -> None:
     from gpbounds.pacbayes.certificate import Certificate, Exact
 
     certificate = Certificate.load(args.certificate)
+    labels = certificate.classes is not None
     with shown("Reading the data"):
-        data = rows.certified(args.data, in_memory=isinstance(certificate.posterior, Exact))
-    with shown("Computing R_S and KL again"):
-        report = certificate.check(*data, rigorous=args.rigorous)
+        in_memory = isinstance(getattr(certificate, "posterior", None), Exact)
+        X, y = rows.certified(args.data, in_memory=in_memory, labels=labels)
+        own = {} if args.predictions is None else _predicted(args, certificate, y)
+    with shown("Computing the certificate again"):
+        report = certificate.check(X, y, **own, rigorous=args.rigorous)
     if args.json:
-        output.print_json({"command": "certify check", **report.to_dict()})
+        output.print_json({"command": "certify check", "method": certificate.method, **report.to_dict()})
     else:
         print(report)
     if not (report.confirmed and report.rigorous):
         raise SystemExit(1)
+
+
+def _predicted(args: argparse.Namespace, certificate: Any, y: Any) -> dict[str, Any]:
+    """The predictions of ``--predictions``, as arguments of the check of a certificate that records some."""
+    from fitting.certifying import unseen
+
+    if certificate.method not in ("held-out", "coverage"):
+        raise options.UsageError(
+            f"--predictions: expected a certificate held-out or coverage, which records predictions, got one of the "
+            f"form {certificate.method}, which holds the posterior itself"
+        )
+    found = unseen.in_file(args.predictions, numeric=y is None or y.dtype.kind in "iuf")
+    if certificate.method == "held-out":
+        return {"predictions": found.values}
+    if found.spread is None:
+        raise ValueError(
+            f"{args.predictions}: expected the columns mean and std, as the certificate is about intervals"
+        )
+    return {"predictions": found.values, "spread": found.spread}

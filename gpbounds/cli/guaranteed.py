@@ -23,7 +23,8 @@ from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.progress import on_terminal
 from gpbounds.rigor import decimal
-from gpbounds.texts import short, table, wrapped
+from gpbounds.texts import short, wrapped
+from gpbounds.texts import table as aligned
 from gpbounds.validation import count, non_negative, scalar
 
 EXPLAINED = {
@@ -65,6 +66,27 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
     else:
         print(result.report())
     output.leave(result.interrupted)
+
+
+def of_predictions(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
+    """Certify the predictions in a file by the options, write certificates and figure, and print what holds."""
+    from fitting import certify
+
+    labels = not accuracies and args.coverage is None
+    with shown("Reading the data"):
+        data = rows.unseen(args.data, labels=labels)
+    files = Files.of(args, accuracies, data, args.predictions)
+    asked = {"loss": "zero-one"} if labels else {"coverage": args.coverage}
+    if accuracies:
+        asked = {"loss": args.loss or "band", "epsilon": accuracies if len(accuracies) > 1 else accuracies[0]}
+    answer = certify(args.predictions, *data.data, method="held-out", delta=args.delta, **asked)
+    result = Result(data, answer if isinstance(answer, tuple) else (answer,), files)
+    args.out.mkdir(parents=True, exist_ok=True)
+    result.write()
+    if args.json:
+        output.print_json({"command": "certify predictions", **result.record()})
+    else:
+        print(result.report())
 
 
 def _statement(args: argparse.Namespace, accuracies: Sequence[float]) -> dict[str, Any]:
@@ -135,22 +157,28 @@ class Files:
         All rows, if they are not those of the file ``table``.
     table : Path
         The file that the command read.
+    predictions : Path or None
+        The file of the predictions that are certified, in place of those of a model.
     """
 
     folder: Path
     names: tuple[str, ...]
     own_rows: Path | None
     table: Path
+    predictions: Path | None = None
 
     @classmethod
-    def of(cls, args: argparse.Namespace, accuracies: Sequence[float], data: rows.Table) -> Files:
-        """The files for the options; refuses a folder in which one of them is the table."""
+    def of(
+        cls, args: argparse.Namespace, accuracies: Sequence[float], data: rows.Table, predictions: Path | None = None
+    ) -> Files:
+        """The files for the options; refuses a folder in which one of them is a file that the command reads."""
         names = tuple(f"-{each:g}" for each in accuracies) if len(accuracies) > 1 else ("",)
         own = None if data.as_in_file else args.out / f"certificate_data{data.suffix}"
-        made = cls(args.out, names, own, args.data)
+        made = cls(args.out, names, own, args.data, predictions)
         written = [made.picture, *(path for i in range(len(names)) for path in (made.certificate(i), made.model(i)))]
-        if any(path.exists() and path.samefile(args.data) for path in chain(written, () if own is None else (own,))):
-            raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.data}")
+        for source in (args.data, *(() if predictions is None else (predictions,))):
+            if any(path.exists() and path.samefile(source) for path in chain(written, () if own is None else (own,))):
+                raise options.UsageError(f"--out: expected another folder, because the output would overwrite {source}")
         return made
 
     @property
@@ -168,7 +196,8 @@ class Files:
     def check(self, i: int) -> str:
         """The command that checks the best certificate of the ``i``-th ε."""
         data = str(self.own_rows or self.table)
-        return shlex.join(("gpbounds", "certify", "check", str(self.certificate(i)), "--data", data))
+        own = () if self.predictions is None else ("--predictions", str(self.predictions))
+        return shlex.join(("gpbounds", "certify", "check", str(self.certificate(i)), "--data", data, *own))
 
     def predict(self, i: int) -> str:
         """The command that predicts with the model of the ``i``-th ε."""
@@ -206,20 +235,19 @@ class Result:
         return any(run.status == "interrupted" for run in runs)
 
     def write(self) -> None:
-        """Write rows, figure, models, and then certificates: whoever finds a new one finds the rows of which it speaks."""
+        """Write rows, figure, models, and then certificates: who finds a new one finds the rows of which it speaks."""
         if self.files.own_rows is not None:
             self.data.write(self.files.own_rows)
         with shown("Drawing the figure"):
             self.best[self.shown].plot().savefig(self.files.picture)
-        for i, each in enumerate(self.best):
+        for i, each in enumerate(self.best if self.files.predictions is None else ()):
             each.model.set_params(progress=False)
             if self.data.encoding is not None:  # with which predict reads the same columns
                 each.model.encoding_ = self.data.encoding
             each.model.save(self.files.model(i))
         for i, each in reversed(list(enumerate(self.best))):
-            for form in each.forms:
-                if form.method != each.method:
-                    form.save(self.files.certificate(i, form.method))
+            for other in self._others(i):
+                other.save(self.files.certificate(i, other.method))
             each.save(self.files.certificate(i))
 
     def record(self) -> dict[str, Any]:
@@ -235,8 +263,11 @@ class Result:
     def _one(self, i: int) -> dict[str, Any]:
         """The certificates of the ``i``-th ε."""
         best = self.best[i]
-        files = {"certificate": self.files.certificate(i), "model": self.files.model(i), "picture": self.files.picture}
-        files |= {each.method: self.files.certificate(i, each.method) for each in best.forms if each.method != best.method}
+        files = {"certificate": self.files.certificate(i), "picture": self.files.picture}
+        files |= {"model": self.files.model(i)} if self.files.predictions is None else {}
+        files |= {
+            each.method: self.files.certificate(i, each.method) for each in best.forms if each.method != best.method
+        }
         files |= {} if self.files.own_rows is None else {"data": self.files.own_rows}
         return {
             **about(best),
@@ -258,7 +289,9 @@ class Result:
         i = self.shown
         best = self.best[i]
         lines = [
-            wrapped(f"Data: {self.data.name}, N = {self.data.N}, D = {self.data.D}. {' '.join(self.data.notes)}".rstrip()),
+            wrapped(
+                f"Data: {self.data.name}, N = {self.data.N}, D = {self.data.D}. {' '.join(self.data.notes)}".rstrip()
+            ),
             "",
             *self._tables(),
             wrapped(sentence(best)),
@@ -267,7 +300,7 @@ class Result:
             *(wrapped(f"Note: {note}") for note in self.notes),
             "",
             *self._saved(),
-            f"Predict for new rows{self._which(i)}:\n  {self.files.predict(i)}",
+            *([] if self.files.predictions else [f"Predict for new rows{self._which(i)}:\n  {self.files.predict(i)}"]),
             f"Check it:\n  {self.files.check(i)}",
         ]
         return "\n".join(lines)
@@ -276,30 +309,40 @@ class Result:
         return f", here with E = {accuracy(self.best[i]):g}" if len(self.best) > 1 else ""
 
     def _tables(self) -> list[str]:
-        """The bounds against ε, and the forms of one certificate."""
+        """The bounds of all forms against ε, and the forms of one certificate."""
         best, lines = self.best[self.shown], []
         if len(self.best) > 1:
-            unit = float(best.outputs.scale)
-            cells = [
-                (f"{accuracy(each):g}", short(accuracy(each) * unit), each.method, decimal(each.bound, True, 4))
-                for each in self.best
+            unit, names = float(best.outputs.scale), [each.method for each in best.forms]
+            lines += [wrapped(f"All bounds hold together with probability {_sure(best)}: you may choose one now.")]
+            lines += [aligned(("E", "in raw units", *names, "least"), [self._line(each, unit) for each in self.best])]
+            lines += ["", f"In detail, for E = {accuracy(best):g}:"]
+        elif len(best.forms) > 1:
+            lines += [
+                f"All {len(best.forms)} bounds hold together with probability {_sure(best)}; the least is certified."
             ]
-            lines += [wrapped(f"All {len(cells)} bounds hold together, so you may choose one of them now:")]
-            lines += [table(("E", "in raw units", "form", "bound"), cells), ""]
-        if len(best.forms) > 1:
-            lines += [wrapped(f"The forms{self._which(self.shown)} hold together, too; the least bound is certified:")]
         cells = [
-            (each.method, decimal(each.bound, True, 4), f"{100 * (1 - each.delta):g} %", f"{each.rows:,}", EXPLAINED[each.method])
+            (each.method, decimal(each.bound, True, 4), _sure(each), f"{each.rows:,}", EXPLAINED[each.method])
             for each in best.forms
         ]
-        return [*lines, table(("form", "bound", "probability", "rows", "about"), cells), ""]
+        return [*lines, aligned(("form", "bound", "probability", "rows", "of"), cells), ""]
+
+    def _line(self, best: Any, unit: float) -> tuple[str, ...]:
+        """A line of the table of bounds against ε; relative losses have no width in raw units."""
+        epsilon = accuracy(best)
+        raw = "-" if best.loss.name in ("relative", "interval") else short(epsilon * unit)
+        bounds = [decimal(each.bound, True, 4) for each in best.forms]
+        return (f"{epsilon:g}", raw, *bounds, best.method)
+
+    def _others(self, i: int) -> list[Any]:
+        """The certificates of the other forms of the ``i``-th ε."""
+        return [each for each in self.best[i].forms if each.method != self.best[i].method]
 
     def _saved(self) -> list[str]:
         """The names of the files."""
         paths = [self.files.picture, *(() if self.files.own_rows is None else (self.files.own_rows,))]
-        for i, each in enumerate(self.best):
-            paths += [self.files.certificate(i), self.files.model(i)]
-            paths += [self.files.certificate(i, form.method) for form in each.forms if form.method != each.method]
+        for i in range(len(self.best)):
+            paths += [self.files.certificate(i), *([] if self.files.predictions else [self.files.model(i)])]
+            paths += [self.files.certificate(i, other.method) for other in self._others(i)]
         lines = [wrapped(f"Saved {', '.join(map(str, paths))}")]
         if self.files.own_rows is not None:
             lines.append(f"{self.files.own_rows} holds all rows, with the target in the last column.")
@@ -316,15 +359,15 @@ def about(certificate: Any) -> dict[str, Any]:
 
 def sentence(certificate: Any) -> str:
     """What the receiver may rely on, in one sentence."""
-    sure = f"({100 * (1 - certificate.delta):g} %)"
+    sure = f"({_sure(certificate)})"
     seen = {
         "pac-bayes": "by the rows that trained the model, whose prior saw none",
         "data-prior": "by rows that its prior had not seen",
     }.get(certificate.method, "by rows that the model had not seen")
     checked = f"checked {seen}: {certificate.rows:,}."
     if certificate.method == "coverage":
-        what = f"At least {100 * certificate.level:g} % of new targets lie within {short(certificate.factor)} std of the mean"
-        return f"{what} {sure}, {checked}"
+        inside = f"within {short(certificate.factor)} standard deviations of the prediction"
+        return f"At least {100 * certificate.level:g} % of new targets lie {inside} {sure}, {checked}"
     drawn = "" if certificate.method == "held-out" else " drawn from the posterior"
     most, name = _percent(certificate.bound), getattr(certificate.loss, "name", "label")
     if name in ("label", "sign"):
@@ -337,6 +380,11 @@ def sentence(certificate: Any) -> str:
         far = f"{100 * epsilon:g} %"
         return f"At most {most} of new targets are more than {far} off the prediction{drawn} {sure}, {checked}"
     return f"The mean {name} loss of a prediction{drawn}, E = {epsilon:g}, is at most {most} {sure}, {checked}"
+
+
+def _sure(certificate: Any) -> str:
+    """The probability with which a certificate holds, and all that share δ with it."""
+    return f"{100 * (1 - certificate.delta):g} %"
 
 
 def _percent(bound: float) -> str:

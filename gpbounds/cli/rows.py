@@ -261,6 +261,12 @@ def certified(path: Path, *, in_memory: bool, labels: bool = False) -> tuple[Any
     return values[:, :-1], values[:, -1]
 
 
+def unseen(path: Path, *, labels: bool = False) -> Table:
+    """The rows of a file whose last column is the target, as `certified` reads them."""
+    X, y = certified(path, in_memory=True, labels=labels)
+    return _RowsInMemory(name_of(path), None, Scaling(), Scaling(), True, (), X, y)
+
+
 def read(
     path: Path,
     target: str | None = None,
