@@ -1,16 +1,16 @@
-"""A risk certificate for any fitted model of `fitting`, independent of how it was trained."""
+"""The certificate of a fitted GP from the rows of its training: its posterior with the kernel moved to a grid."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
-from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
+from fitting.estimators.declared import charges_of, grid_of, log_choices, scalings_of
 from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
 from fitting.estimators.procedure import issue
 from fitting.objectives.goals import Evidence
@@ -18,17 +18,18 @@ from fitting.objectives.laws import FamilyLaw
 from fitting.objectives.objective import Member, Objective, objective
 from fitting.rows.data import Held
 from fitting.study.predicted import by_position
-from fitting.study.terms import ModelCertificate, Predictions
+from fitting.study.terms import Predictions
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
-from gpbounds.pacbayes import Charge, DeclaredMean, Exact, HyperGrid, Scaling, bound
+from gpbounds.pacbayes import Certificate, Charge, DeclaredMean, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.declarations import for_loss
-from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled, raw
+from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled
+from gpbounds.pacbayes.certificate.split import Split
 from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
@@ -47,81 +48,25 @@ OTHERS = (
 )
 
 
-def certify(
+def gibbs_certificates(
     model: Any,
-    X: Any,
-    y: Any = None,
+    rows: Raw,
+    losses: Sequence[Loss],
     *,
-    loss: str | Loss = "band",
-    epsilon: Any = 0.6,
-    delta: float = 0.01,
-    grid: HyperGrid | None = None,
-    scaling: Any = "as given",
-    mean: DeclaredMean | None = None,
-    charges: Iterable[Charge] = (),
-    nonrigorous: bool = False,
-) -> Any:
-    """Certificate on the Gibbs risk of the posterior of a fitted model, from its training data.
+    delta: float,
+    grid: HyperGrid | None,
+    scaling: Any,
+    mean: DeclaredMean | None,
+    charges: Sequence[Charge],
+    nonrigorous: bool,
+    split: Split | None = None,
+) -> list[tuple[Certificate, Predictions | None]]:
+    """Certificates on the Gibbs risk of the posterior of a fitted model from the rows of its training; and predictions.
 
-    With probability ≥ 1 − δ, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N), rounded up.
-
-    Claims P-14, P-44, P-45, P-47, P-49.  `certify` moves the kernel's hyperparameters to the nearest member of the grid
-    and computes Q there, with the trained noise and inducing inputs; a fine grid changes predictions little.  The bound
-    pays KL(Q‖P^θ) for Q, by whatever training Q was chosen; it also pays for Θ, for several ε, and for the choices from
-    lists that ``scaling`` and ``charges`` declare.  Certificates of VFE, FITC, the exact GP and models trained by a
-    bound can therefore be compared.  Hypotheses and declarations are those of `fitting.PACGP`.
-
-    Parameters
-    ----------
-    model : ExactGP, SparseGP, RenyiGP, PACGP or SparsePACGP
-        Fitted, with one output.  PIC is refused: its predictions depend on the data of a block, not on q(u) alone.
-    X, y : arrays (N, D), (N,), or as `gpbounds.rows.source` takes them
-        The raw data on which the model was trained, float64.  The certificate of rows that are read by partitions is
-        about the same rows in arrays, too: its fingerprint does not depend on how they are read.
-    loss, epsilon, delta : as in `fitting.PACGP`
-        ε in the units of the scaled targets.  A sequence of E values gives E certificates of the same Q, each charged
-        ln E.  If the model was trained for several ε, the certificate of each pays for all of them.
-    grid : HyperGrid, optional
-        None: the grid of the model, or ln θ from −6 to 6 in steps of 0.01.
-    scaling : "as given", a Scaling, or a pair (inputs, outputs)
-        How the raw data were scaled for training.  "as given": as the model itself scales them.  A model with
-        ``normalize_y=True`` took the constants from the same data and is refused, unless a pair is passed whose second
-        member has the same constants, y_mean_ and y_scale_, and declares their origin.
-    mean : DeclaredMean, optional
-        For a model that was trained with ``mean`` a `gpbounds.means.LinearMean`: the same function, with the origin of
-        its coefficients.  A model that trained its mean on these rows is refused, as the prior must not depend on them
-        (P-45); PACGP and SparsePACGP declare theirs themselves.
-    charges : sequence of Charge
-        Further choices from lists that were made in advance: the better of two kernel families costs ln 2.
-    nonrigorous : bool
-        Accept constants from the same data; the first line of the certificate then says that it guarantees nothing.
-
-    Returns
-    -------
-    ModelCertificate, or a tuple of them where ``epsilon`` is a sequence
-        A `gpbounds.pacbayes.Certificate`, with ``print()``, ``save("certificate.json")`` or ``save("page.html")``,
-        ``plot()``; a notebook shows its page.
-
-    Raises
-    ------
-    ValueError
-        for models that are not supported, for data or units other than those of training, and as `Certificate.issue`.
-
-    Warns
-    -----
-    UserWarning
-        if a hyperparameter lies outside the grid and is moved to its edge.
-
-    >>> from fitting import ExactGP
-    >>> X = np.linspace(0.0, 6.0, 200)[:, None]
-    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
-    >>> certificate = certify(ExactGP().fit(X, y), X, y, epsilon=0.5, delta=0.05)
-    >>> certificate.check(X, y).confirmed, certificate.bound < 0.5
-    (True, True)
+    Arguments are those of `fitting.certify`.  With ``split``, the certified rows among ``rows`` are those of training.
     """
-    _supported(model)
-    rows = raw(X, y)
-    losses = losses_of(loss, epsilon)
+    supported(model)
+    all_rows, rows = rows, rows if split is None else rows.certified(split)
     inputs, outputs = _units(model, scaling, nonrigorous)
     mean = _declared_mean(model, mean)
     for each in losses:
@@ -134,13 +79,10 @@ def certify(
             f"Outside the grid and moved to its edge: {', '.join(grid_point.clipped)}. The certified posterior "
             "differs from the model's; train within the grid (`limits`), or fix a wider grid before the data are seen.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=4,
         )
     kernel = priors.with_hyperparameters(model.kernel_, grid_point)
-    declared_charges = tuple(charges)
-    if not all(isinstance(charge, Charge) for charge in declared_charges):
-        raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
-    all_charges = (*_charged(model, losses), *declared_charges)
+    all_charges = (*_charged(model, losses), *charges)
     failure_probability = scalar(positive, "delta", delta)
     forms, jitter = _forms(model, kernel, rows, inputs, outputs, mean)
     penalty = log_choices(chosen, all_charges, (inputs, outputs), mean)
@@ -157,7 +99,7 @@ def certify(
             )
         )
         certificate = issue(
-            rows,
+            all_rows,
             forms,
             jitter,
             unrounded,
@@ -170,9 +112,10 @@ def certify(
             mean=mean,
             charges=all_charges,
             nonrigorous=nonrigorous,
+            split=split,
         )
-        certificates.append(ModelCertificate.of(certificate, _predictions(model, rows, inputs, outputs)))
-    return tuple(certificates) if np.ndim(epsilon) else certificates[0]
+        certificates.append((certificate, _predictions(model, rows, inputs, outputs)))
+    return certificates
 
 
 def _predictions(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> Predictions | None:
@@ -248,7 +191,8 @@ def _objective(
     return objective(*Scaled(inputs, outputs, mean).apply(rows.X, rows.y), member, jitter=jitter)
 
 
-def _supported(model: Any) -> None:
+def supported(model: Any) -> None:
+    """Refuse models without a posterior that is determined by their rows, and models of several outputs."""
     from sklearn.utils.validation import check_is_fitted
 
     if not isinstance(model, KINDS):
@@ -326,7 +270,7 @@ def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: De
         raise ValueError(f"X, y: {OTHERS}")
 
 
-def _charged(model: Any, losses: tuple[Loss, ...]) -> tuple[Charge, ...]:
+def _charged(model: Any, losses: Sequence[Loss]) -> tuple[Charge, ...]:
     """The charge for these ε, or for the list of ε of the model's training if that is longer and includes them."""
     trained_losses = tuple(c.loss for c in getattr(model, "certificates_", ()))
     listed = (
