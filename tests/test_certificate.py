@@ -528,7 +528,7 @@ def test_a_scaling_must_fit_the_columns():
         ({"posterior": Exact(1e-40)}, ValueError, "finite and known beyond rounding"),
         ({"posterior": Sparse(np.zeros((2, 3)), 0.1)}, ValueError, "Z: expected 1 column"),
         ({"posterior": Free(Z, AMPLITUDES, np.zeros((6, 6)))}, NotPositiveDefinite, "covariance"),
-        ({"posterior": 0.3}, ValueError, "posterior: expected Exact, Sparse, Free or Whitened, got float"),
+        ({"posterior": 0.3}, ValueError, "posterior: expected Exact, Sparse, Free, Whitened or Updated, got float"),
         ({"charges": "none"}, ValueError, "charges: expected a sequence of Charge"),
         ({"inputs": "as given"}, ValueError, "inputs: expected a Scaling, got str"),
         ({"kernel": Matern(0.7)}, ValueError, "expected a half-integer"),

@@ -74,17 +74,10 @@ def kind_of(model: Any) -> str:
     ValueError
         for something else, and for an imported model without its own law.
     """
-    from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
-
     if isinstance(model, Model):
         return "imported"
     if hasattr(model, "fit") and hasattr(model, "predict"):
-        try:
-            check_is_fitted(model)
-        except NotFittedError:
-            return "unfitted"
-        return "fitted"
+        return "fitted" if _is_fitted(model) else "unfitted"
     is_array = isinstance(model, np.ndarray | list | tuple) or hasattr(model, "to_numpy")
     if is_array or isinstance(model, str | os.PathLike):
         return "given"
@@ -93,6 +86,18 @@ def kind_of(model: Any) -> str:
         f"predictions, or predictions (n,), got {type(model).__name__}: gpbounds.renyi.from_gpytorch, from_gpflow and "
         "from_gpjax read models of these libraries, and any model's predictions can be passed"
     )
+
+
+def _is_fitted(model: Any) -> bool:
+    """Whether an estimator has been fitted.
+
+    `sklearn.utils.validation.check_is_fitted` accepts unfitted models that predict without a fit, such as a
+    GaussianProcessRegressor, and pipelines that end in one.
+    """
+    last = _last_step(model)
+    if hasattr(last, "__sklearn_is_fitted__"):
+        return bool(last.__sklearn_is_fitted__())
+    return any(name.endswith("_") and not name.startswith("__") for name in vars(last))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

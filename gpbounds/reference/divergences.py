@@ -67,6 +67,13 @@ def sparse_law(Kuu: Any, Kus: Any, Kss: Any, shift: Any, B: Any) -> tuple[Any, A
     return lift.T * shift, Kss - lift.T * (Kuu - B) * lift
 
 
+def relative_laws(L: Any, mean1: Any, factor1: Any, mean: Any, factor: Any) -> tuple[Any, Any, Any, Any]:
+    """Means and covariances of u = Lv under P: v ~ N(μ₁, C₁C₁ᵀ), and under Q: v = μ₁ + C₁z, z ~ N(μ, CCᵀ)."""
+    under_prior, under_posterior = L * factor1, L * factor1 * factor
+    start = L * mean1
+    return start, under_prior * under_prior.T, start + under_prior * mean, under_posterior * under_posterior.T
+
+
 def noises(K: Any, Kuf: Any, Kuu: Any, noise: Any, power: Any) -> Any:
     """pΛ + σ²I, Λ = diag(K − Q)."""
     Q = Kuf.T * solve(Kuu, Kuf)

@@ -10,6 +10,7 @@ import numpy as np
 from gpbounds.arrays import EPS
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import AUTO_LADDER
+from gpbounds.losses import Sign
 from gpbounds.pacbayes.certificate import priors, proof, statement
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Inducing, Updated
@@ -230,7 +231,9 @@ def _declared(certificate: RiskStatement, rows: Raw) -> Iterator[Line]:
     for (name, _), doubt in zip(
         certificate.scalings, rows.doubts(certificate.inputs, certificate.outputs), strict=True
     ):
-        if doubt:
+        if doubt and not (
+            name == "outputs" and isinstance(certificate.loss, Sign)
+        ):  # labels −1 and 1, in equal numbers
             yield Line("doubt", "declared", f"The {name}: {doubt} Ask the signer.")
     yield from _prior(certificate)
     mean = certificate.mean

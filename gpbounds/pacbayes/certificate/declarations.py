@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.losses import Interval, Loss, Relative
+from gpbounds.losses import Interval, Loss, Relative, Sign
 from gpbounds.means import LinearMean
 from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
 from gpbounds.validation import choice, count, finite, positive, scalar
@@ -321,7 +321,7 @@ def on_grid(value: float, edge: float, steps: int) -> float:
 
 def for_loss(mean: DeclaredMean | None, loss: Loss) -> None:
     """Refuse a mean with a loss that depends on y otherwise than through y − f."""
-    if mean is not None and (isinstance(loss, Relative) or (isinstance(loss, Interval) and loss.relative)):
+    if mean is not None and (isinstance(loss, Relative | Sign) or (isinstance(loss, Interval) and loss.relative)):
         raise ValueError(
             f"mean: expected none for {loss!r}, which depends on y itself and not on y − f alone, got {mean!r}"
         )

@@ -141,11 +141,12 @@ class _OfPredictions(SealedRecord):
         own, stated = np.asarray(given), getattr(self, name)
         if name == "predictions" and self.classes is not None:
             own = _places(own, self.classes)
+        what, line = ("predictions", "predicted") if name == "predictions" else ("numbers of the spread", "spread")
         if own.shape != stated.shape:
-            return Line(name, "failed", f"Expected {len(stated)} {name}, one for each certified row, got {own.shape}.")
+            return Line(line, "failed", f"Expected {len(stated)} {what}, one for each certified row, got {own.shape}.")
         if wrong := int((own != stated).sum()):
-            return Line(name, "failed", f"{wrong} of {len(own)} {name} differ from the recorded ones.")
-        return Line(name, "confirmed", f"All {len(own)} {name} are the recorded ones.")
+            return Line(line, "failed", f"{wrong} of {len(own)} {what} differ from the recorded ones.")
+        return Line(line, "confirmed", f"All {len(own)} {what} are the recorded ones.")
 
     def _report(self, X: Any, y: Any, **given: Any) -> Report:
         rows = raw(X, self.encode(y))
