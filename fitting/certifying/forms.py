@@ -47,7 +47,7 @@ def _pac_bayes(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         nonrigorous=asked.nonrigorous,
         split=split,
     )
-    return [(certificate, predictions, model) for certificate, predictions in made]
+    return [(certificate, predictions, asked.for_raw_rows(model)) for certificate, predictions in made]
 
 
 def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -74,7 +74,7 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         )
         if asked.labels is not None:
             certificate = replace(certificate, classes=asked.labels).sealed()
-        made.append((certificate, None, asked.trained))
+        made.append((certificate, None, asked.for_raw_rows(asked.trained)))
     return made
 
 
@@ -86,7 +86,7 @@ def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
     predicted = predictor.at(asked.certified, spread=asked.level is not None)
     rows = (asked.rows, None) if asked.labels is None else (asked.X, asked.y)
     shared = {"delta": asked.delta, "split": asked.split}
-    model = None if asked.kind == "given" else asked.trained
+    model = None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
     if asked.level is not None:
         name = predictor.name if predicted.spread is not None else f"{predictor.name}, with a constant spread"
         certificate: Any = CoverageCertificate.issue(

@@ -28,12 +28,12 @@ from gpbounds.texts import table as aligned
 from gpbounds.validation import count, non_negative, scalar
 
 EXPLAINED = {
-    "held-out": "the mean prediction, by rows that did not train the model",
-    "coverage": "intervals, by rows that did not train the model",
-    "data-prior": "a prediction drawn from Q, by rows that did not train its prior",
-    "pac-bayes": "a prediction drawn from Q, by the rows that trained it",
+    "held-out": "the risk of the prediction, by rows that did not train the model",
+    "coverage": "the share of targets outside of the intervals, by rows that did not train the model",
+    "data-prior": "the risk of a prediction drawn from the posterior, by rows that did not train its prior",
+    "pac-bayes": "the risk of a prediction drawn from the posterior, by the rows that trained it",
 }
-"""What a form certifies, and by which rows."""
+"""What a form bounds, and by which rows."""
 
 
 # What the options ask.
@@ -55,10 +55,12 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
     files = Files.of(args, accuracies, data)
     model, grid = _estimator(args, data)
     print(f"Training on rows of {data.name}, N = {data.N} ...", file=sys.stderr)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the remarks of the model contain the same message
         answer = certify(model, *data.data, **_statement(args, accuracies), grid=grid)
-    result = Result(data, answer if isinstance(answer, tuple) else (answer,), files)
+    told = tuple(str(each.message) for each in caught)
+    result = Result(data, answer if isinstance(answer, tuple) else (answer,), files, told)
     args.out.mkdir(parents=True, exist_ok=True)
     result.write()
     if args.json:
@@ -217,14 +219,17 @@ class Result:
     best : tuple of certificates
         The least bound for each ε.
     files : Files
+    told : tuple of str
+        Warnings on the way.
     """
 
     data: rows.Table
     best: tuple[Any, ...]
     files: Files
+    told: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> int:
+    def place(self) -> int:
         """The number of the certificate in the figure and in the text: the first one with a bound below 1/2."""
         return next((i for i, each in enumerate(self.best) if each.bound < 0.5), len(self.best) - 1)
 
@@ -239,7 +244,7 @@ class Result:
         if self.files.own_rows is not None:
             self.data.write(self.files.own_rows)
         with shown("Drawing the figure"):
-            self.best[self.shown].plot().savefig(self.files.picture)
+            self.best[self.place].plot().savefig(self.files.picture)
         for i, each in enumerate(self.best if self.files.predictions is None else ()):
             each.model.set_params(progress=False)
             if self.data.encoding is not None:  # with which predict reads the same columns
@@ -280,13 +285,13 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The remarks of the training, with the names of options."""
-        texts = [training.for_the_shell(r.text) for each in self.best for r in getattr(each.model, "remarks_", ())]
-        return tuple(dict.fromkeys(texts))
+        """Warnings, and the remarks of the training, with the names of options."""
+        remarks = [remark.text for each in self.best for remark in getattr(each.model, "remarks_", ())]
+        return tuple(dict.fromkeys(training.for_the_shell(text) for text in (*self.told, *remarks)))
 
     def report(self) -> str:
         """The forms as tables, what holds, the files, and the commands that read them."""
-        i = self.shown
+        i = self.place
         best = self.best[i]
         lines = [
             wrapped(
@@ -310,7 +315,7 @@ class Result:
 
     def _tables(self) -> list[str]:
         """The bounds of all forms against ε, and the forms of one certificate."""
-        best, lines = self.best[self.shown], []
+        best, lines = self.best[self.place], []
         if len(self.best) > 1:
             unit, names = float(best.outputs.scale), [each.method for each in best.forms]
             lines += [wrapped(f"All bounds hold together with probability {_sure(best)}: you may choose one now.")]
@@ -320,11 +325,9 @@ class Result:
             lines += [
                 f"All {len(best.forms)} bounds hold together with probability {_sure(best)}; the least is certified."
             ]
-        cells = [
-            (each.method, decimal(each.bound, True, 4), _sure(each), f"{each.rows:,}", EXPLAINED[each.method])
-            for each in best.forms
-        ]
-        return [*lines, aligned(("form", "bound", "probability", "rows", "of"), cells), ""]
+        cells = [(each.method, decimal(each.bound, True, 4), _sure(each), f"{each.rows:,}") for each in best.forms]
+        explained = [f"{each.method}: {EXPLAINED[each.method]}." for each in best.forms]
+        return [*lines, aligned(("form", "bound", "probability", "rows"), cells), "", *explained, ""]
 
     def _line(self, best: Any, unit: float) -> tuple[str, ...]:
         """A line of the table of bounds against ε; relative losses have no width in raw units."""
