@@ -401,19 +401,7 @@ def _settle(args: argparse.Namespace) -> None:
     _refuse_of_forms(args)
     _refuse_of_targets(args)
     by_the_bound = args.method == "pac-bayes"
-    of_raw_targets = args.loss in ("relative", "interval")
-    args.scaling = args.scaling or ("as-given" if by_the_bound or of_raw_targets else "prior")
-    if of_raw_targets and args.scaling == "prior":
-        raise options.UsageError(
-            f"--scaling: expected as-given for --loss {args.loss}, whose E is a share of the target"
-        )
-    if args.scaling == ("prior" if by_the_bound else "split"):
-        other, why = (
-            ("split", "all rows but a few train it") if by_the_bound else ("prior", "some rows train it anyway")
-        )
-        raise options.UsageError(
-            f"--scaling: expected {other} or as-given for --method {args.method}, as {why}; got {args.scaling}"
-        )
+    _settle_scaling(args, by_the_bound)
     if by_the_bound and args.share is not None and args.scaling != "split":
         raise options.UsageError("--share is an option of --scaling split, and of every --method but pac-bayes")
     args.loss, args.order = args.loss or "band", args.order or "random"
@@ -428,6 +416,26 @@ def _settle(args: argparse.Namespace) -> None:
         raise options.UsageError(f"--share: expected a number between 0 and 1, got {args.share:g}")
     if args.grid is not None and not float(args.grid[2]).is_integer():
         raise options.UsageError(f"--grid: expected a whole number of STEPS, got {args.grid[2]:g}")
+
+
+def _settle_scaling(args: argparse.Namespace, by_the_bound: bool) -> None:
+    """The default of ``--scaling``; refuses one that the form or the loss does not have."""
+    of_raw_targets = args.loss in ("relative", "interval")
+    args.scaling = args.scaling or ("as-given" if by_the_bound or of_raw_targets else "prior")
+    if args.scaling == "split" and not by_the_bound:
+        raise options.UsageError(
+            f"--scaling split is an option of --method pac-bayes, got --method {args.method}, whose rows for training "
+            "give the scaling, too (--scaling prior)"
+        )
+    if args.scaling == "prior" and by_the_bound:
+        raise options.UsageError(
+            "--scaling prior is an option of every --method but pac-bayes, which trains on the rows that it certifies "
+            "and needs others for the scaling (--scaling split)"
+        )
+    if args.scaling == "prior" and of_raw_targets:
+        raise options.UsageError(
+            f"--scaling: expected as-given for --loss {args.loss}, whose E is a fraction of the target, got prior"
+        )
 
 
 def _refuse_of_forms(args: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.progress import on_terminal
 from gpbounds.rigor import decimal
+from gpbounds.rows.tables import lines_of
 from gpbounds.texts import short, wrapped
 from gpbounds.texts import table as aligned
 from gpbounds.validation import count, non_negative, scalar
@@ -75,6 +76,7 @@ def of_predictions(args: argparse.Namespace, accuracies: Sequence[float]) -> Non
     from fitting import certify
 
     labels = not accuracies and args.coverage is None
+    _refuse_other_predictions(args, labels)
     with shown("Reading the data"):
         data = rows.unseen(args.data, labels=labels)
     files = Files.of(args, accuracies, data, args.predictions)
@@ -89,6 +91,25 @@ def of_predictions(args: argparse.Namespace, accuracies: Sequence[float]) -> Non
         output.print_json({"command": "certify predictions", **result.record()})
     else:
         print(result.report())
+
+
+def _refuse_other_predictions(args: argparse.Namespace, labels: bool) -> None:
+    """Refuse options that do not go with the columns of the file of predictions."""
+    header = [cell.strip().lower() for cell in next(lines_of(args.predictions), (0, [""]))[1]]
+    if labels and "mean" in header:
+        raise options.UsageError(
+            f"--epsilon, --coverage: expected one of them for the column mean of {args.predictions}, got neither"
+        )
+    if not labels and "label" in header:
+        given = "--coverage" if args.coverage is not None else "--epsilon"
+        raise options.UsageError(
+            f"{given}: expected not to be given for the column label of {args.predictions}, which is right or wrong"
+        )
+    if args.coverage is not None and header == ["mean"]:
+        raise options.UsageError(
+            f"--coverage: expected the columns mean and std in {args.predictions}, got mean alone: where all rows are "
+            "as uncertain, give each the std 1"
+        )
 
 
 def _statement(args: argparse.Namespace, accuracies: Sequence[float]) -> dict[str, Any]:
