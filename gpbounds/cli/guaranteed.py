@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.guarantee import confidence, outwards, relied_on, when_held_out
 from fitting.study.steps import shown
-from fitting.study.terms import accuracy
+from fitting.study.terms import accuracy, of_forms
 from gpbounds.cli import options, output, rows, training
 from gpbounds.kernels import Stationary
 from gpbounds.kernels.plain import hyperparameters
@@ -27,15 +28,6 @@ from gpbounds.rows.tables import lines_of
 from gpbounds.texts import short, wrapped
 from gpbounds.texts import table as aligned
 from gpbounds.validation import count, non_negative, scalar
-
-EXPLAINED = {
-    "held-out": "the risk of the prediction, by rows that did not train the model",
-    "coverage": "the share of targets outside of the intervals, by rows that did not train the model",
-    "data-prior": "the risk of a prediction drawn from the posterior, by rows that did not train its prior",
-    "pac-bayes": "the risk of a prediction drawn from the posterior, by the rows that trained it",
-}
-"""What a form bounds, and by which rows."""
-
 
 # What the options ask.
 
@@ -229,6 +221,11 @@ class Files:
 
 # What was certified.
 
+_OF_PRIOR = (
+    "The model file predicts by the prior's law, from the rows for training; the law that is certified, which the other "
+    "rows have improved, is in the certificate."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -297,7 +294,7 @@ class Result:
         files |= {} if self.files.own_rows is None else {"data": self.files.own_rows}
         return {
             **about(best),
-            "sentence": sentence(best),
+            "relied on": relied_on(best),
             "statement": best.statement,
             "forms": [about(each) for each in best.forms],
             "files": {name: str(path) for name, path in files.items()},
@@ -308,7 +305,8 @@ class Result:
     def notes(self) -> tuple[str, ...]:
         """Warnings, and the remarks of the training, with the names of options."""
         remarks = [remark.text for each in self.best for remark in getattr(each.model, "remarks_", ())]
-        return tuple(dict.fromkeys(training.for_the_shell(text) for text in (*self.told, *remarks)))
+        of_prior = [_OF_PRIOR] if any(each.method == "data-prior" for each in self.best) else []
+        return tuple(dict.fromkeys(training.for_the_shell(text) for text in (*of_prior, *self.told, *remarks)))
 
     def report(self) -> str:
         """The forms as tables, what holds, the files, and the commands that read them."""
@@ -320,9 +318,12 @@ class Result:
             ),
             "",
             *self._tables(),
-            wrapped(sentence(best)),
+            wrapped(relied_on(best)),
+            *self._interval(best),
             "",
             wrapped(best.statement),
+            "",
+            wrapped(when_held_out(best)),
             *(wrapped(f"Note: {note}") for note in self.notes),
             "",
             *self._saved(),
@@ -331,31 +332,40 @@ class Result:
         ]
         return "\n".join(lines)
 
+    def _interval(self, best: Any) -> list[str]:
+        """How an interval is made of the columns of a file of predictions."""
+        if best.method != "coverage":
+            return []
+        spread = "std_y" if self.files.predictions is None else "std (std_y of `gpbounds predict`)"
+        return [f"Interval of a new row: mean +- {outwards(best.factor)} {spread}."]
+
     def _which(self, i: int) -> str:
         return f", here with E = {accuracy(self.best[i]):g}" if len(self.best) > 1 else ""
 
     def _tables(self) -> list[str]:
         """The bounds of all forms against ε, and the forms of one certificate."""
         best, lines = self.best[self.place], []
+        together = f"hold together with probability {confidence(best.delta)} %"
         if len(self.best) > 1:
             unit, names = float(best.outputs.scale), [each.method for each in best.forms]
-            lines += [wrapped(f"All bounds hold together with probability {_sure(best)}: you may choose one now.")]
-            lines += [aligned(("E", "in raw units", *names, "least"), [self._line(each, unit) for each in self.best])]
-            lines += ["", f"In detail, for E = {accuracy(best):g}:"]
-        elif len(best.forms) > 1:
+            cells = [self._line(each, unit, names) for each in self.best]
+            lines += [wrapped(f"All bounds {together}, so you may choose one now:")]
             lines += [
-                f"All {len(best.forms)} bounds hold together with probability {_sure(best)}; the least is certified."
+                aligned(("E", "in raw units", *names, "least"), cells),
+                "",
+                f"In detail, for E = {accuracy(best):g}:",
             ]
-        cells = [(each.method, decimal(each.bound, True, 4), _sure(each), f"{each.rows:,}") for each in best.forms]
-        explained = [f"{each.method}: {EXPLAINED[each.method]}." for each in best.forms]
-        return [*lines, aligned(("form", "bound", "probability", "rows"), cells), "", *explained, ""]
+        elif len(best.forms) > 1:
+            lines += [f"All {len(best.forms)} bounds {together}; the least is certified:"]
+        cells = [(each.method, *row[1:]) for each, row in zip(best.forms, of_forms(best.forms), strict=True)]
+        return [*lines, aligned(("form", "risk of", "mean loss", "bound", "holds alone with"), cells), ""]
 
-    def _line(self, best: Any, unit: float) -> tuple[str, ...]:
+    def _line(self, best: Any, unit: float, names: Sequence[str]) -> tuple[str, ...]:
         """A line of the table of bounds against ε; relative losses have no width in raw units."""
         epsilon = accuracy(best)
         raw = "-" if best.loss.name in ("relative", "interval") else short(epsilon * unit)
-        bounds = [decimal(each.bound, True, 4) for each in best.forms]
-        return (f"{epsilon:g}", raw, *bounds, best.method)
+        bounds = {each.method: decimal(each.bound, True, 4) for each in best.forms}
+        return (f"{epsilon:g}", raw, *(bounds.get(name, "-") for name in names), best.method)
 
     def _others(self, i: int) -> list[Any]:
         """The certificates of the other forms of the ``i``-th ε."""
@@ -379,38 +389,3 @@ def about(certificate: Any) -> dict[str, Any]:
     if certificate.method == "coverage":
         numbers |= {"level": certificate.level, "factor": certificate.factor}
     return numbers
-
-
-def sentence(certificate: Any) -> str:
-    """What the receiver may rely on, in one sentence."""
-    sure = f"({_sure(certificate)})"
-    seen = {
-        "pac-bayes": "by the rows that trained the model, whose prior saw none",
-        "data-prior": "by rows that its prior had not seen",
-    }.get(certificate.method, "by rows that the model had not seen")
-    checked = f"checked {seen}: {certificate.rows:,}."
-    if certificate.method == "coverage":
-        inside = f"within {short(certificate.factor)} standard deviations of the prediction"
-        return f"At least {100 * certificate.level:g} % of new targets lie {inside} {sure}, {checked}"
-    drawn = "" if certificate.method == "held-out" else " drawn from the posterior"
-    most, name = _percent(certificate.bound), getattr(certificate.loss, "name", "label")
-    if name in ("label", "sign"):
-        return f"At most {most} of new labels differ from the prediction{drawn} {sure}, {checked}"
-    epsilon = accuracy(certificate)
-    if name == "band":
-        raw = short(epsilon * float(certificate.outputs.scale))
-        return f"At most {most} of new targets are more than {raw} off the prediction{drawn} {sure}, {checked}"
-    if name == "interval":
-        far = f"{100 * epsilon:g} %"
-        return f"At most {most} of new targets are more than {far} off the prediction{drawn} {sure}, {checked}"
-    return f"The mean {name} loss of a prediction{drawn}, E = {epsilon:g}, is at most {most} {sure}, {checked}"
-
-
-def _sure(certificate: Any) -> str:
-    """The probability with which a certificate holds, and all that share δ with it."""
-    return f"{100 * (1 - certificate.delta):g} %"
-
-
-def _percent(bound: float) -> str:
-    """A share as per cent, rounded up."""
-    return f"{decimal(math.nextafter(100.0 * bound, math.inf), True, 2 if bound < 0.1 else 3)} %"
