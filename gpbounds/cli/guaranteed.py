@@ -222,8 +222,8 @@ class Files:
 # What was certified.
 
 _OF_PRIOR = (
-    "The model file predicts by the prior's law, from the rows for training; the law that is certified, which the other "
-    "rows have improved, is in the certificate."
+    "The model file predicts by the prior's law, from the rows for training; the certified law, which the other rows "
+    "have improved, is in the certificate."
 )
 
 
