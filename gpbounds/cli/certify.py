@@ -44,12 +44,13 @@ You must fix the options of the statement before you see the data.  If you train
 best result, the penalty grows by ln(E); the command charges it for several --epsilon, but not for several runs.  You
 may choose the model's options freely.
 
-forms: held-out bounds the risk of the mean prediction by the rows that did not train the model; data-prior that of a
-prediction drawn from a posterior which these rows have improved; pac-bayes needs no split, and is mostly weaker.  Of
-a time series, whose rows are not exchangeable, --order as-given certifies the later rows.
+All bounds suppose that the rows are independent draws from one law.  Rows in the order of time are not: a random half
+lets the model see the future of the other one.  With --order as-given the first rows train and the later ones certify;
+then the bound is about new rows that are like the later ones.
 
-theorem: pac-bayes: Reeb et al., Eq. 5, with xi(N) in place of 2 sqrt(N), by the procedure of P-44: P-14, P-10, P-44,
-P-45, P-47, P-49 of `gpbounds claims`.
+theorem: held-out: N-held-out, N-held-out-kl, N-coverage of `gpbounds claims`; data-prior: P-14, N-data-prior;
+pac-bayes: Reeb et al., Eq. 5, with xi(N) in place of 2 sqrt(N), by the procedure of P-44: P-14, P-10, P-44, P-45, P-47,
+P-49.
 """
 
 METHODS = ("best", "pac-bayes", "data-prior", "held-out")
@@ -92,12 +93,13 @@ example:
   proved one.  What it cannot prove, such as a matrix that is singular to within the rounding of its entries, it names
   in one sentence.
 
-The file must hold all rows of the certificate in their order, with every digit, and the target, or the label, in the
-last column.  The command applies the split and the scaling that the certificate declares.  Exit status: 0 confirmed; 1
-not confirmed or not rigorous; 2 if the certificate or the data cannot be read, with one sentence on stderr.
+The file must hold the rows of the certificate, those of its split, too, in their order, with every digit, and the
+target or the label in the last column.  The command applies the split and the scaling that the certificate declares.
+Exit status: 0 confirmed; 1 not confirmed or not rigorous; 2 if the certificate or the data cannot be read, with one
+sentence on stderr.
 
-theorem: Reeb et al., Eq. 5: P-14, P-44, P-45, N-rounded-kl, N-rounded-exact of `gpbounds claims`; with
---rigorous N-proved-kl, N-proved-risk.
+theorem: Reeb et al., Eq. 5: P-14, P-44, P-45, N-rounded-kl, N-rounded-exact of `gpbounds claims`; with a split
+N-data-prior; held-out: N-held-out, N-held-out-kl, N-coverage; with --rigorous N-proved-kl, N-proved-risk.
 """
 
 _PREDICTIONS_EPILOG = """\
@@ -115,6 +117,8 @@ PRED.csv has a header and a line for each row of rows.csv, in the same order: th
 or, of a classifier, the column label, which is certified without --epsilon and --coverage.  Any program may have
 written it, for one `gpbounds predict`.  What no file can prove, the certificate declares: that the model had not seen
 these rows, and that these are its predictions.
+
+theorem: N-held-out, N-held-out-kl, N-coverage of `gpbounds claims`.
 """
 
 
@@ -263,17 +267,17 @@ def _add_statement(group: Any) -> None:
         "--method",
         choices=METHODS,
         type=_form,
-        help="held-out: the risk of the mean prediction, by rows that did not train the model; data-prior: that of a "
+        help="held-out: the risk of the prediction, by rows that did not train the model; data-prior: that of a "
         "prediction drawn from the posterior, whose prior was trained on other rows; pac-bayes: the same with a prior "
-        "that saw no rows, for a model trained by this bound; best (default): the least of the three, which pays ln(3) "
-        "for this choice",
+        "that saw no rows, of a model that is trained by this bound; best (default): the least of those that the model "
+        "allows, which share P",
     )
     group.add_argument(
         "--epsilon",
         metavar="E[,E...]",
         type=options.numbers,
-        help="deviation that the loss tolerates, in standard deviations of the target; with --scaling as-given in its "
-        "units; for --loss relative or interval as a fraction of the target. E numbers give a table and a certificate "
+        help="deviation that the loss tolerates, in standard deviations of the target; with --scaling as-given in the "
+        "units of the target; for --loss relative or interval as a fraction of the target. E numbers give a table and a certificate "
         "for each, all valid together, for ln(E) in the penalty (default in standard deviations: 0.2,0.4,0.6,0.8,1)",
     )
     group.add_argument(
