@@ -120,6 +120,11 @@ class Asked:
         return raw(self.X, self.y if self.labels is None else encoded(self.y, self.labels))
 
     @property
+    def passed(self) -> tuple[Any, Any]:
+        """X and y for a certificate: the raw rows, or X with its labels."""
+        return (self.rows, None) if self.labels is None else (self.X, self.y)
+
+    @property
     def signed(self) -> Raw:
         """All raw rows with −1 and 1 for two labels."""
         if self.labels is None:
@@ -223,14 +228,16 @@ class Asked:
         """The forms of certificate that the model allows; no target decides this."""
         if self.kind == "given" or not isinstance(self.model, GaussianProcess | Model):
             return ("held-out",)
-        names = ["data-prior"] if _has_law(self.model, self.rows.shape[0]) else []
-        if self.kind == "unfitted" and self._has_grid:
-            names.insert(0, "pac-bayes")
-        if self.kind == "fitted":
-            kept = len(self.model.X_train_) > 0
-            if not kept or unseen.count_seen(self.model, self.rows, *self.units, self.labels):
-                return ("pac-bayes",)
-        return (*names, "held-out")
+        if self.kind == "fitted" and self._are_rows_of_training:
+            return ("pac-bayes",)
+        names = ["data-prior", "held-out"] if _has_law(self.model, self.rows.shape[0]) else ["held-out"]
+        return ("pac-bayes", *names) if self.kind == "unfitted" and self._has_grid else tuple(names)
+
+    @property
+    def _are_rows_of_training(self) -> bool:
+        """Whether a fitted GP keeps some of these rows; one that read its rows by partitions keeps none to compare."""
+        kept = len(self.model.X_train_) > 0
+        return not kept or unseen.count_seen(self.model, self.rows, *self.units, self.labels) > 0
 
     @property
     def _has_grid(self) -> bool:
@@ -240,8 +247,7 @@ class Asked:
         if isinstance(self.model, PacGaussianProcess):
             return True
         fixed = (isinstance(self.model.mean, str) and self.model.mean == "zero") or self.mean is not None
-        as_given = isinstance(self.scaling, str) and self.scaling == "as given"
-        return fixed and not (self.model.normalize_y and as_given)
+        return fixed and not self.model.normalize_y
 
 
 def _has_law(model: Any, N: int) -> bool:

@@ -14,6 +14,8 @@ from fitting.study.guarantee import relied_on, when_held_out
 from fitting.study.terms import Predictions, account_of, of_forms
 from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertificate
 
+__all__ = ["Shown", "finished"]
+
 
 def finished(
     certificate: Any, predictions: Predictions | None = None, model: Any = None, forms: Sequence[Any] = ()

@@ -445,5 +445,6 @@ def _rows_of_training(model: Any, labels: Sequence[Any] | None) -> tuple[Float, 
     if not isinstance(model, GaussianProcess):  # scikit-learn's regressor
         return points, targets * getattr(model, "_y_train_std", 1.0) + getattr(model, "_y_train_mean", 0.0)
     if isinstance(model, PacGaussianProcess) and model.mean_ is not None:
-        targets = targets + model.mean_(points)
+        mean: Any = model.mean_
+        targets = targets + mean(points)
     return points, float(model.y_mean_[0]) + float(model.y_scale_[0]) * targets
