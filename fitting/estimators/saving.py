@@ -236,6 +236,7 @@ RESULTS = Format(
             "probes": Slot(Probes.from_dict),
             "remarks": many(Remark.from_dict),
             "encoding": Slot(Encoding.from_dict),
+            "inputs": Slot(Scaling.from_dict),
         }.items()
     },
 )
