@@ -10,14 +10,15 @@ from typing import Any
 
 from fitting.study.answer import PAGES, Answer, inline
 from fitting.study.guarantee import relied_on, when_held_out
-from fitting.study.terms import Predictions, account_of, of_forms
+from fitting.study.terms import Predictions as Shown
+from fitting.study.terms import account_of, of_forms
 from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertificate
 
 __all__ = ["Shown", "finished"]
 
 
 def finished(
-    certificate: Any, predictions: Predictions | None = None, model: Any = None, forms: Sequence[Any] = ()
+    certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()
 ) -> Any:
     """The certificate with its page and its figure; of its kind, and equal to it.
 
@@ -38,10 +39,10 @@ def finished(
     return made
 
 
-class _Shown:
+class _Paged:
     """The page and the figure of a certificate; a class of each kind is made with this in front."""
 
-    _predictions: Predictions | None = None
+    _predictions: Shown | None = None
     _others: tuple[Any, ...] = ()
     model: Any = None
 
@@ -113,7 +114,7 @@ def _kind_of(kind: type) -> type:
 def _paged(kind: type) -> type:
     """The kind of certificate, with its page."""
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (_Shown, kind, Answer), names)
+    return type(kind.__name__, (_Paged, kind, Answer), names)
 
 
 _PAGED = {kind: _paged(kind) for kind in _KINDS}
