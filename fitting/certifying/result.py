@@ -17,9 +17,7 @@ from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertifica
 __all__ = ["Shown", "finished"]
 
 
-def finished(
-    certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()
-) -> Any:
+def finished(certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()) -> Any:
     """The certificate with its page and its figure; of its kind, and equal to it.
 
     Parameters
