@@ -45,7 +45,7 @@ def _pac_bayes(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         nonrigorous=asked.nonrigorous,
         split=split,
     )
-    return [(certificate, predictions, model) for certificate, predictions in made]
+    return [(certificate, predictions, asked.for_raw_rows(model)) for certificate, predictions in made]
 
 
 def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -70,13 +70,13 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         predictor="mean" if asked.labelled else "gibbs",  # of labels the vote
         nonrigorous=asked.nonrigorous,
     )
-    return [(certificate, None, asked.trained) for certificate, _ in certified]
+    return [(certificate, None, asked.for_raw_rows(asked.trained)) for certificate, _ in certified]
 
 
 def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
     if asked.level is not None:
         return _coverage(asked, asked.level)
-    predictor, model = asked.predictor, None if asked.kind == "given" else asked.trained
+    predictor, model = asked.predictor, None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
     predicted = predictor.at(asked.certified)
     losses: Sequence[Loss | None] = asked.losses if asked.labels is None else (None,)
     made: list[_Made] = []
@@ -99,7 +99,7 @@ def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
 def _coverage(asked: Asked, level: float) -> list[_Made]:
     if asked.labelled:
         raise ValueError("coverage: expected None for labels, got a number: intervals are for numbers")
-    predictor, model = asked.predictor, None if asked.kind == "given" else asked.trained
+    predictor, model = asked.predictor, None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
     predicted = predictor.at(asked.certified, spread=True)
     certificate = CoverageCertificate.issue(
         *asked.passed,

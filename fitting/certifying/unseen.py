@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -289,11 +289,14 @@ class PassedPredictions(UnseenPredictor):
         return UnseenPredictions(self.values, self.spread if spread else None)
 
 
-COLUMNS = "a header line with the column 'mean', the columns 'mean' and 'std', or the column 'label'"
+COLUMNS = (
+    "a header line with the column 'mean', the columns 'mean' and 'std', or the column 'label', or that of a file of "
+    "gpbounds predict"
+)
 
 
 def in_file(path: str | os.PathLike[str], numeric: bool) -> PassedPredictions:
-    """The predictions in a CSV file with a header: mean, mean and std, or label.
+    """The predictions in a CSV file with a header: mean, mean and std, or label; or as ``gpbounds predict`` writes it.
 
     Parameters
     ----------
@@ -320,29 +323,46 @@ def in_file(path: str | os.PathLike[str], numeric: bool) -> PassedPredictions:
     lines = lines_of(file)
     first = next(lines, None)
     header = [] if first is None else [cell.strip().lower() for cell in first[1]]
-    source = f"in {file.name}"
-    if header == ["label"] and not numeric:
-        labels = [(line, [cell.strip() for cell in cells]) for line, cells in lines]
-        for line, cells in labels:
-            if len(cells) != 1:
-                raise ValueError(f"{path}: expected one label in every row, got {len(cells)} cells in line {line}")
-        return PassedPredictions(np.array([cells[0] for _, cells in labels], dtype=object), None, source, True)
-    if sorted(header) not in (["mean"], ["mean", "std"], ["label"]):
+    of_predict = header[:1] == ["row"] and len({"mean", "label"} & set(header)) == 1
+    if not of_predict and sorted(header) not in (["mean"], ["mean", "std"], ["label"]):
         got = "no line" if first is None else f"{', '.join(map(repr, first[1][:6]))} in line {first[0]}"
         raise ValueError(f"{path}: expected {COLUMNS}, got {got}")
-    table, numbers = csv_numbers(file, lines, True)
-    if header == ["label"]:
-        return PassedPredictions(table[:, 0], None, source, True)
-    means = table[:, header.index("mean")]
-    if "std" not in header:
+    source, spread = f"in {file.name}", "std_y" if of_predict else "std"
+    if "label" in header:
+        return PassedPredictions(_labels(file, header, lines, numeric), None, source, True)
+    wanted = [name for name in header if name in ("mean", spread)]
+    table, numbers = csv_numbers(file, _columns(file, header, lines, wanted), True)
+    means = table[:, wanted.index("mean")]
+    if spread not in wanted:
         return PassedPredictions(means, None, source)
-    deviations = table[:, header.index("std")]
+    deviations = table[:, wanted.index(spread)]
     wrong = np.flatnonzero(~(deviations > 0.0))
     if wrong.size:
         raise ValueError(
-            f"{path}: expected a positive std in every row, got {deviations[wrong[0]]:g} in line {numbers[wrong[0]]}"
+            f"{path}: expected a positive {spread} in every row, got {deviations[wrong[0]]:g} in line "
+            f"{numbers[wrong[0]]}"
         )
     return PassedPredictions(means, deviations, source)
+
+
+_Lines = Iterator[tuple[int, list[str]]]
+
+
+def _columns(path: Path, header: list[str], lines: _Lines, wanted: list[str]) -> _Lines:
+    """The cells of the ``wanted`` columns in each line."""
+    places = [header.index(name) for name in wanted]
+    for line, cells in lines:
+        if len(cells) != len(header):
+            raise ValueError(f"{path}: expected {len(header)} columns in every row, got {len(cells)} in line {line}")
+        yield line, [cells[place] for place in places]
+
+
+def _labels(path: Path, header: list[str], lines: _Lines, numeric: bool) -> Any:
+    """The column of labels, as numbers or as texts."""
+    column = _columns(path, header, lines, ["label"])
+    if numeric:
+        return csv_numbers(path, column, True)[0][:, 0]
+    return np.array([cells[0].strip() for _, cells in column], dtype=object)
 
 
 def in_arrays(passed: Any, labels: bool) -> PassedPredictions:
