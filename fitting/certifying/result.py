@@ -10,14 +10,15 @@ from typing import Any
 
 from fitting.study.answer import PAGES, Answer, inline
 from fitting.study.guarantee import relied_on, when_held_out
-from fitting.study.terms import Predictions, account_of, of_forms
+from fitting.study.terms import Predictions as Shown
+from fitting.study.terms import account_of, of_forms
 from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertificate
 
 __all__ = ["Shown", "finished"]
 
 
 def finished(
-    certificate: Any, predictions: Predictions | None = None, model: Any = None, forms: Sequence[Any] = ()
+    certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()
 ) -> Any:
     """The certificate with its page and its figure; of its kind, and equal to it.
 
@@ -41,7 +42,7 @@ def finished(
 class _Shown:
     """The page and the figure of a certificate; a class of each kind is made with this in front."""
 
-    _predictions: Predictions | None = None
+    _predictions: Shown | None = None
     _others: tuple[Any, ...] = ()
     model: Any = None
 
