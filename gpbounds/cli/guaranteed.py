@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import shlex
 import sys
 import warnings
@@ -52,7 +53,7 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)  # the remarks of the model contain the same message
         answer = certify(model, *data.data, **_statement(args, accuracies), grid=grid)
-    told = tuple(str(each.message) for each in caught)
+    told = tuple(_told(str(each.message)) for each in caught)
     result = Result(data, answer if isinstance(answer, tuple) else (answer,), files, told)
     args.out.mkdir(parents=True, exist_ok=True)
     result.write()
@@ -61,6 +62,16 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
     else:
         print(result.report())
     output.leave(result.interrupted)
+
+
+def _told(warning: str) -> str:
+    """A warning of `fitting.certify` in the words of the shell."""
+    moved = re.match(r"Outside the grid and moved to its edge: (.+?)\. ", warning)
+    if moved is None:
+        return warning
+    return (
+        f"For the form pac-bayes {moved[1]} moved to the edge of the grid: a wider --grid keeps the values of training."
+    )
 
 
 def of_predictions(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
