@@ -277,8 +277,8 @@ def _add_statement(group: Any) -> None:
         metavar="E[,E...]",
         type=options.numbers,
         help="deviation that the loss tolerates, in standard deviations of the target; with --scaling as-given in the "
-        "units of the target; for --loss relative or interval as a fraction of the target. E numbers give a table and a "
-        "certificate for each, all valid together, for ln(E) in the penalty (default in standard deviations: "
+        "units of the target; for --loss relative or interval as a fraction of the target. E numbers give a table and "
+        "a certificate for each, all valid together, for ln(E) in the penalty (default in standard deviations: "
         "0.2,0.4,0.6,0.8,1)",
     )
     group.add_argument(
