@@ -17,9 +17,7 @@ from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertifica
 __all__ = ["Shown", "finished"]
 
 
-def finished(
-    certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()
-) -> Any:
+def finished(certificate: Any, predictions: Shown | None = None, model: Any = None, forms: Sequence[Any] = ()) -> Any:
     """The certificate with its page and its figure; of its kind, and equal to it.
 
     Parameters
@@ -39,7 +37,7 @@ def finished(
     return made
 
 
-class _Shown:
+class _Paged:
     """The page and the figure of a certificate; a class of each kind is made with this in front."""
 
     _predictions: Shown | None = None
@@ -114,7 +112,7 @@ def _kind_of(kind: type) -> type:
 def _paged(kind: type) -> type:
     """The kind of certificate, with its page."""
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (_Shown, kind, Answer), names)
+    return type(kind.__name__, (_Paged, kind, Answer), names)
 
 
 _PAGED = {kind: _paged(kind) for kind in _KINDS}
