@@ -71,7 +71,7 @@ class Asked:
     # ------------------------------------------------------------------ labels, losses, rows
 
     @cached_property
-    def given(self) -> unseen.Given:
+    def given(self) -> unseen.PassedPredictions:
         """The predictions that were passed."""
         numeric = not is_elsewhere(self.X) and np.asarray(unmasked("y", self.y)).dtype.kind in "iuf"
         return unseen.given_as(self.model, labels=self.loss == LABELS, numeric=numeric)
@@ -212,7 +212,7 @@ class Asked:
         return self.X if is_frame(self.X) and hasattr(self.X, "columns") else None
 
     @cached_property
-    def predictor(self) -> unseen.Predictor:
+    def predictor(self) -> unseen.UnseenPredictor:
         """What predicts at the certified rows."""
         if self.kind == "given":
             return self.given

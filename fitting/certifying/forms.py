@@ -56,7 +56,7 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
             f"model: expected a Gaussian process for method='data-prior', got {type(asked.model).__name__}: "
             "method='held-out' certifies the predictions of any model"
         )
-    found = data_prior(
+    certified = data_prior(
         asked.trained,
         asked.signed,
         asked.losses,
@@ -69,7 +69,7 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         classes=asked.labels,
         nonrigorous=asked.nonrigorous,
     )
-    return [(certificate, None, asked.for_raw_rows(asked.trained)) for certificate, _ in found]
+    return [(certificate, None, asked.for_raw_rows(asked.trained)) for certificate, _ in certified]
 
 
 def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -120,7 +120,7 @@ FORMS: dict[str, Callable[..., list[_Made]]] = {
 }
 
 
-def _shown(rows: Raw, predicted: unseen.Predictions) -> Shown | None:
+def _shown(rows: Raw, predicted: unseen.UnseenPredictions) -> Shown | None:
     """Targets, predictions and spreads (0 where there is none) for a figure; None for rows in partitions."""
     if not isinstance(rows, Arrays):
         return None

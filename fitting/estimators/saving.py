@@ -53,11 +53,13 @@ ADDED_TO_ALL: dict[str, Any] = {"mean": "zero", **UNWRITTEN}
 """Arguments that were added to every class, with the values that leave training as it was before."""
 
 _DRAWS = {"draws": 10, "delta": 0.05}
+_PRIOR = {"prior": "grid", "share": 0.5, "order": "random"}
 ADDED: dict[str, dict[str, Any]] = {
     "LowRankGP": {"batch_size": None},
     "RenyiGP": _DRAWS,
     "SparseGP": {**_DRAWS, "beta": 1.0},
-    "SparsePACGP": {"fewer": False},
+    "PACGP": _PRIOR,
+    "SparsePACGP": {"fewer": False, **_PRIOR},
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""
 
