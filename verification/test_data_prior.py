@@ -14,7 +14,7 @@ from observer import Observer
 from fitting import ExactGP, SparseGP
 from fitting.certifying.data_prior import data_prior
 from fitting.data_priors import Aim, PriorLaw, Update, one_point, priors_of, update
-from fitting.data_priors.update import Eigenbasis, gaussian_update, law_in
+from fitting.data_priors.updates import Eigenbasis, gaussian_update, law_in
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band, Exponential, Loss, Sign, Squared
 from gpbounds.pacbayes import Split, bound
