@@ -590,11 +590,11 @@ def _predicted(args: argparse.Namespace, certificate: Any, y: Any) -> dict[str, 
             f"--predictions: expected a certificate held-out or coverage, which records predictions, got one of the "
             f"form {certificate.method}, which holds the posterior itself"
         )
-    found = unseen.in_file(args.predictions, numeric=y is None or y.dtype.kind in "iuf")
+    own = unseen.in_file(args.predictions, numeric=y is None or y.dtype.kind in "iuf")
     if certificate.method == "held-out":
-        return {"predictions": found.values}
-    if found.spread is None:
+        return {"predictions": own.values}
+    if own.spread is None:
         raise ValueError(
             f"{args.predictions}: expected the columns mean and std, as the certificate is about intervals"
         )
-    return {"predictions": found.values, "spread": found.spread}
+    return {"predictions": own.values, "spread": own.spread}
