@@ -245,7 +245,7 @@ class Asked:
         if not isinstance(self.model, KINDS) or (isinstance(self.model, SparseGP) and self.model.method == "pic"):
             return False
         if isinstance(self.model, PacGaussianProcess):
-            return True
+            return self.model.prior == "grid"
         fixed = (isinstance(self.model.mean, str) and self.model.mean == "zero") or self.mean is not None
         return fixed and not self.model.normalize_y
 
