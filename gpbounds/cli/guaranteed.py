@@ -333,10 +333,10 @@ class Result:
         }
         files |= {} if self.files.own_rows is None else {"data": self.files.own_rows}
         return {
-            **about(best),
+            **training.about(best),
             "relied on": relied_on(best),
             "statement": best.statement,
-            "forms": [about(each) for each in best.forms],
+            "forms": [training.about(each) for each in best.forms],
             "files": {name: str(path) for name, path in files.items()},
             "check": self.files.check(i),
         }
@@ -426,11 +426,3 @@ class Result:
 def _predicts_by_prior(certificate: Any) -> bool:
     """Whether the model file has the law P in place of the law Q that is certified."""
     return certificate.method == "data-prior" and not hasattr(certificate.model, "certificate_")
-
-
-def about(certificate: Any) -> dict[str, Any]:
-    """The numbers of one form."""
-    numbers = {name: getattr(certificate, name) for name in ("method", "bound", "delta", "rows")}
-    if certificate.method == "coverage":
-        numbers |= {"level": certificate.level, "factor": certificate.factor}
-    return numbers
