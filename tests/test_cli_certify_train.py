@@ -78,7 +78,10 @@ def y(folder):
 def full(folder):
     """A certificate of the exact posterior."""
     out = folder / "full"
-    assert main(["certify", "train", str(folder / "data.csv"), *map(str, (*QUICK, "--method", "pac-bayes", "--out", out))]) == 0
+    assert (
+        main(["certify", "train", str(folder / "data.csv"), *map(str, (*QUICK, "--method", "pac-bayes", "--out", out))])
+        == 0
+    )
     return Certificate.load(out / "certificate.json")
 
 
@@ -163,6 +166,8 @@ def test_sparse_methods_and_objectives_are_certified_and_checked(capsys, folder,
     assert made.posterior.Z.shape == (8, 2)
     assert getattr(made.posterior, "power", None) == {"fitc": 1.0, "vfe": 0.0, "free": None}[method]
     assert answer["bound"] == made.bound < 0.95
+    assert answer["forms"] == [{"method": "pac-bayes", "bound": made.bound, "delta": 0.05, "rows": N}]
+    assert {name: answer[name] for name in answer["forms"][0]} == answer["forms"][0]
     assert answer["nats"] == {"KL": made.kl, "ln|Θ|": made.log_count, "ln(ξ/δ)": made.log_xi}
 
 

@@ -106,6 +106,28 @@ def test_large_parquet_files_are_certified_in_passes(capsys, folder, tmp_path, m
         np.testing.assert_array_equal(kept.data[1], own.data[1])
 
 
+def test_all_forms_are_certified_in_passes(capsys, folder, tmp_path, monkeypatch):
+    """The same rows are drawn, and scaled by the same constants, as of the table, from which each is checked, too."""
+    data = in_parquet(folder, tmp_path / "parts", 3, 20)
+    words = ("--epsilon", 0.6, "--posterior", "vfe", "--inducing", 8, "--iterations", 3, "--out")
+    assert main(["certify", "train", *map(str, (folder / "data.csv", *words, tmp_path / "csv"))]) == 0
+    for name in ("read", "read_rows"):
+        monkeypatch.setattr(rows, name, None)
+    monkeypatch.setattr(rows, "HELD", 0)
+    assert main(["certify", "train", *map(str, (data, *words, tmp_path / "passes"))]) == 0
+    capsys.readouterr()
+    names = sorted(path.name for path in (tmp_path / "csv").glob("*.json"))
+    assert sorted(path.name for path in (tmp_path / "passes").glob("*.json")) == names
+    assert len(names) == 3
+    for name in names:
+        made, expected = (Certificate.load(tmp_path / place / name) for place in ("passes", "csv"))
+        assert (made.data, made.split, made.method) == (expected.data, expected.split, expected.method)
+        np.testing.assert_allclose(made.outputs.scale, expected.outputs.scale, rtol=1e-12)
+        assert made.bound == pytest.approx(expected.bound, rel=1e-2)  # sums over partitions round otherwise
+        for certified in (data, folder / "data.csv"):
+            assert ask(capsys, "check", tmp_path / "passes" / name, "--data", certified)[0] == 0
+
+
 def test_a_certificate_of_all_rows_reads_parquet_into_memory(capsys, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "HELD", 0)
     train(capsys, folder / "data.csv", *QUICK, "--posterior", "full", "--out", tmp_path / "csv")

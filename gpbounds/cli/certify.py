@@ -277,8 +277,9 @@ def _add_statement(group: Any) -> None:
         metavar="E[,E...]",
         type=options.numbers,
         help="deviation that the loss tolerates, in standard deviations of the target; with --scaling as-given in the "
-        "units of the target; for --loss relative or interval as a fraction of the target. E numbers give a table and a certificate "
-        "for each, all valid together, for ln(E) in the penalty (default in standard deviations: 0.2,0.4,0.6,0.8,1)",
+        "units of the target; for --loss relative or interval as a fraction of the target. E numbers give a table and "
+        "a certificate for each, all valid together, for ln(E) in the penalty (default in standard deviations: "
+        "0.2,0.4,0.6,0.8,1)",
     )
     group.add_argument(
         "--coverage",
@@ -589,11 +590,11 @@ def _predicted(args: argparse.Namespace, certificate: Any, y: Any) -> dict[str, 
             f"--predictions: expected a certificate held-out or coverage, which records predictions, got one of the "
             f"form {certificate.method}, which holds the posterior itself"
         )
-    found = unseen.in_file(args.predictions, numeric=y is None or y.dtype.kind in "iuf")
+    own = unseen.in_file(args.predictions, numeric=y is None or y.dtype.kind in "iuf")
     if certificate.method == "held-out":
-        return {"predictions": found.values}
-    if found.spread is None:
+        return {"predictions": own.values}
+    if own.spread is None:
         raise ValueError(
             f"{args.predictions}: expected the columns mean and std, as the certificate is about intervals"
         )
-    return {"predictions": found.values, "spread": found.spread}
+    return {"predictions": own.values, "spread": own.spread}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import shlex
 import sys
 import warnings
@@ -19,6 +20,7 @@ from fitting.study.guarantee import confidence, outwards, relied_on, when_held_o
 from fitting.study.steps import shown
 from fitting.study.terms import accuracy, of_forms
 from gpbounds.cli import options, output, rows, training
+from gpbounds.errors import RoundingWarning
 from gpbounds.kernels import Stationary
 from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import HyperGrid
@@ -40,20 +42,18 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
     # The command line is an application above both packages.
     from sklearn.exceptions import ConvergenceWarning
 
-    from fitting import certify
-
     with shown("Reading the data"):
         in_memory = args.labels or args.posterior == "full"
         data = rows.read_large(args.data, **options.table(args), in_memory=in_memory, labels=args.labels)
     files = Files.of(args, accuracies, data)
-    model, grid = _estimator(args, data)
+    model, grid = _estimator(args, data, accuracies)
     print(f"Training on rows of {data.name}, N = {data.N} ...", file=sys.stderr)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)  # the remarks of the model contain the same message
-        answer = certify(model, *data.data, **_statement(args, accuracies), grid=grid)
-    told = tuple(str(each.message) for each in caught)
-    result = Result(data, answer if isinstance(answer, tuple) else (answer,), files, told)
+        certificates = _certificates(model, grid, data, args, accuracies)
+    warned = tuple(_in_the_shell(str(each.message)) for each in caught)
+    result = Result(data, certificates, files, warned)
     args.out.mkdir(parents=True, exist_ok=True)
     result.write()
     if args.json:
@@ -61,6 +61,38 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
     else:
         print(result.report())
     output.leave(result.interrupted)
+
+
+def _certificates(
+    model: Any, grid: HyperGrid | None, data: rows.Table, args: argparse.Namespace, accuracies: Sequence[float]
+) -> tuple[Any, ...]:
+    """The certificate of each ε, or the one of labels or intervals."""
+    from fitting import certify
+    from fitting.certifying.result import finished
+
+    X, y = data.data
+    if not hasattr(model, "prior"):
+        answer = certify(model, X, y, **_statement(args, accuracies), grid=grid)
+        return answer if isinstance(answer, tuple) else (answer,)
+    model.fit(X, y)  # whose posterior is Q, and predicts
+
+    def at_rows(own: Any) -> Any:
+        if y is None:
+            return None
+        apart = ~own.certificate_.split.prior(data.N)
+        return lambda: (y[apart], *own.predict(X[apart], return_std=True))
+
+    return tuple(finished(each.certificate_, at_rows(each), each) for each in model.models())
+
+
+def _in_the_shell(warning: str) -> str:
+    """A warning of `fitting.certify` in the words of the shell."""
+    moved = re.match(r"Outside the grid and moved to its edge: (.+?)\. ", warning)
+    if moved is None:
+        return warning
+    return (
+        f"For the form pac-bayes {moved[1]} moved to the edge of the grid: a wider --grid keeps the values of training."
+    )
 
 
 def of_predictions(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
@@ -121,7 +153,7 @@ def _statement(args: argparse.Namespace, accuracies: Sequence[float]) -> dict[st
     return asked | {"loss": args.loss, "epsilon": accuracies if len(accuracies) > 1 else accuracies[0]}
 
 
-def _estimator(args: argparse.Namespace, data: rows.Table) -> tuple[Any, HyperGrid | None]:
+def _estimator(args: argparse.Namespace, data: rows.Table, accuracies: Sequence[float]) -> tuple[Any, HyperGrid | None]:
     """The estimator of the options, not fitted, and the grid of its kernel for the form without a split."""
     from fitting import estimators
 
@@ -149,6 +181,12 @@ def _estimator(args: argparse.Namespace, data: rows.Table) -> tuple[Any, HyperGr
     else:
         kernel, grid = training.start(data, args.kernel, edges, shared)
     settings |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
+    if args.method == "data-prior" and posterior != "free":
+        own = _statement(args, accuracies) | {"prior": "data", **settings}
+        del own["method"]
+        if posterior == "full":
+            return estimators.PACGP(**own), None
+        return estimators.SparsePACGP(n_inducing=M, posterior=posterior, **own), None
     if posterior == "full":
         return estimators.ExactGP(**settings), grid
     if posterior == "free":
@@ -198,6 +236,7 @@ class Files:
 
     @property
     def picture(self) -> Path:
+        """The file of the figure."""
         return self.folder / "certificate.png"
 
     def certificate(self, i: int, form: str = "") -> Path:
@@ -237,14 +276,14 @@ class Result:
     best : tuple of certificates
         The least bound for each ε.
     files : Files
-    told : tuple of str
+    warned : tuple of str
         Warnings on the way.
     """
 
     data: rows.Table
     best: tuple[Any, ...]
     files: Files
-    told: tuple[str, ...] = ()
+    warned: tuple[str, ...] = ()
 
     @property
     def place(self) -> int:
@@ -261,7 +300,8 @@ class Result:
         """Write rows, figure, models, and then certificates: who finds a new one finds the rows of which it speaks."""
         if self.files.own_rows is not None:
             self.data.write(self.files.own_rows)
-        with shown("Drawing the figure"):
+        with shown("Drawing the figure"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RoundingWarning)  # of standard deviations, which are too large by it
             self.best[self.place].plot().savefig(self.files.picture)
         for i, each in enumerate(self.best if self.files.predictions is None else ()):
             each.model.set_params(progress=False)
@@ -293,10 +333,10 @@ class Result:
         }
         files |= {} if self.files.own_rows is None else {"data": self.files.own_rows}
         return {
-            **about(best),
+            **training.about(best),
             "relied on": relied_on(best),
             "statement": best.statement,
-            "forms": [about(each) for each in best.forms],
+            "forms": [training.about(each) for each in best.forms],
             "files": {name: str(path) for name, path in files.items()},
             "check": self.files.check(i),
         }
@@ -305,8 +345,8 @@ class Result:
     def notes(self) -> tuple[str, ...]:
         """Warnings, and the remarks of the training, with the names of options."""
         remarks = [remark.text for each in self.best for remark in getattr(each.model, "remarks_", ())]
-        of_prior = [_OF_PRIOR] if any(each.method == "data-prior" for each in self.best) else []
-        return tuple(dict.fromkeys(training.for_the_shell(text) for text in (*of_prior, *self.told, *remarks)))
+        of_prior = [_OF_PRIOR] if any(_predicts_by_prior(each) for each in self.best) else []
+        return tuple(dict.fromkeys(training.for_the_shell(text) for text in (*of_prior, *self.warned, *remarks)))
 
     def report(self) -> str:
         """The forms as tables, what holds, the files, and the commands that read them."""
@@ -383,9 +423,6 @@ class Result:
         return [*lines, ""]
 
 
-def about(certificate: Any) -> dict[str, Any]:
-    """The numbers of one form."""
-    numbers = {name: getattr(certificate, name) for name in ("method", "bound", "delta", "rows")}
-    if certificate.method == "coverage":
-        numbers |= {"level": certificate.level, "factor": certificate.factor}
-    return numbers
+def _predicts_by_prior(certificate: Any) -> bool:
+    """Whether the model file has the law P in place of the law Q that is certified."""
+    return certificate.method == "data-prior" and not hasattr(certificate.model, "certificate_")

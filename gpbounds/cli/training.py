@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fitting.study.guarantee import relied_on
 from fitting.study.terms import DECLARED, accuracy, figure, scalings, terms, tolerance
 from fitting.study.words import describe_kernel
 from gpbounds.arrays import Float
@@ -192,6 +193,8 @@ def report(table: Table, trained: Trained) -> str:
         "",
         wrapped(certificate.statement),
         "",
+        wrapped(relied_on(certificate)),
+        "",
         aligned(("term", "value", "from"), terms(certificate)),
         "",
         wrapped(DECLARED),
@@ -315,6 +318,14 @@ class Written:
         ]
 
 
+def about(certificate: Any) -> dict[str, Any]:
+    """The numbers of one form of certificate."""
+    numbers = {name: getattr(certificate, name) for name in ("method", "bound", "delta", "rows")}
+    if certificate.method == "coverage":
+        numbers |= {"level": certificate.level, "factor": certificate.factor}
+    return numbers
+
+
 def record(table: Table, trained: Trained, written: Written) -> dict[str, Any]:
     """The content of `report` and of ``written``, ready for JSON."""
     certificate = trained.certificate
@@ -325,9 +336,11 @@ def record(table: Table, trained: Trained, written: Written) -> dict[str, Any]:
         for i, (each, own) in enumerate(zip(trained.others, files[1:], strict=True), 1)
     ]
     return {
+        **about(certificate),
+        "forms": [about(certificate)],
         "data": {"name": table.name, "N": table.N, "D": table.D, "notes": table.notes},
         "statement": certificate.statement,
-        "bound": certificate.bound,
+        "relied on": relied_on(certificate),
         "risk": certificate.risk,
         "nats": {"KL": certificate.kl, "ln|Θ|": certificate.log_count, "ln(ξ/δ)": certificate.log_xi},
         "confidence": 1.0 - certificate.delta,
