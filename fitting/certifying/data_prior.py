@@ -15,8 +15,6 @@ from fitting.data_priors import (
     Update,
     engine_of,
     extended,
-    law_of,
-    of_law,
     one_point,
     require_law,
     update,
@@ -85,7 +83,7 @@ def prior_of(model: Any) -> ModelPrior:
         raise ValueError(f"model: expected one output, got {len(model.y_mean_)}: train one model for each output")
     require_law(model.posterior_)
     grid, kernel = one_point(model.kernel_)
-    law = law_of(kernel, model.posterior_)
+    law = PriorLaw.of(model.posterior_, kernel)
     mean = model.mean_[0] if isinstance(model.mean_, tuple) else model.mean_
     if isinstance(model, PacGaussianProcess) or not model.normalize_y:
         return ModelPrior(kernel, grid, law, _declared(mean))
@@ -122,7 +120,7 @@ def _of_imported(model: Model) -> ModelPrior:
         )
     grid, kernel = one_point(model.kernel)
     q = model.q.posterior(kernel, model.Z)
-    law = of_law(kernel, model.Z, q.mean, q.factor, model.q.jitter)
+    law = PriorLaw.at(kernel, model.Z, q.mean, q.factor, model.q.jitter)
     return ModelPrior(kernel, grid, law, _declared(model.mean))
 
 

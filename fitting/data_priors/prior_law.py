@@ -77,6 +77,39 @@ class PriorLaw:
         V = self.inducing.whiten(X)
         return V.T @ self.mean, V.T @ self.factor, residual_diagonal(self.kernel.diag(X), V)
 
+    @classmethod
+    def at(cls, kernel: Kernel, Z: Float, mean: Float, factor: Float, least: float) -> PriorLaw:
+        """P with v ~ N(mean, factor·factorᵀ) at Z (M, D), and the jitter of `_steady_jitter`, at least ``least``."""
+        points = np.array(Z, dtype=np.float64)
+        numbers = np.array(mean, dtype=np.float64), np.tril(np.array(factor, dtype=np.float64))
+        return cls(kernel, points, *numbers, _steady_jitter(kernel, points, least))
+
+    @classmethod
+    def of(cls, posterior: Posterior, kernel: Kernel) -> PriorLaw:
+        """The law of u of a ``posterior`` at ``kernel``; that of an exact GP is stated at the rows of its data.
+
+        For an exact GP P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(X₁, X₁), b = Φy₁, at the rows Z = X₁ of its
+        data alone.  This law of f depends on Z through the jitter, so that certified rows are only added by `extended`.
+
+        Raises
+        ------
+        ValueError
+            for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
+        """
+        if not isinstance(posterior, ExactPosterior):
+            law: Any = require_law(posterior)
+            return cls.at(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter)
+        X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
+        if len(X) > MOST:
+            raise ValueError(
+                f"model: expected at most {MOST} rows of training for the prior of an exact GP, got {len(X)}: a "
+                "certificate holds two triangles of as many rows. Use SparseGP, whose law needs M inducing inputs only"
+            )
+        jitter = _steady_jitter(kernel, X)
+        V = inducing(kernel, X, jitter).whiten(X)
+        q = gram_law(V @ V.T / noise, V @ Y / noise)
+        return cls(kernel, X, q.mean[:, 0], q.factor, jitter)
+
 
 def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     """The grid of one point at the hyperparameters of ``kernel``, and the kernel at this point, units of rounding away.
@@ -92,20 +125,6 @@ def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     return grid, priors.with_hyperparameters(kernel, grid.at([0] * grid.T))
 
 
-def law_of(kernel: Kernel, posterior: Posterior) -> PriorLaw:
-    """The law of u of a ``posterior`` at ``kernel``; that of an exact GP is stated at the rows of its data.
-
-    Raises
-    ------
-    ValueError
-        for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
-    """
-    if isinstance(posterior, ExactPosterior):
-        return _of_exact(kernel, posterior)
-    law: Any = require_law(posterior)
-    return of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter)
-
-
 def require_law(posterior: Posterior) -> Posterior:
     """Refuse a posterior that is not the GP prior with another law of u."""
     inducing_law = isinstance(posterior, InducingPosterior) and not isinstance(posterior, BlockPosterior)
@@ -119,19 +138,7 @@ def require_law(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, jitter: float) -> PriorLaw:
-    """P with v ~ N(mean, factor·factorᵀ) at Z (M, D), and `steady_jitter`, which is at least ``jitter``."""
-    points = np.array(Z, dtype=np.float64)
-    return PriorLaw(
-        kernel,
-        points,
-        np.array(mean, dtype=np.float64),
-        np.tril(np.array(factor, dtype=np.float64)),
-        steady_jitter(kernel, points, jitter),
-    )
-
-
-def steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
+def _steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
     """A jitter with which rounding hardly changes the law of f: P depends on it, so no certified row may choose it.
 
     The first of ``least`` and the steps of the ladder 1e-12 … 1e-6, times the largest variance at Z, for which the
@@ -139,9 +146,9 @@ def steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
     there is none.  It is a function of kernel and Z alone.
 
     >>> from gpbounds import SquaredExponential
-    >>> steady_jitter(SquaredExponential(), np.array([[0.0], [9.0]]))
+    >>> _steady_jitter(SquaredExponential(), np.array([[0.0], [9.0]]))
     0.0
-    >>> steady_jitter(SquaredExponential(), np.linspace(0.0, 1.0, 30)[:, None]) > 1e-10
+    >>> _steady_jitter(SquaredExponential(), np.linspace(0.0, 1.0, 30)[:, None]) > 1e-10
     True
     """
     error = value_error(kernel, np.abs(Z).max(axis=0))
@@ -154,23 +161,6 @@ def steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
         if Rounding.of(points, error).F <= STEADY:
             return amount
     return max(least, steps[-1])
-
-
-def _of_exact(kernel: Kernel, posterior: ExactPosterior) -> PriorLaw:
-    """P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(Z, X₁), b = Φy₁, at the rows Z = X₁ of its data alone.
-
-    This law of f depends on Z through the jitter, so that certified rows are only added by `extended`.
-    """
-    X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
-    if len(X) > MOST:
-        raise ValueError(
-            f"model: expected at most {MOST} rows of training for the prior of an exact GP, got {len(X)}: a "
-            "certificate holds two triangles of as many rows. Use SparseGP, whose law needs M inducing inputs only"
-        )
-    jitter = steady_jitter(kernel, X)
-    V = inducing(kernel, X, jitter).whiten(X)
-    law = gram_law(V @ V.T / noise, V @ Y / noise)
-    return PriorLaw(kernel, X, law.mean[:, 0], law.factor, jitter)
 
 
 def extended(prior: PriorLaw, X: Float) -> PriorLaw:

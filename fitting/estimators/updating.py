@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.data_priors import MOST, Aim, Update, engine_of, extended, law_of, one_point, update
+from fitting.data_priors import MOST, Aim, PriorLaw, Update, engine_of, extended, one_point, update
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.exact_gp import ExactGP
@@ -159,7 +159,7 @@ def updated_models(
     trained_mean = inner.mean_[0] if isinstance(inner.mean_, tuple) else inner.mean_
     mean = declared if declared is not None or trained_mean is None else _from_prior(trained_mean)
     grid, kernel = one_point(inner.kernel_)
-    prior = law_of(kernel, inner.posterior_)
+    prior = PriorLaw.of(inner.posterior_, kernel)
     if isinstance(inner, ExactGP) and isinstance(certified, Arrays) and rows.shape[0] <= MOST:
         prior = extended(prior, inputs.apply(certified.X))
     engine, found = engine_of(certified, inputs, outputs, mean), []

@@ -40,17 +40,19 @@ def prove(certificate: RiskStatement, rows: Raw) -> Proved:
         that is singular to within the rounding of its entries, a KL without a finite upper end.
     """
     start = time.perf_counter()
-    found = ends(certificate, rows)
-    bound = certificate.least_bound(found.risk, found.kl, None if certificate.tandem is None else found.tandem)
+    enclosures = ends(certificate, rows)
+    bound = certificate.least_bound(
+        enclosures.risk, enclosures.kl, None if certificate.tandem is None else enclosures.tandem
+    )
     return Proved(
-        risk=found.risk,
-        kl=found.kl,
-        risk_below=found.risk_below,
-        kl_below=found.kl_below,
+        risk=enclosures.risk,
+        kl=enclosures.kl,
+        risk_below=enclosures.risk_below,
+        kl_below=enclosures.kl_below,
         bound=bound,
         moved=bound - certificate.bound,
-        tandem=found.tandem,
-        tandem_below=found.tandem_below,
+        tandem=enclosures.tandem,
+        tandem_below=enclosures.tandem_below,
         seconds=time.perf_counter() - start,
     )
 
@@ -106,9 +108,9 @@ def _enclosed(certificate: RiskStatement, kernel: EnclosedKernel, rows: Raw) -> 
     q = _sparse(certificate.posterior, kernel, parts)
     totals: list[Any] = [0] * len(powers)
     for X, y in parts():
-        found = sums(y, q.latent(X))
+        enclosures = sums(y, q.latent(X))
         with at_bits(BITS):
-            totals = [new + total for new, total in zip(found, totals, strict=True)]
+            totals = [new + total for new, total in zip(enclosures, totals, strict=True)]
     return [q.kl, *totals]
 
 
