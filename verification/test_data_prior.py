@@ -134,12 +134,12 @@ def test_the_gradient_of_the_bound_is_that_of_differences(
         y,
     )
     x = 0.5 * rng.standard_normal(2 * M)
-    value, slopes = at.minimised(x)
+    value, slopes = at.value_and_slopes(x)
     observe.equal(CLAIM, value, at.bounds([(x[:M], np.exp(x[M:]))]), rtol=1e-12)
     for i in range(2 * M):
         step = np.zeros(2 * M)
         step[i] = 1e-6
-        difference = (at.minimised(x + step)[0] - at.minimised(x - step)[0]) / 2e-6
+        difference = (at.value_and_slopes(x + step)[0] - at.value_and_slopes(x - step)[0]) / 2e-6
         observe.equal(CLAIM, slopes[i], difference, rtol=1e-5, atol=1e-7)
 
 

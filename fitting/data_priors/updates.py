@@ -241,7 +241,7 @@ class Eigenbasis:
             terms.append((losses.mean(), losses @ losses / len(losses), _kl(mu, c)))
         return self.aim.bounds(*np.array(terms).T)
 
-    def minimised(self, x: Float) -> tuple[float, Float]:
+    def value_and_slopes(self, x: Float) -> tuple[float, Float]:
         """The bound at (μ, ln c) = ``x``, and its gradient."""
         M, n = self.psi.shape[1], len(self.y)
         mu, c = x[:M], np.exp(x[M:])
@@ -315,7 +315,7 @@ def update(
     if trained:
         limits = [(-np.inf, np.inf)] * M + [(-WIDEST, WIDEST)] * M
         start = np.concatenate([mu, np.clip(np.log(c), -WIDEST, WIDEST)])
-        run = train_lbfgs(at.minimised, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
+        run = train_lbfgs(at.value_and_slopes, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
         points.append((run.vector[:M], np.exp(run.vector[M:])))
     laws = [law_in(U, *point) for point in points]
     if share < 1.0:
