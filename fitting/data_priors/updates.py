@@ -366,31 +366,31 @@ def best_scale(bounds: Callable[[Float], Float], largest: float) -> float:
 
 
 class Updates:
-    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has found.
+    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has made.
 
     Attributes
     ----------
-    found : dict
+    made : dict
         The `Update` of each jitter, in the order in which they were asked for.
     """
 
     def __init__(self, priors: Priors, rows: Engine, aim: Aim, **options: Any) -> None:
-        self.found: dict[float, Update] = {}
+        self.made: dict[float, Update] = {}
         self._update = lambda jitter: update(priors(jitter), rows, aim, **options)
 
     def __call__(self, jitter: float) -> Record:
-        if jitter not in self.found:
-            self.found[jitter] = self._update(jitter)
-        return self.found[jitter].record
+        if jitter not in self.made:
+            self.made[jitter] = self._update(jitter)
+        return self.made[jitter].record
 
     def of(self, certificate: Certificate) -> Update:
         """How the Q of ``certificate`` was found."""
         posterior: Any = certificate.posterior
-        return self.found[posterior.jitter]
+        return self.made[posterior.jitter]
 
     def unrounded(self) -> float:
         """The bound, without allowances for rounding, with the first jitter that served."""
-        return next(iter(self.found.values())).bound
+        return next(iter(self.made.values())).bound
 
 
 def engine_of(rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> Engine:
