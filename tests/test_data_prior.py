@@ -282,6 +282,17 @@ def test_a_sample_stands_for_rows_that_do_not_fit_and_the_terms_are_those_of_all
     assert updated.bound <= 1.05 * whole.bound
 
 
+def test_a_dask_array_gives_the_certificate_of_arrays_in_memory():
+    da = pytest.importorskip("dask.array")
+    X, y = rows_of(150)
+    trained = SparseGP("vfe", KERNEL, 0.1, n_inducing=5, max_iter=10).fit(X[:50], y[:50])
+    rows = Partitions(source(da.from_array(X[50:], chunks=(40, 1)), da.from_array(y[50:], chunks=40)))
+    streamed, _ = certified(trained, rows, trained=False)
+    whole, _ = certified(trained, raw(X[50:], y[50:]), trained=False)
+    assert streamed.data == whole.data
+    assert streamed.bound == pytest.approx(whole.bound, rel=1e-6)
+
+
 def test_the_grid_of_one_point_holds_every_hyperparameter():
     for kernel in (SquaredExponential(0.3, [0.1, 7.0]), Matern(2.5, 1e-8, 3e5) + SquaredExponential() * Linear(2.0)):
         grid, moved = one_point(kernel)

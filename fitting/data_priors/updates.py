@@ -164,6 +164,11 @@ class _RiskSums(Statistics):
     squares: Float
 
 
+def _given(prior: PriorLaw) -> PriorLaw:
+    """The first state of a pass."""
+    return prior
+
+
 def _sums(aim: Aim, share: float, prior: PriorLaw, rows: Rows) -> _Sums:
     """The sums of one partition, and a random ``share`` of its rows."""
     X, y, M = rows.points, rows.Y[:, 0], len(prior.mean)
@@ -302,7 +307,7 @@ def update(
     """
     M = len(prior.mean)
     share = min(1.0, KEPT / (8.0 * M * aim.N))
-    sums = rows.run(Program.one_pass(partial(_sums, aim, share), begin=lambda: prior))
+    sums = rows.run(Program.one_pass(partial(_sums, aim, share), begin=partial(_given, prior)))
     eigenvalues, U = np.linalg.eigh(sums.G)
     eigenvalues, b = np.maximum(eigenvalues, 0.0), U.T @ sums.b
     at = _eigenbasis(prior, aim, U, np.concatenate(sums.X), np.concatenate(sums.y))
@@ -319,7 +324,7 @@ def update(
         points.append((run.vector[:M], np.exp(run.vector[M:])))
     laws = [law_in(U, *point) for point in points]
     if share < 1.0:
-        total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=lambda: prior))
+        total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=partial(_given, prior)))
         risks, tandems = total.losses / sums.rows, total.squares / sums.rows
     else:
         each = [at.losses(*point) for point in points]
