@@ -42,8 +42,10 @@ def exact_prior(seed: int, n: int = 8) -> tuple[PriorLaw, float, tuple[Any, ...]
     first, second = slice(0, n // 2), slice(n // 2, n)
     model = ExactGP(kernel, noise, optimizer=None).fit(X[first], y[first])
     _, moved = one_point(model.kernel_)
-    laws, _ = priors_of(moved, model.posterior_, X[second])
-    return laws(0.0), noise, (moved, X, y, first, second)
+    law = priors_of(moved, model.posterior_, X[second])[0]
+    assert len(law.Z) == n
+    assert law.jitter == 0.0
+    return law, noise, (moved, X, y, first, second)
 
 
 def sums_of(prior: PriorLaw, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitting.data_priors.prior_law import PriorLaw, Priors
+from fitting.data_priors.prior_law import PriorLaw
 from fitting.objectives.goals import Relaxation, Target
 from fitting.posterior import InducingPosterior
 from fitting.training import Ending, Run, train_lbfgs
 from gpbounds.arrays import Float
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, triangular
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
@@ -37,6 +38,9 @@ from gpbounds.whitening import CHUNK, slices
 KEPT = 2**29
 """Bytes of φ that are kept while s is sought and Q trained; of more rows a random sample stands for all of them, and
 the candidates are then compared on all rows."""
+
+WORTH = 1e-4
+"""Fewer inducing variables are tried if rounding costs more than this share of the bound."""
 
 STREAM = 9
 """Stream of the random numbers that draw this sample."""
@@ -370,32 +374,50 @@ def best_scale(bounds: Callable[[Float], Float], largest: float) -> float:
     return best
 
 
-class Updates:
-    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has made.
+def certified(
+    laws: Sequence[PriorLaw], engine: Engine, aim: Aim, rows: Any, y: Any, declared: dict[str, Any], **options: Any
+) -> tuple[Certificate, Update]:
+    """The certificate of the updated prior, and the update.
 
-    Attributes
+    Parameters
     ----------
-    made : dict
-        The `Update` of each jitter, in the order in which they were asked for.
+    laws : sequence of PriorLaw
+        One law of f in several sets of inducing variables, whose choice costs nothing: the first is taken unless
+        rounding costs more than 1e-4 of its bound, and then the one with the least bound.
+    engine : Engine
+        The certified rows, as in `update`.
+    aim : Aim
+    rows, y : as in `Certificate.issue`
+        All raw rows.
+    declared : dict
+        Further arguments of `Certificate.issue`.
+    options
+        Those of `update`.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        of the first of the laws, if none has a certificate.
     """
-
-    def __init__(self, priors: Priors, rows: Engine, aim: Aim, **options: Any) -> None:
-        self.made: dict[float, Update] = {}
-        self._update = lambda jitter: update(priors(jitter), rows, aim, **options)
-
-    def __call__(self, jitter: float) -> Record:
-        if jitter not in self.made:
-            self.made[jitter] = self._update(jitter)
-        return self.made[jitter].record
-
-    def of(self, certificate: Certificate) -> Update:
-        """How the Q of ``certificate`` was found."""
-        posterior: Any = certificate.posterior
-        return self.made[posterior.jitter]
-
-    def unrounded(self) -> float:
-        """The bound, without allowances for rounding, with the first jitter that served."""
-        return next(iter(self.made.values())).bound
+    best: tuple[Certificate, Update] | None = None
+    fault: Exception | None = None
+    for law in laws:
+        try:
+            made = update(law, engine, aim, **options)
+            certificate = Certificate.issue(
+                rows, y, made.record, law.kernel, loss=aim.loss, delta=aim.delta, predictor=aim.predictor, **declared
+            )
+        except (NotPositiveDefinite, ValueError) as error:
+            fault = fault or error
+            continue
+        if best is None or certificate.bound < best[0].bound:
+            best = certificate, made
+        if certificate.bound <= made.bound * (1.0 + WORTH):
+            break
+    if best is None:
+        assert fault is not None
+        raise fault
+    return best
 
 
 def engine_of(rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> Engine:
