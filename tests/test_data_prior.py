@@ -18,7 +18,9 @@ from fitting import (
     load,
 )
 from fitting.certifying.data_prior import data_prior, prior_of
-from fitting.data_priors import Aim, engine_of, one_point, update, updates
+from fitting.data_priors import updates
+from fitting.data_priors.prior_law import one_point
+from fitting.data_priors.updates import Aim, engine_of, update
 from gpbounds import Matern, SquaredExponential
 from gpbounds.kernels import Linear
 from gpbounds.losses import Band, Sign
@@ -248,6 +250,28 @@ def test_labels_have_the_gibbs_risk_of_a_classifier_s_own_law_or_less():
         certified(model, raw(X[80:], signs[80:]))
 
 
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "sparse"])
+def test_the_prior_is_the_same_law_of_f_whatever_the_certified_rows_are(exact):
+    """Certified inputs that repeat those of the prior, or lie where they please, change no prediction of P."""
+    X, y = rows_of()
+    model: Any = (
+        ExactGP(KERNEL, 0.1, optimizer=None) if exact else SparseGP("vfe", KERNEL, 0.1, n_inducing=6, max_iter=5)
+    )
+    model.fit(X[:60], y[:60])
+    new = np.linspace(-1.0, 7.0, 30)[:, None]
+    own, std = model.predict(new, return_std=True)
+    for others in (X[60:], X[:60], X[:60] + 1e-9, np.linspace(-9.0, 9.0, 60)[:, None]):
+        prior = prior_of(model, raw(others, y[60:]))
+        assert len({law.jitter for law in prior.laws}) == 1
+        assert prior.laws[0].jitter == prior_of(model).laws[0].jitter
+        for law in prior.laws:
+            mean, phi, residual = law.features(new)
+            np.testing.assert_allclose(mean, own, atol=1e-6)
+            np.testing.assert_allclose(residual + (phi**2).sum(axis=1), std**2, atol=1e-6)
+        certificate, _ = certified(model, raw(others, y[60:]))
+        assert certificate.check(others, y[60:]).confirmed
+
+
 def test_models_without_such_a_law_are_refused():
     X, y = rows_of(60)
     with pytest.raises(ValueError, match="LowRankGP has features in place of a kernel"):
@@ -271,13 +295,24 @@ def test_a_sample_stands_for_rows_that_do_not_fit_and_the_terms_are_those_of_all
     engine = engine_of(Partitions(rows), Scaling(), Scaling(), None)
     monkeypatch.setattr(updates, "KEPT", 8 * 6 * 100)
     aim = Aim(Band(0.5), 500, 0.05)
-    updated = update(prior.law, engine, aim)
+    updated = update(prior.laws[0], engine, aim)
     mean, variance = updated.posterior(0.1).predict(X[100:])
     losses = Band(0.5).expectation(y[100:], mean, variance)
     assert updated.risk == pytest.approx(losses.mean(), rel=1e-9)
     assert updated.tandem == pytest.approx((losses**2).mean(), rel=1e-9)
-    whole = update(prior.law, engine_of(Arrays(X[100:], y[100:]), Scaling(), Scaling(), None), aim)
+    whole = update(prior.laws[0], engine_of(Arrays(X[100:], y[100:]), Scaling(), Scaling(), None), aim)
     assert updated.bound <= 1.05 * whole.bound
+
+
+def test_a_dask_array_gives_the_certificate_of_arrays_in_memory():
+    da = pytest.importorskip("dask.array")
+    X, y = rows_of(150)
+    trained = SparseGP("vfe", KERNEL, 0.1, n_inducing=5, max_iter=10).fit(X[:50], y[:50])
+    rows = Partitions(source(da.from_array(X[50:], chunks=(40, 1)), da.from_array(y[50:], chunks=40)))
+    streamed, _ = certified(trained, rows, trained=False)
+    whole, _ = certified(trained, raw(X[50:], y[50:]), trained=False)
+    assert streamed.data == whole.data
+    assert streamed.bound == pytest.approx(whole.bound, rel=1e-6)
 
 
 def test_the_grid_of_one_point_holds_every_hyperparameter():

@@ -13,8 +13,8 @@ from observer import Observer
 
 from fitting import ExactGP, SparseGP
 from fitting.certifying.data_prior import data_prior
-from fitting.data_priors import Aim, PriorLaw, Update, extended, one_point, update
-from fitting.data_priors.updates import Eigenbasis, gaussian_update, law_in
+from fitting.data_priors.prior_law import PriorLaw, one_point, priors_of
+from fitting.data_priors.updates import Aim, Eigenbasis, Update, gaussian_update, law_in, update
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band, Exponential, Loss, Sign, Squared
 from gpbounds.pacbayes import Split, Updated, bound
@@ -42,10 +42,10 @@ def exact_prior(seed: int, n: int = 8) -> tuple[PriorLaw, float, tuple[Any, ...]
     first, second = slice(0, n // 2), slice(n // 2, n)
     model = ExactGP(kernel, noise, optimizer=None).fit(X[first], y[first])
     _, moved = one_point(model.kernel_)
-    prior = extended(PriorLaw.of(model.posterior_, moved), X[second])
-    assert prior.jitter == 0.0
-    assert len(prior.Z) == n
-    return prior, noise, (moved, X, y, first, second)
+    law = priors_of(moved, model.posterior_, X[second])[0]
+    assert len(law.Z) == n
+    assert law.jitter == 0.0
+    return law, noise, (moved, X, y, first, second)
 
 
 def sums_of(prior: PriorLaw, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -159,12 +159,12 @@ def test_the_gradient_of_the_bound_is_that_of_differences(
         y,
     )
     x = 0.5 * rng.standard_normal(2 * M)
-    value, slopes = at.value_and_gradient(x)
+    value, slopes = at.value_and_slopes(x)
     observe.equal(CLAIM, value, at.bounds([(x[:M], np.exp(x[M:]))]), rtol=1e-12)
     for i in range(2 * M):
         step = np.zeros(2 * M)
         step[i] = 1e-6
-        difference = (at.value_and_gradient(x + step)[0] - at.value_and_gradient(x - step)[0]) / 2e-6
+        difference = (at.value_and_slopes(x + step)[0] - at.value_and_slopes(x - step)[0]) / 2e-6
         observe.equal(CLAIM, slopes[i], difference, rtol=1e-5, atol=1e-7)
 
 

@@ -8,7 +8,8 @@ prior: u = Lv, L Lᵀ = Kuu + jitter·I, v ~ N(mean, factor·factorᵀ), f given
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +17,24 @@ import numpy as np
 
 from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import Float, host
-from gpbounds.divergences.errors import Rounding
 from gpbounds.divergences.measured import measured
+from gpbounds.divergences.sparse import whitened_at
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.law import gram_law
-from gpbounds.linalg import AUTO_LADDER
-from gpbounds.linalg.pivoted import pivoted
+from gpbounds.linalg import AUTO_LADDER, cholesky
+from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.whitening import Inducing, inducing, residual_diagonal
+
+BLUR = 1e-6
+"""Total variation by rounding up to which a jitter is accepted."""
+
+OPEN = (1e-7, 1e-4, 1e-2)
+"""Shares of the variance that must be left open at certified inputs for these to be inducing inputs, in turn."""
 
 MOST = 1500
 """Rows up to which the exact posterior is a prior: its record holds two triangles of as many rows."""
@@ -84,33 +92,6 @@ class PriorLaw:
         numbers = np.array(mean, dtype=np.float64), np.tril(np.array(factor, dtype=np.float64))
         return cls(kernel, points, *numbers, _steady_jitter(kernel, points, least))
 
-    @classmethod
-    def of(cls, posterior: Posterior, kernel: Kernel) -> PriorLaw:
-        """The law of u of a ``posterior`` at ``kernel``; that of an exact GP is stated at the rows of its data.
-
-        For an exact GP P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(X₁, X₁), b = Φy₁, at the rows Z = X₁ of its
-        data alone.  This law of f depends on Z through the jitter, so that certified rows are only added by `extended`.
-
-        Raises
-        ------
-        ValueError
-            for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
-        """
-        if not isinstance(posterior, ExactPosterior):
-            law: Any = require_law(posterior)
-            return cls.at(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter)
-        X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
-        if len(X) > MOST:
-            raise ValueError(
-                f"model: expected at most {MOST} rows of training for the prior of an exact GP, got {len(X)}: a "
-                "certificate holds two triangles of as many rows. Use SparseGP, whose law needs M inducing inputs only"
-            )
-        jitter = _steady_jitter(kernel, X)
-        V = inducing(kernel, X, jitter).whiten(X)
-        q = gram_law(V @ V.T / noise, V @ Y / noise)
-        return cls(kernel, X, q.mean[:, 0], q.factor, jitter)
-
-
 def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     """The grid of one point at the hyperparameters of ``kernel``, and the kernel at this point, units of rounding away.
 
@@ -123,6 +104,28 @@ def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     logs = [math.log(value) for value in named.values()]
     grid = HyperGrid(logs, logs, [0] * len(logs), tuple(named))
     return grid, priors.with_hyperparameters(kernel, grid.at([0] * grid.T))
+
+
+def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[PriorLaw, ...]:
+    """The law of f of a ``posterior`` at ``kernel``, in one or several sets of inducing variables, the largest first.
+
+    A sparse posterior keeps its inducing inputs and its law of v.  The exact one given rows X₁ is u₁ = f(X₁) (plus the
+    jitter's noise) with its law, and f given u₁ as under the GP prior.  ``others`` (n, D), the certified rows, or some
+    of them, may follow: v₂ ~ N(0, I) of their u₂ is that same law of f, as u₂ given u₁ is that of the GP prior, for any
+    choice of these rows.  Without them an update could not reach what X₁ leaves open.
+
+    The jitter is chosen by kernel, Z and law alone: another one is another P, which must not depend on certified rows.
+
+    Raises
+    ------
+    ValueError
+        for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
+    """
+    as_kernel(kernel)
+    if isinstance(posterior, ExactPosterior):
+        return _of_exact(kernel, posterior, others)
+    law: Any = require_law(posterior)
+    return (of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter),)
 
 
 def require_law(posterior: Posterior) -> Posterior:
@@ -138,54 +141,75 @@ def require_law(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def _steady_jitter(kernel: Kernel, Z: Float, least: float = 0.0) -> float:
-    """A jitter with which rounding hardly changes the law of f: P depends on it, so no certified row may choose it.
+def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, least: float) -> PriorLaw:
+    """v ~ N(mean, factor·factorᵀ) at Z (M, D), with a jitter of at least ``least``."""
+    as_kernel(kernel)
+    Z, mean, factor = (np.array(each, dtype=np.float64) for each in (Z, mean, factor))
+    return _settled(lambda jitter: PriorLaw(kernel, Z, mean, np.tril(factor), jitter), kernel, Z, least)
 
-    The first of ``least`` and the steps of the ladder 1e-12 … 1e-6, times the largest variance at Z, for which the
-    factor of Kuu + jitter·I is proved to be right to within `STEADY` (`gpbounds.divergences.errors`); the last step if
-    there is none.  It is a function of kernel and Z alone.
 
-    >>> from gpbounds import SquaredExponential
-    >>> _steady_jitter(SquaredExponential(), np.array([[0.0], [9.0]]))
-    0.0
-    >>> _steady_jitter(SquaredExponential(), np.linspace(0.0, 1.0, 30)[:, None]) > 1e-10
-    True
+def _settled(at: Callable[[float], PriorLaw], kernel: Kernel, Z: Float, least: float) -> PriorLaw:
+    """The law with the least jitter of a ladder at which rounding blurs predictions at Z little, or the least blurred.
+
+    The blur is a bound on the mean total variation between computed and true predictions; it sees P alone.
     """
     error = value_error(kernel, np.abs(Z).max(axis=0))
-    steps = [step * kernel.largest_variance(Z) for step in AUTO_LADDER]
-    for amount in (least, *(step for step in steps if step > least)):
+    sound = max(least, least_sound_jitter(kernel(Z)))
+    best, smallest = None, math.inf
+    for jitter in [sound, *(step * kernel.max_variance for step in AUTO_LADDER if step * kernel.max_variance > sound)]:
         try:
-            points = measured(inducing(kernel, Z, amount), error)
+            law = at(jitter)
+            q = whitened_at(measured(law.inducing, error), law.mean, law.factor, None, error).predict(Z)
         except NotPositiveDefinite:
             continue
-        if Rounding.of(points, error).F <= STEADY:
-            return amount
-    return max(least, steps[-1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            blur = 0.4 * q.mean_error / np.sqrt(q.variance) + 0.5 * q.variance_error / q.variance
+        size = float(np.where(blur <= 1.0, blur, 1.0).mean())
+        if size < smallest or best is None:
+            best, smallest = law, size
+        if size <= BLUR:
+            break
+    if best is None:
+        raise NotPositiveDefinite(
+            "Kuu: expected a covariance that factorises with a jitter of 1e-6 variances, got none"
+        )
+    return best
 
 
-def extended(prior: PriorLaw, X: Float) -> PriorLaw:
-    """P with rows of X (n, D) among its inducing inputs, for a Q that reaches what the old ones do not determine.
+def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[PriorLaw, ...]:
+    """P(v₁) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L₁⁻¹K₁₁, b = Φy₁; v₂ ~ N(0, I) for more or fewer of the others."""
+    X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
+    if len(X) + len(others) > MOST:
+        raise ValueError(
+            f"model: expected at most {MOST} rows for the prior of an exact GP, {len(X)} of training and "
+            f"{len(others)} of the certificate, got {len(X) + len(others)}: a certificate holds two triangles of as "
+            "many rows. Use SparseGP, whose law needs M inducing inputs only"
+        )
 
-    The law of f stays the same, whatever X is: given the old inducing variables the new ones have their law under the
-    GP prior, which is N(0, I) of the new coordinates, independent of the old ones (N-data-prior).  So certified rows
-    may choose them.  They are taken greedily, by the variance of f that is left, down to `LEFT` of the largest; the
-    result is ``prior`` itself if rounding would be more than `STEADY` with its jitter.
-    """
-    V = prior.inducing.whiten(X)
-    left = prior.kernel(X) - V.T @ V
-    diagonal = residual_diagonal(prior.kernel.diag(X), V)
-    largest = prior.kernel.largest_variance(X)
-    found = pivoted(lambda picked, columns: left[picked][:, columns], diagonal, len(X))
-    for share in LEFT:
-        new = np.sort(found.indices[found.variances >= share * largest])
-        Z, n = np.concatenate([prior.Z, X[new]]), len(new)
-        error = value_error(prior.kernel, np.abs(Z).max(axis=0))
-        try:
-            points = measured(inducing(prior.kernel, Z, prior.jitter), error)
-        except NotPositiveDefinite:
-            continue
-        if Rounding.of(points, error).F <= STEADY:
-            factor = np.eye(len(Z))
-            factor[: -n or None, : -n or None] = prior.factor
-            return PriorLaw(prior.kernel, Z, np.append(prior.mean, np.zeros(n)), factor, prior.jitter)
-    return prior
+    def at(jitter: float) -> PriorLaw:
+        V = inducing(kernel, X, jitter).whiten(X)
+        law = gram_law(V @ V.T / noise, V @ Y / noise)
+        return PriorLaw(kernel, X, law.mean[:, 0], law.factor, jitter)
+
+    own = _settled(at, kernel, X, 0.0)
+    laws: list[PriorLaw] = []
+    for share in OPEN if len(others) else ():
+        extended = _extended(own, others[_left_open(own, others) >= share * kernel.max_variance])
+        if not laws or len(extended.Z) < len(laws[-1].Z):
+            laws.append(extended)
+    return (*laws, own)
+
+
+def _left_open(law: PriorLaw, others: Float) -> Float:
+    """The variance of f under the GP prior at each of the ``others``, given Z and those before it."""
+    K = law.kernel(np.concatenate([law.Z, others]))
+    added = max(law.jitter, AUTO_LADDER[-1] * 1e-3 * law.kernel.max_variance)
+    return np.diagonal(cholesky(K, added, name="K").L)[len(law.Z) :] ** 2 - added
+
+
+def _extended(law: PriorLaw, others: Float) -> PriorLaw:
+    """The same law of f with further inducing inputs: u there given u as under the GP prior."""
+    M, n = len(law.Z), len(others)
+    factor = np.eye(M + n)
+    factor[:M, :M] = law.factor
+    return replace(law, Z=np.concatenate([law.Z, others]), mean=np.append(law.mean, np.zeros(n)), factor=factor)
