@@ -12,7 +12,6 @@ from fitting.data_priors.prior_law import PriorLaw, of_law, one_point, priors_of
 from fitting.data_priors.updates import Aim, Update, certified, engine_of
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
-from fitting.estimators.exact_gp import ExactGP
 from fitting.estimators.pac import PacGaussianProcess
 from gpbounds.arrays import Float
 from gpbounds.kernels import Constant, Kernel
@@ -46,7 +45,7 @@ class ModelPrior:
     mean: DeclaredMean | None
 
 
-def prior_of(model: Any) -> ModelPrior:
+def prior_of(model: Any, certified: Raw | None = None, inputs: Scaling | None = None) -> ModelPrior:
     """The law of f of a fitted ``model``, after all of its training: kernel, Z, noise and u are numbers that define P.
 
     Hypothesis: nothing of the model depends on the certified rows; then P costs nothing (N-data-prior).  The kernel is
@@ -55,8 +54,12 @@ def prior_of(model: Any) -> ModelPrior:
     Parameters
     ----------
     model : estimator of `fitting`, or gpbounds.renyi.Model with q(u)
-        With one output.  `ExactGP` and `PACGP`: at most 1500 rows of training.  Not `LowRankGP`, whose features are no
-        kernel of a certificate, nor PIC.
+        With one output.  `ExactGP` and `PACGP`: at most 1500 rows, the certified ones included.  Not `LowRankGP`, whose
+        features are no kernel of a certificate, nor PIC.
+    certified : Raw
+        The certified rows, for an exact GP: P is stated at all rows.
+    inputs : Scaling
+        How raw inputs were scaled for the model.
 
     Raises
     ------
@@ -73,6 +76,9 @@ def prior_of(model: Any) -> ModelPrior:
     model._fitted()
     if len(model.y_mean_) != 1:
         raise ValueError(f"model: expected one output, got {len(model.y_mean_)}: train one model for each output")
+    others: Float = np.zeros((0, model.n_features_in_))
+    if isinstance(certified, Arrays):
+        others = (inputs or Scaling()).apply(certified.X)
     require_law(model.posterior_)
     grid, kernel = one_point(model.kernel_)
     laws = priors_of(kernel, model.posterior_, others)

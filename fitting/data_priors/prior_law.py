@@ -1,7 +1,7 @@
 """A Gaussian prior of the inducing variables that was trained on rows disjoint from those that a certificate covers.
 
-A certificate's prior may be any law of f that does not depend on its rows: kernel, Z, jitter and the law of u are then
-numbers that define P, and none of them costs anything.  P is stated in the coordinates of the GP
+A certificate's prior may be any law of f that does not depend on its rows: kernel, Z, noise and the law of u are then
+numbers that define P, and none of them costs anything (B(θ) has no grid).  P is stated in the coordinates of the GP
 prior: u = Lv, L Lᵀ = Kuu + jitter·I, v ~ N(mean, factor·factorᵀ), f given u as under the GP prior.
 """
 
@@ -37,13 +37,7 @@ OPEN = (1e-7, 1e-4, 1e-2)
 """Shares of the variance that must be left open at certified inputs for these to be inducing inputs, in turn."""
 
 MOST = 1500
-"""Rows up to which the exact posterior is a prior: its record holds two triangles of as many rows."""
-
-LEFT = (1e-4, 1e-2)
-"""Shares of the largest variance of f: less of it left at a certified row is not worth an inducing input."""
-
-STEADY = 1e-6
-"""Largest relative change of Kuu + jitter·I by rounding, in the basis of its factor."""
+"""Rows up to which the exact posterior is a prior: its record holds two triangles of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +52,7 @@ class PriorLaw:
     factor : array (M, M)
         Lower triangular with a positive diagonal.
     jitter : float
-        Added to the diagonal of Kuu; part of P, whose law of f depends on it.
+        Added to the diagonal of Kuu; part of the law of u.
     """
 
     kernel: Kernel
@@ -85,12 +79,6 @@ class PriorLaw:
         V = self.inducing.whiten(X)
         return V.T @ self.mean, V.T @ self.factor, residual_diagonal(self.kernel.diag(X), V)
 
-    @classmethod
-    def at(cls, kernel: Kernel, Z: Float, mean: Float, factor: Float, least: float) -> PriorLaw:
-        """P with v ~ N(mean, factor·factorᵀ) at Z (M, D), and the jitter of `_steady_jitter`, at least ``least``."""
-        points = np.array(Z, dtype=np.float64)
-        numbers = np.array(mean, dtype=np.float64), np.tril(np.array(factor, dtype=np.float64))
-        return cls(kernel, points, *numbers, _steady_jitter(kernel, points, least))
 
 def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     """The grid of one point at the hyperparameters of ``kernel``, and the kernel at this point, units of rounding away.

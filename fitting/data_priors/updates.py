@@ -28,7 +28,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, triangular
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import DeclaredMean, Scaling, bound
+from gpbounds.pacbayes import Certificate, DeclaredMean, Scaling, bound
 from gpbounds.pacbayes import Updated as Record
 from gpbounds.pacbayes.certificate.rows import Partitions, Raw, Scaled
 from gpbounds.rows.engines import Changed, Engine, Memory

@@ -24,7 +24,7 @@ from fitting.estimators.remarks import Remark
 from fitting.estimators.sparse_gp import SparseGP
 from fitting.objectives.goals import Relaxation
 from fitting.training import Ending
-from gpbounds.arrays import host
+from gpbounds.arrays import Float, host
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, Charge, DeclaredMean, Scaling, Split
@@ -146,12 +146,10 @@ def updated_models(
     ValueError
         for more rows than the prior of an exact GP takes, and as `Certificate.issue`.
     """
-    certified = rows.certified(split)
-    prior_rows = rows.shape[0] - certified.shape[0]
-    if not hasattr(model, "n_inducing") and prior_rows > MOST:
+    if not hasattr(model, "n_inducing") and rows.shape[0] > MOST:
         raise ValueError(
-            f"X: expected at most {MOST} rows of the prior for PACGP with prior='data', whose certificate holds two "
-            f"triangles of as many, got {prior_rows}: use SparsePACGP(prior='data')"
+            f"X: expected at most {MOST} rows for PACGP with prior='data', whose certificate holds two triangles of "
+            f"all rows, got {rows.shape[0]}: use SparsePACGP(prior='data')"
         )
     inner = prior_model(model, "zero" if isinstance(model.mean, DeclaredMean) else model.mean)
     with warnings.catch_warnings():
