@@ -115,4 +115,4 @@ def _paged(kind: type) -> type:
     return type(kind.__name__, (_Paged, kind, Answer), names)
 
 
-_PAGED = {kind: _paged(kind) for kind in _KINDS}
+_PAGED: dict[type, type] = {kind: _paged(kind) for kind in _KINDS}
