@@ -237,6 +237,8 @@ def test_every_kind_has_a_page_with_what_may_be_relied_on(kind: str, known: bool
     assert certificate == whole
     assert isinstance(whole, type(certificate))
     assert whole.forms == (whole,)
+    assert whole.relied_on == relied_on(certificate)
+    assert whole.when_held_out == when_held_out(certificate)
     whole.save(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in (relied_on(certificate), certificate.statement, *account_of(certificate).rests_on()):
