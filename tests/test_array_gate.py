@@ -195,7 +195,9 @@ DOORS = {
     "gpbounds.pacbayes.bayes_factor": [{"epsilon": 1.0, "std": SPREADS}],
     "gpbounds.pacbayes.bayes_risk_bound": [{"gibbs": 0.25}],
     "gpbounds.pacbayes.bound": [{"risk": 0.5, "kl": SPREADS, "N": 6.0, "delta": 0.1, "log_prior_penalty": 0.0}],
+    "gpbounds.pacbayes.coverage_factor": [{"scores": SPREADS, "level": 0.5, "delta": 0.25}],
     "gpbounds.pacbayes.grid_penalty": [{"points": 5.0, "hyperparameters": 2.0}],
+    "gpbounds.pacbayes.holdout_bound": [{"k": COUNTS, "n": 6.0, "delta": 0.1}],
     "gpbounds.pacbayes.issue_certificate": [
         {
             "X": X,
@@ -211,6 +213,9 @@ DOORS = {
     "gpbounds.pacbayes.kl_inverse": [{"q": 0.25, "divergence": SPREADS}],
     "gpbounds.pacbayes.log_penalty": [{"N": 6.0, "delta": 0.1, "log_prior_penalty": 0.0}],
     "gpbounds.pacbayes.mixture_kl": [{"kl": SPREADS, "log_prior_penalty": SPREADS}],
+    "gpbounds.pacbayes.tandem_bound": [
+        {"tandem": 0.25, "kl": SPREADS, "N": 6.0, "delta": 0.1, "log_prior_penalty": 0.0}
+    ],
     "gpbounds.pacbayes.xi": [{"N": SPREADS}],
     "gpbounds.renyi.InducingLaw": [{"mean": MEANS, "factor": FACTOR, "whitened": False, "jitter": 0.0}],
     "gpbounds.renyi.elbo": [SPARSE | {"alpha": 1.0}],
@@ -283,6 +288,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
 }
 ELSEWHERE = {  # tested below, or by `source`
     *("Band", "Bracket", "Curve", "Intervals", "Predictions", "Probabilities", "positive", "targets_page"),
+    "intervals_page",
     *("shuffle_to", "is_elsewhere"),
 }
 DRAWN = {"Chart", "Dots", "Line"}  # of sequences of float, for pages of the library's own numbers
@@ -528,6 +534,10 @@ FIGURES = {
     "labels": (lambda ax, **given: held_out.plot_probabilities(ax, plotting.Probabilities(**given)), SURE),
     "reliability": (lambda ax, **given: held_out.plot_reliability(ax, plotting.Probabilities(**given)), SURE),
     "ranks": (held_out.plot_ranks, {"ranks": SURE["probability"]}),
+    "scores": (
+        lambda ax, scores: held_out.plot_scores(ax, scores, 2, 0.5, 0.4),
+        {"scores": SURE["probability"]},
+    ),
     "positive": (lambda ax, value: plotting.positive(value), {"value": SPREADS}),
 }
 

@@ -12,7 +12,9 @@ from typing import Any
 import gpbounds
 
 PAGE = Path(__file__).parent.parent / "docs" / "certified.md"
-RECORDS = r"\b(Bound|ExactPredictions|Interval|Plan|Corollary|Sandwich|Predictive|SampleSize|Certificate)\b"
+RECORDS = (
+    r"\b(Bound|ExactPredictions|Interval|Plan|Corollary|Sandwich|Predictive|SampleSize|Certificate|CoverageFactor)\b"
+)
 
 
 def functions_with_bounds() -> dict[str, Any]:

@@ -13,10 +13,14 @@ from gpbounds.pacbayes import (
     bayes_factor,
     bayes_risk_bound,
     bound,
+    coverage_factor,
+    coverage_rank,
     grid_penalty,
+    holdout_bound,
     kl_inverse,
     log_penalty,
     mixture_kl,
+    tandem_bound,
     xi,
 )
 
@@ -147,3 +151,55 @@ def test_soft_minimum_along_an_axis():
     flat = np.log(3.0)
     np.testing.assert_allclose(mixture_kl(each, flat), [-np.log((np.exp(-1) + np.exp(-3)) / 3), 0.0], atol=1e-15)
     np.testing.assert_allclose(mixture_kl(each.T, flat, axis=0), mixture_kl(each, flat), atol=1e-15)
+
+
+def test_held_out_bounds_broadcast_and_say_what_they_are():
+    k, n = np.array([[0], [3]]), np.array([10, 100, 10**6])
+    for losses, claim in (("zero-one", "N-held-out"), ("bounded", "N-held-out-kl")):
+        plain = holdout_bound(k, n, delta=0.01, losses=losses)
+        proved = holdout_bound(k, n, delta=0.01, losses=losses, rigor="sharp")
+        assert (plain.claim, plain.certified, proved.certified) == (claim, False, True)
+        assert plain.value.shape == proved.value.shape == plain.terms["k/n"].shape == (2, 3)
+        np.testing.assert_allclose(plain.value, proved.value, rtol=1e-12)
+        assert float(holdout_bound(3, 100, delta=0.01, losses=losses)) == plain.value[1, 1]
+        assert (plain.confidence == 0.99).all()
+    each = holdout_bound(3, 100, delta=[0.1, 0.01], rigor="sharp").value
+    assert each[0] < each[1]
+    assert len(holdout_bound(2.5, 100, delta=0.1, losses="bounded").assumptions) == 2
+
+
+def test_held_out_bounds_refuse_what_cannot_be_counted():
+    with pytest.raises(ValueError, match=r"k: expected a whole number >= 0, got 2.5"):
+        holdout_bound(2.5, 10, delta=0.1)
+    with pytest.raises(ValueError, match=r"k: expected at most n = 10, got 12; .*"):
+        holdout_bound([1, 12], 10, delta=0.1)
+    with pytest.raises(ValueError, match="losses: expected one of 'zero-one', 'bounded', got 'square'"):
+        holdout_bound(1, 10, delta=0.1, losses="square")
+    with pytest.raises(ValueError, match=r"delta: expected a number in \(0, 1\], got 0.0"):
+        holdout_bound(1, 10, delta=0.0)
+
+
+def test_coverage_says_how_many_rows_it_needs():
+    with pytest.raises(
+        ValueError, match=r"n: expected at least 299 rows for level = 0.99 and delta = 0.05, .* got 298"
+    ):
+        coverage_rank(298, level=0.99, delta=0.05)
+    assert coverage_rank(299, level=0.99, delta=0.05) == 299
+    with pytest.raises(ValueError, match=r"scores: expected one number for each calibration row, got shape \(2, 3\)"):
+        coverage_factor(np.ones((2, 3)), level=0.5, delta=0.5)
+    with pytest.raises(ValueError, match="scores: expected a number >= 0"):
+        coverage_factor([0.1, np.nan, 0.3, 0.2], level=0.5, delta=0.5)
+    with pytest.raises(ValueError, match=r"level: expected a number in \(0, 1\), got 1.0"):
+        coverage_rank(10, level=1.0, delta=0.1)
+    beyond = coverage_factor([0.1, np.inf, np.inf, 0.2], level=0.75, delta=0.5)
+    assert (beyond.factor, beyond.rank) == (np.inf, 4)  # intervals as wide as the line: no other factor covers
+
+
+def test_tandem_bound_is_capped_and_pays_for_two_draws():
+    B = tandem_bound(0.01, 40.0, 4000, delta=0.01, log_prior_penalty=3.0)
+    pairs = bound(0.01, 80.0, 4000, delta=0.01, log_prior_penalty=3.0)
+    assert float(B) == 4 * float(pairs)
+    assert (B.claim, B.terms["2KL/N"], B.terms["T"]) == ("N-tandem", 0.02, float(pairs))
+    assert B.assumptions[:-1] == pairs.assumptions
+    np.testing.assert_array_equal(tandem_bound([0.4, 1.0], np.inf, 10, delta=0.1).value, [1.0, 1.0])
+    assert tandem_bound(0.3, 1.0, 10, delta=0.1, rigor="sharp").certified

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import comb
 from typing import Any
 
 import mpmath as mp
@@ -89,3 +91,42 @@ def bound(risk: Any, divergence: Any, N: int, delta: Any, log_prior_penalty: Any
     """kl⁻¹(R_S, (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N)."""
     eps = (mp.mpf(divergence) + mp.mpf(log_prior_penalty) + mp.log(xi(N) / mp.mpf(delta))) / N
     return kl_inverse(risk, eps)[0]
+
+
+def tandem_bound(tandem: Any, divergence: Any, N: int, delta: Any, log_prior_penalty: Any = 0) -> Any:
+    """min{1, 4 kl⁻¹(T_S, (2KL + ln(1/p_θ) + ln(ξ(N)/δ))/N)}."""
+    eps = (2 * mp.mpf(divergence) + mp.mpf(log_prior_penalty) + mp.log(xi(N) / mp.mpf(delta))) / N
+    return min(mp.mpf(1), 4 * kl_inverse(tandem, eps)[0])
+
+
+def binomial_tail(k: int, n: int, p: Any) -> Any:
+    """P(Bin(n, p) ≤ k) = Σ_{j ≤ k} C(n, j) p^j (1−p)^(n−j), each term from the one before; 0 for p = 1 and k < n."""
+    p = mp.mpf(p)
+    if p == 1:
+        return mp.mpf(int(k >= n))
+    odds = p / (1 - p)
+    total = term = (1 - p) ** n
+    for j in range(k):
+        term = term * (n - j) * odds / (j + 1)
+        total += term
+    return total
+
+
+def held_out_risk(k: int, n: int, delta: Any) -> Any:
+    """The p with P(Bin(n, p) ≤ k) = δ, by bisection; 1 if k = n."""
+    low, high = mp.mpf(0), mp.mpf(1)
+    for _ in range(mp.mp.prec if k < n else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if binomial_tail(k, n, middle) > delta else (low, middle)
+    return high
+
+
+def coverage_rank(n: int, level: Fraction, delta: Fraction) -> int | None:
+    """The least k with Σ_{j ≥ k} C(n, j) level^j (1−level)^(n−j) ≤ δ, in fractions; None if there is none up to n."""
+    a, b = level.numerator, level.denominator - level.numerator
+    most = delta * level.denominator**n
+    total, k = a**n, n + 1
+    while k > 1 and total <= most:
+        k -= 1
+        total += comb(n, k - 1) * a ** (k - 1) * b ** (n - k + 1)
+    return k if k <= n else None
