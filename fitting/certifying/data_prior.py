@@ -9,18 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting.data_priors import (
-    Aim,
-    PriorLaw,
-    Priors,
-    Update,
-    Updates,
-    engine_of,
-    of_law,
-    one_point,
-    priors_of,
-    require_law,
-)
+from fitting.data_priors.prior_law import PriorLaw, Priors, of_law, one_point, priors_of, require_law
+from fitting.data_priors.updates import Aim, Update, Updates, engine_of
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.pac import PacGaussianProcess

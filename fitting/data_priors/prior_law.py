@@ -18,6 +18,7 @@ import numpy as np
 from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.law import gram_law
 from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.pacbayes import HyperGrid
@@ -98,6 +99,7 @@ def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Prio
     ValueError
         for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
     """
+    as_kernel(kernel)
     if isinstance(posterior, ExactPosterior):
         return _of_exact(kernel, posterior, others)
     law: Any = require_law(posterior)
@@ -117,11 +119,12 @@ def require_law(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, jitter: float) -> tuple[Priors, float]:
-    """`priors_of` for v ~ N(mean, factor·factorᵀ) at Z (M, D), the same numbers for every jitter."""
+def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, least: float) -> tuple[Priors, float]:
+    """`priors_of` for v ~ N(mean, factor·factorᵀ) at Z (M, D), the same numbers for every jitter ≥ ``least``."""
+    as_kernel(kernel)
     Z, mean, factor = (np.array(each, dtype=np.float64) for each in (Z, mean, factor))
-    least = max(jitter, least_sound_jitter(kernel(Z)))
-    return lambda amount: PriorLaw(kernel, Z, mean, np.tril(factor), amount), least
+    sound = max(least, least_sound_jitter(kernel(Z)))
+    return lambda jitter: PriorLaw(kernel, Z, mean, np.tril(factor), jitter), sound
 
 
 def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[Priors, float]:

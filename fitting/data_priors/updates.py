@@ -164,6 +164,11 @@ class _RiskSums(Statistics):
     squares: Float
 
 
+def _given(prior: PriorLaw) -> PriorLaw:
+    """The first state of a pass."""
+    return prior
+
+
 def _sums(aim: Aim, share: float, prior: PriorLaw, rows: Rows) -> _Sums:
     """The sums of one partition, and a random ``share`` of its rows."""
     X, y, M = rows.points, rows.Y[:, 0], len(prior.mean)
@@ -241,7 +246,7 @@ class Eigenbasis:
             terms.append((losses.mean(), losses @ losses / len(losses), _kl(mu, c)))
         return self.aim.bounds(*np.array(terms).T)
 
-    def minimised(self, x: Float) -> tuple[float, Float]:
+    def value_and_slopes(self, x: Float) -> tuple[float, Float]:
         """The bound at (μ, ln c) = ``x``, and its gradient."""
         M, n = self.psi.shape[1], len(self.y)
         mu, c = x[:M], np.exp(x[M:])
@@ -302,7 +307,7 @@ def update(
     """
     M = len(prior.mean)
     share = min(1.0, KEPT / (8.0 * M * aim.N))
-    sums = rows.run(Program.one_pass(partial(_sums, aim, share), begin=lambda: prior))
+    sums = rows.run(Program.one_pass(partial(_sums, aim, share), begin=partial(_given, prior)))
     eigenvalues, U = np.linalg.eigh(sums.G)
     eigenvalues, b = np.maximum(eigenvalues, 0.0), U.T @ sums.b
     at = _eigenbasis(prior, aim, U, np.concatenate(sums.X), np.concatenate(sums.y))
@@ -315,11 +320,11 @@ def update(
     if trained:
         limits = [(-np.inf, np.inf)] * M + [(-WIDEST, WIDEST)] * M
         start = np.concatenate([mu, np.clip(np.log(c), -WIDEST, WIDEST)])
-        run = train_lbfgs(at.minimised, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
+        run = train_lbfgs(at.value_and_slopes, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
         points.append((run.vector[:M], np.exp(run.vector[M:])))
     laws = [law_in(U, *point) for point in points]
     if share < 1.0:
-        total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=lambda: prior))
+        total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=partial(_given, prior)))
         risks, tandems = total.losses / sums.rows, total.squares / sums.rows
     else:
         each = [at.losses(*point) for point in points]
@@ -366,31 +371,31 @@ def best_scale(bounds: Callable[[Float], Float], largest: float) -> float:
 
 
 class Updates:
-    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has found.
+    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has made.
 
     Attributes
     ----------
-    found : dict
+    made : dict
         The `Update` of each jitter, in the order in which they were asked for.
     """
 
     def __init__(self, priors: Priors, rows: Engine, aim: Aim, **options: Any) -> None:
-        self.found: dict[float, Update] = {}
+        self.made: dict[float, Update] = {}
         self._update = lambda jitter: update(priors(jitter), rows, aim, **options)
 
     def __call__(self, jitter: float) -> Record:
-        if jitter not in self.found:
-            self.found[jitter] = self._update(jitter)
-        return self.found[jitter].record
+        if jitter not in self.made:
+            self.made[jitter] = self._update(jitter)
+        return self.made[jitter].record
 
     def of(self, certificate: Certificate) -> Update:
         """How the Q of ``certificate`` was found."""
         posterior: Any = certificate.posterior
-        return self.found[posterior.jitter]
+        return self.made[posterior.jitter]
 
     def unrounded(self) -> float:
         """The bound, without allowances for rounding, with the first jitter that served."""
-        return next(iter(self.found.values())).bound
+        return next(iter(self.made.values())).bound
 
 
 def engine_of(rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> Engine:

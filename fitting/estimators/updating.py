@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.data_priors import MOST, Aim, Update, Updates, engine_of, one_point, priors_of
+from fitting.data_priors.prior_law import MOST, one_point, priors_of
+from fitting.data_priors.updates import Aim, Update, Updates, engine_of
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.exact_gp import ExactGP
@@ -163,7 +164,7 @@ def updated_models(
     if isinstance(certified, Arrays):
         others = inputs.apply(certified.X)
     laws, jitter = priors_of(kernel, inner.posterior_, others)
-    engine, found = engine_of(certified, inputs, outputs, mean), []
+    engine, models = engine_of(certified, inputs, outputs, mean), []
     paid = log_choices(grid, charges, (inputs, outputs), mean)
     options = {"max_iter": int(model.max_iter), "ending": ending, "trained": model.optimizer is not None}
     for loss in losses:
@@ -185,8 +186,8 @@ def updated_models(
             split=split,
             nonrigorous=bool(model.nonrigorous),
         )
-        found.append(UpdatedModel(inner, updates.of(certificate), certificate))
-    return found
+        models.append(UpdatedModel(inner, updates.of(certificate), certificate))
+    return models
 
 
 def _rows_of(rows: Raw, change: Scaled) -> tuple[Any, ...]:
