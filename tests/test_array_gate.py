@@ -288,6 +288,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
 }
 ELSEWHERE = {  # tested below, or by `source`
     *("Band", "Bracket", "Curve", "Intervals", "Predictions", "Probabilities", "positive", "targets_page"),
+    "intervals_page",
     *("shuffle_to", "is_elsewhere"),
 }
 DRAWN = {"Chart", "Dots", "Line"}  # of sequences of float, for pages of the library's own numbers
@@ -533,6 +534,10 @@ FIGURES = {
     "labels": (lambda ax, **given: held_out.plot_probabilities(ax, plotting.Probabilities(**given)), SURE),
     "reliability": (lambda ax, **given: held_out.plot_reliability(ax, plotting.Probabilities(**given)), SURE),
     "ranks": (held_out.plot_ranks, {"ranks": SURE["probability"]}),
+    "scores": (
+        lambda ax, scores: held_out.plot_scores(ax, scores, 2, 0.5, 0.4),
+        {"scores": SURE["probability"]},
+    ),
     "positive": (lambda ax, value: plotting.positive(value), {"value": SPREADS}),
 }
 

@@ -405,6 +405,15 @@ DECLARED: dict[str, tuple[Declared, ...]] = {
     ),
     "the best of many models": (Declared("held-out", chosen_model, "model", "was made without the certified rows"),),
     "a law of the prior from the certified rows": (Declared("data prior", own_law, "prior", "came from the prior's"),),
+    "the rows of training certified, too": (
+        Declared("data prior", lambda: (issued(updated(Y)), X, Y), "prior", "came from rows that are not these"),
+        Declared(
+            "held-out",
+            lambda: held_out(np.where(CERTIFIED, WRONG, Y), split=None, outputs=UNITS),
+            "model",
+            "was made without the certified rows",
+        ),
+    ),
     "hyperparameters fitted to the certified rows": (
         Declared(
             "grid",

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
+from fitting import SparseGP, certify
 from fitting.certifying.result import finished
 from fitting.study.guarantee import confidence, outwards, percent, relied_on, when_held_out
 from fitting.study.terms import account_of
@@ -237,6 +239,8 @@ def test_every_kind_has_a_page_with_what_may_be_relied_on(kind: str, known: bool
     assert certificate == whole
     assert isinstance(whole, type(certificate))
     assert whole.forms == (whole,)
+    assert whole.relied_on == relied_on(certificate)
+    assert whole.when_held_out == when_held_out(certificate)
     whole.save(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in (relied_on(certificate), certificate.statement, *account_of(certificate).rests_on()):
@@ -370,3 +374,26 @@ def test_scores_that_are_all_0_make_a_figure() -> None:
     none = np.zeros(20)
     page = intervals_page(Intervals(none, none, none, none), none, rank=20, factor=0.0, level=0.9, title="t")
     assert len(boxes_of(page)) > 10
+
+
+# The figures of what `certify` returns
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_figure_of_a_prior_from_other_rows_shows_the_predictions_of_its_posterior() -> None:
+    certificate = certify(SparseGP(n_inducing=6, max_iter=20), X, Y, method="data-prior", epsilon=0.5, scaling="prior")
+    y, mean, std = certificate._predictions()
+    certified = ~certificate.split.prior(N)
+    assert y.tolist() == Y[certified].tolist()
+    scaled, unit = (mean - certificate.outputs.shift) / certificate.outputs.scale, certificate.outputs.scale
+    expected = certificate.loss.expectation(certificate.outputs.apply(y), scaled, (std / unit) ** 2)
+    assert expected.mean() == pytest.approx(certificate.risk, rel=1e-6, abs=1e-9)
+    assert len(certificate.plot().axes) == 2
+
+
+def test_the_figure_of_labels_counts_the_mistakes_of_the_certificate() -> None:
+    certificate = certify(LogisticRegression(), X, np.where(Y > 0.0, 2, 1), method="held-out", delta=0.05)
+    ax = certificate.plot().axes[0]
+    wrong = [int(text.get_text().split()[0]) for text in ax.texts]
+    assert sum(wrong) == certificate.mistakes
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["1", "2"]

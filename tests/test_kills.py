@@ -144,7 +144,7 @@ def test_after_ctrl_c_in_training_the_command_writes_the_best_point_and_says_130
 def test_after_ctrl_c_in_training_a_certificate_holds_and_the_status_is_130(table, tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         interrupted_at(patch, 3)
-        words = ["certify", "train", table, "--epsilon", "0.6", "--method", "full", "--out", str(tmp_path)]
+        words = ["certify", "train", table, "--epsilon", "0.6", "--method", "pac-bayes", "--out", str(tmp_path)]
         assert main(words) == 130
     assert main(["certify", "check", str(tmp_path / "certificate.json"), "--data", table]) == 0
     capsys.readouterr()

@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
     np.savetxt(place / "data.csv", np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="")
     data = str(place / "data.csv")
     assert main(["train", data, "--inducing", "5", "--max-iter", "5", "--out", str(place / "m")]) == 0
-    words = ("--epsilon", "0.6", "--method", "fitc", "--inducing", "5", "--iterations", "5")
+    words = ("--method", "pac-bayes", "--epsilon", "0.6", "--posterior", "fitc", "--inducing", "5", "--iterations", "5")
     assert main(["certify", "train", data, *words, "--out", str(place / "c")]) == 0
     return place
 

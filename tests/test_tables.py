@@ -406,8 +406,9 @@ def test_a_classifier_is_no_model_to_audit_and_words_are_no_reason(capsys, tmp_p
 def test_a_certificate_is_about_the_rows_that_were_written(capsys, tmp_path, text, choice):
     """The strict reader of `certify check` guesses nothing."""
     path = messy(tmp_path) if text is None else table(tmp_path, text)
-    words = ("--epsilon", 1, "--method", "fitc", "--inducing", 4, "--iterations", 2, "--grid", -3, 3, 61, "--json")
-    status, out, err = ask(capsys, "certify", "train", path, *words, *choice, "--out", tmp_path / "c")
+    words = ("--epsilon", 1, "--posterior", "fitc", "--inducing", 4, "--iterations", 2, "--grid", -3, 3, 61, "--json")
+    form = ("--method", "pac-bayes", "--out", tmp_path / "c")
+    status, out, err = ask(capsys, "certify", "train", path, *words, *choice, *form)
     assert status == 0, err
     written = json.loads(out)["files"]["data"]
     rows = read_rows(path, ignore="b" if choice[:1] == ("--ignore",) else None, drop_missing="--drop-missing" in choice)

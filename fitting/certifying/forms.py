@@ -14,11 +14,15 @@ from fitting.certifying.gibbs import gibbs_certificates
 from fitting.certifying.result import Shown, finished
 from fitting.estimators import GaussianProcess
 from fitting.estimators.declared import charges_of
+from gpbounds.arrays import Float
+from gpbounds.divergences.measured import measured
+from gpbounds.divergences.sparse import updated_at
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import Charge, CoverageCertificate, HeldOutCertificate, Scaling
+from gpbounds.pacbayes import Certificate, Charge, CoverageCertificate, HeldOutCertificate, Scaling, Updated
 from gpbounds.pacbayes.certificate.rows import Arrays, Raw
 from gpbounds.renyi import Model
+from gpbounds.whitening import inducing
 
 # The forms of certificate: each gives one for every loss, with its predictions for a figure, and the model.
 
@@ -70,7 +74,8 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         predictor="mean" if asked.labelled else "gibbs",  # of labels the vote
         nonrigorous=asked.nonrigorous,
     )
-    return [(certificate, None, asked.for_raw_rows(asked.trained)) for certificate, _ in certified]
+    model = asked.for_raw_rows(asked.trained)
+    return [(certificate, _shown_of_law(asked, certificate), model) for certificate, _ in certified]
 
 
 def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -92,7 +97,8 @@ def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
             charges=(*charges_of(asked.losses), *asked.charges, *charges),
             classes=asked.labels,
         )
-        made.append((certificate, None if asked.labelled else _shown(asked.certified, predicted), model))
+        shown = _shown_labels(asked, predicted) if asked.labelled else _shown(asked.certified, predicted)
+        made.append((certificate, shown, model))
     return made
 
 
@@ -127,6 +133,31 @@ def _shown(rows: Raw, predicted: unseen.UnseenPredictions) -> Shown | None:
         return None
     spread = np.zeros(len(rows.y)) if predicted.spread is None else predicted.spread
     return lambda: (rows.y, predicted.values, spread)
+
+
+def _shown_labels(asked: Asked, predicted: unseen.UnseenPredictions) -> Shown | None:
+    """Labels and predicted labels for a figure; None where the labels are −1 and 1 in rows in partitions."""
+    rows, classes = asked.certified, asked.classes
+    if classes is None or not isinstance(rows, Arrays):
+        return None
+    return lambda: (classes[rows.y.astype(int)], predicted.values, None)
+
+
+def _shown_of_law(asked: Asked, certificate: Certificate) -> Shown | None:
+    """Targets, means and standard deviations of the certified Q for a figure; None for labels, rows in partitions."""
+    rows, q = asked.certified, certificate.posterior
+    if asked.labelled or not isinstance(rows, Arrays) or not isinstance(q, Updated):
+        return None
+
+    def predictions() -> tuple[Float, Float, Float]:
+        X = certificate.inputs.apply(rows.X)
+        points = measured(inducing(certificate.kernel, q.Z, q.jitter), 0.0)  # a figure needs no errors
+        at_rows = updated_at(points, (q.prior_mean, q.prior_factor), q.mean, q.factor, 0.0).predict(X)
+        mean = at_rows.mean if certificate.mean is None else at_rows.mean + certificate.mean.function(X)
+        shift, scale = (float(np.ravel(each)[0]) for each in (certificate.outputs.shift, certificate.outputs.scale))
+        return rows.y, shift + scale * mean, scale * np.sqrt(at_rows.variance)
+
+    return predictions
 
 
 def best(asked: Asked) -> list[Any]:

@@ -49,6 +49,18 @@ class _Paged:
         """All certificates that hold together, this one first, the others by their bounds."""
         return (self, *self._others)
 
+    @property
+    def relied_on(self) -> str:
+        """One sentence that the receiver may rely on, given the declarations."""
+        own: Any = self
+        return relied_on(own)
+
+    @property
+    def when_held_out(self) -> str:
+        """When a held-out set is the better choice, with what one would say here."""
+        own: Any = self
+        return when_held_out(own)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page (``.html``), or the certificate as JSON, which `Certificate.load` reads (any other name)."""
         if Path(path).suffix.lower() in PAGES:
@@ -64,7 +76,7 @@ class _Paged:
         account = account_of(own)
         body = [
             f"<header><h1>Risk certificate</h1>\n<p>{html.escaped(account.facts())}</p></header>\n<main>\n",
-            f"<p><strong>{html.escaped(relied_on(own))}</strong></p>\n<p>{html.escaped(own.statement)}</p>\n",
+            f"<p><strong>{html.escaped(self.relied_on)}</strong></p>\n<p>{html.escaped(own.statement)}</p>\n",
             f"<figure>{inline(self.plot())}</figure>\n",
         ]
         if self._others:
@@ -73,7 +85,7 @@ class _Paged:
         body += [
             "<h2>The terms of the bound</h2>\n",
             html.table(("term", "value", "from"), account.terms()),
-            f"<p>{html.escaped(when_held_out(own))}</p>\n",
+            f"<p>{html.escaped(self.when_held_out)}</p>\n",
             "<h2>What this rests on</h2>\n<ul>",
             *(f"<li>{html.escaped(text)}</li>\n" for text in account.rests_on()),
             "</ul>\n</main>",
@@ -115,4 +127,4 @@ def _paged(kind: type) -> type:
     return type(kind.__name__, (_Paged, kind, Answer), names)
 
 
-_PAGED = {kind: _paged(kind) for kind in _KINDS}
+_PAGED: dict[type, type] = {kind: _paged(kind) for kind in _KINDS}

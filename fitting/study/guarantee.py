@@ -139,7 +139,7 @@ def when_held_out(certificate: AnyCertificate) -> str:
         added = _up(certificate.bound - certificate.risk)
         return (
             "A held-out set is the better choice with rows to spare, for any model and for hard labels: these "
-            f"{certificate.rows:,} rows add {added} to their mean loss of {_up(certificate.risk)}. Where rows are "
+            f"{certificate.rows:,} rows add {added} to their mean loss of {certificate.risk:.3g}. Where rows are "
             "scarce, a prior from other rows lets the posterior learn from all of them, and a prior on a grid sets "
             "none aside."
         )

@@ -194,17 +194,17 @@ class OfPosterior(Account):
             ("ln(ξ/δ)/N", each.log_xi, f"{each.log_xi:.6g}/{n}"),
         ]
         total = each.kl + each.log_count + each.log_xi
-        found = [
+        listed = [
             *((name, f"{nats / n:.6f}", origin) for name, nats, origin in rows),
             ("d, their sum", f"{total / n:.6f}", ""),
             ("R_S", f"{each.risk:.6f}", f"{each.loss!r} on these {n} rows"),
         ]
         if each.tandem is None:
-            return [*found, ("kl⁻¹(R_S, d)", decimal(each.bound, True, 6), "the bound; 1 is vacuous")]
+            return [*listed, ("kl⁻¹(R_S, d)", decimal(each.bound, True, 6), "the bound; 1 is vacuous")]
         rest = each.count, n, each.delta
         once, tandem = risk_bound(each.risk, each.kl, *rest), risk_bound(each.tandem, 2.0 * each.kl, *rest)
         return [
-            *found,
+            *listed,
             ("2 kl⁻¹(R_S, d)", decimal(2.0 * once, True, 6), "the mean prediction errs at most twice as often"),
             ("T_S", f"{each.tandem:.6f}", "mean of (E ℓ)² on these rows"),
             ("4 kl⁻¹(T_S, d + KL/N)", decimal(4.0 * tandem, True, 6), "likewise, by pairs of draws"),

@@ -571,7 +571,7 @@ def check(args: argparse.Namespace) -> None:
         in_memory = isinstance(getattr(certificate, "posterior", None), Exact)
         X, y = rows.certified(args.data, in_memory=in_memory, labels=labels)
         own = {} if args.predictions is None else _predicted(args, certificate, y)
-    with shown("Computing the certificate again"):
+    with shown("Computing R_S and KL again" if hasattr(certificate, "posterior") else "Computing the bound again"):
         report = certificate.check(X, y, **own, rigorous=args.rigorous)
     if args.json:
         output.print_json({"command": "certify check", "method": certificate.method, **report.to_dict()})

@@ -21,7 +21,6 @@ from fitting.study.steps import shown
 from fitting.study.terms import accuracy, of_forms
 from gpbounds.cli import options, output, rows, training
 from gpbounds.errors import RoundingWarning
-from gpbounds.kernels import Stationary
 from gpbounds.kernels.plain import hyperparameters
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.progress import on_terminal
@@ -53,7 +52,7 @@ def train(args: argparse.Namespace, accuracies: Sequence[float]) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the remarks of the model contain the same message
         certificates = _certificates(model, grid, data, args, accuracies)
     warned = tuple(_in_the_shell(str(each.message)) for each in caught)
-    result = Result(data, certificates, files, warned)
+    result = Guarantee(data, certificates, files, warned)
     args.out.mkdir(parents=True, exist_ok=True)
     result.write()
     if args.json:
@@ -108,7 +107,7 @@ def of_predictions(args: argparse.Namespace, accuracies: Sequence[float]) -> Non
     if accuracies:
         asked = {"loss": args.loss or "band", "epsilon": accuracies if len(accuracies) > 1 else accuracies[0]}
     answer = certify(args.predictions, *data.data, method="held-out", delta=args.delta, **asked)
-    result = Result(data, answer if isinstance(answer, tuple) else (answer,), files)
+    result = Guarantee(data, answer if isinstance(answer, tuple) else (answer,), files)
     args.out.mkdir(parents=True, exist_ok=True)
     result.write()
     if args.json:
@@ -180,7 +179,7 @@ def _estimator(args: argparse.Namespace, data: rows.Table, accuracies: Sequence[
         grid = HyperGrid(*edges, tuple(hyperparameters(kernel)))
     else:
         kernel, grid = training.start(data, args.kernel, edges, shared)
-    settings |= {"kernel": kernel, "start": "evidence" if isinstance(kernel, Stationary) else "scale"}
+    settings |= {"kernel": kernel, "start": "evidence" if args.kernel.is_stationary else "scale"}
     if args.method == "data-prior" and posterior != "free":
         own = _statement(args, accuracies) | {"prior": "data", **settings}
         del own["method"]
@@ -267,7 +266,7 @@ _OF_PRIOR = (
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Guarantee:
     """The certificates of each ε, of labels or of intervals, and their files.
 
     Attributes

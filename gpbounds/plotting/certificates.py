@@ -142,7 +142,7 @@ def plot_predictions(
     ax.set_ylim(low - margin, high + margin)
     edges = np.concatenate([[truth[0] - margin], truth, [truth[-1] + margin]])
     reach = np.concatenate([width[:1], width, width[-1:]])
-    ax.fill_between(edges, edges - reach, edges + reach, color="0.87", linewidth=0, label=tolerated)
+    ax.fill_between(edges, edges - reach, edges + reach, color="0.87", linewidth=0, label=tolerated, zorder=0.5)
     ax.plot(edges, edges, color="0.45", linewidth=0.9)
     N = truth.size
     shown = np.unique(np.linspace(0, N - 1, min(N, MOST)).round().astype(int))

@@ -218,8 +218,8 @@ def _train(iterations: int = 20) -> None:
 
 def _certify(iterations: int = 10) -> None:
     _shell(
-        *("certify", "train", "data.csv", "--scaling", "split", "--epsilon", "0.6", "--method", "full"),
-        *("--iterations", str(iterations), "--out", "out"),
+        *("certify", "train", "data.csv", "--scaling", "split", "--epsilon", "0.6"),
+        *("--method", "pac-bayes", "--posterior", "full", "--iterations", str(iterations), "--out", "out"),
     )
 
 

@@ -266,16 +266,16 @@ def _posterior_holds(certificate: Any, rows: Any) -> None:
     from gpbounds.reference import pacbayes
 
     units = certificate.inputs, certificate.outputs
-    found = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
-    assert certificate.kl >= found.kl, "KL is too small"
-    assert certificate.risk >= found.risk, "R_S is too small"
+    enclosed = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
+    assert certificate.kl >= enclosed.kl, "KL is too small"
+    assert certificate.risk >= enclosed.risk, "R_S is too small"
     N, lists = rows.shape[0], [each.count for each in (*certificate.charges, *units)]
     with mp.workdps(40):
         choices = mp.mpf(certificate.grid.size) * mp.fprod(lists) * (1 if certificate.tandem is None else 2)
-        least = pacbayes.bound(found.risk, found.kl, N, certificate.delta, mp.log(choices))
+        least = pacbayes.bound(enclosed.risk, enclosed.kl, N, certificate.delta, mp.log(choices))
         if certificate.tandem is not None:
-            assert certificate.tandem >= found.tandem, "the tandem risk is too small"
-            tandem = pacbayes.bound(found.tandem, 2 * mp.mpf(found.kl), N, certificate.delta, mp.log(choices))
+            assert certificate.tandem >= enclosed.tandem, "the tandem risk is too small"
+            tandem = pacbayes.bound(enclosed.tandem, 2 * mp.mpf(enclosed.kl), N, certificate.delta, mp.log(choices))
             least = min(1, 2 * least, 4 * tandem)
     assert certificate.bound >= float(least) * (1.0 - 1e-15), "the bound is too small"
 
