@@ -17,8 +17,9 @@ from observer import Observer
 from scipy.stats import binom
 from thinning import one_in
 
-from gpbounds.pacbayes import bound, coverage_factor, coverage_rank, holdout_bound, kl, tandem_bound, xi
+from gpbounds.pacbayes import bound, coverage_factor, coverage_rank, holdout, holdout_bound, kl, tandem_bound, xi
 from gpbounds.reference import pacbayes as reference
+from gpbounds.rigor import at_bits, rational
 
 SEEDS = st.integers(0, 2**32 - 1)
 DELTAS = (0.3, 0.05, 0.01, 1e-6, 1e-100)
@@ -118,6 +119,21 @@ def test_the_probability_of_failure_is_at_most_delta_and_all_of_it_is_spent(obse
             observe.upper("N-held-out", [failure], [Fraction(delta)])
             assert wrong == k
             assert failure > (1 - Fraction(1, 10**9)) * Fraction(delta)
+
+
+@pytest.mark.claim("N-held-out")
+@given(seed=SEEDS, n=st.integers(1, 60), share=st.floats(1e-9, 1.0, exclude_max=True), bits=st.integers(20, 200))
+def test_balls_hold_the_tail(observe: Observer, seed: int, n: int, share: float, bits: int) -> None:
+    """The proof rests on this alone: P(Bin(n, p) ≤ k) lies in its ball, whatever the precision."""
+    from flint import arb
+
+    k = int(np.random.default_rng(seed).integers(0, n))
+    with at_bits(bits):
+        ball = holdout._tail(n, k, Fraction(share))
+    with at_bits(8000):
+        truth = rational(_tail(k, n, share))
+        observe.holds("N-held-out", truth in ball)
+        assert abs(ball.mid() - truth) <= arb(2) ** (12 - bits)
 
 
 @pytest.mark.claim("N-held-out")
