@@ -14,6 +14,7 @@ from fitting.estimators import PACGP, ExactGP, GaussianProcess, LowRankGP, Spars
 from fitting.estimators.declared import losses_of, scalings_of
 from fitting.estimators.pac import PacGaussianProcess
 from gpbounds.arrays import is_frame, unmasked
+from gpbounds.likelihoods import Poisson
 from gpbounds.losses import Loss, Sign
 from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling, Split
 from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled, raw
@@ -21,6 +22,9 @@ from gpbounds.pacbayes.certificate.sealed import encoded
 from gpbounds.renyi import Model
 from gpbounds.rows import is_elsewhere
 from gpbounds.rows.source import Moments, changed
+
+COUNTS = ("poisson", "poisson-softplus")
+"""Names of likelihoods whose f has other units than the targets."""
 
 LABELS = "zero-one"
 """The loss of labels: 1 for another label than the predicted one."""
@@ -229,6 +233,8 @@ def _has_law(model: Any, N: int) -> bool:
 
     if isinstance(model, Model):
         return model.q is not None
+    if isinstance(getattr(model, "likelihood", None), Poisson) or getattr(model, "likelihood", None) in COUNTS:
+        return False
     if isinstance(model, LowRankGP) or (isinstance(model, SparseGP) and model.method == "pic"):
         return False
     return not isinstance(model, ExactGP | PACGP) or N <= MOST

@@ -58,24 +58,22 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
             f"model: expected a Gaussian process for method='data-prior', got {type(asked.model).__name__}: "
             "method='held-out' certifies the predictions of any model"
         )
-    made = []
-    for loss in asked.losses:
-        certificate = data_prior(
-            asked.trained,
-            asked.signed,
-            split=asked.split,
-            loss=loss,
-            delta=asked.delta,
-            inputs=asked.loss_units[0],
-            outputs=asked.loss_units[1],
-            mean=asked.mean,
-            charges=(*charges_of(asked.losses), *asked.charges, *charges),
-            fitted=asked.kind != "unfitted",
-        )
-        if asked.labels is not None:
-            certificate = replace(certificate, classes=asked.labels).sealed()
-        made.append((certificate, None, asked.trained))
-    return made
+    found = data_prior(
+        asked.trained,
+        asked.signed,
+        asked.losses,
+        delta=asked.delta,
+        inputs=asked.loss_units[0],
+        outputs=asked.loss_units[1],
+        mean=asked.mean,
+        charges=(*charges_of(asked.losses), *asked.charges, *charges),
+        split=asked.split,
+        nonrigorous=asked.nonrigorous,
+    )
+    certificates = [certificate for certificate, _ in found]
+    if asked.labels is not None:  # of which −1 and 1 in ``signed`` stand for two
+        certificates = [replace(each, classes=asked.labels).sealed() for each in certificates]
+    return [(each, None, asked.trained) for each in certificates]
 
 
 def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
