@@ -19,7 +19,7 @@ PRINTED = {("housing", 0): 0.333, ("pol", 500): 0.083, ("kin40k", 500): 0.115}
 """B of kl-PAC-GP and of kl-PAC-SGP with ARD in Tables 1 and 2 of paper 002; its scaling used all rows."""
 STORED = Path(__file__).parent / "results" / "pac_sgp_inducing.csv"
 SHARE = 0.5
-RATIO, GIBBS = 2.5, {("housing", 0): 0.24, ("energy", 0): 0.03, ("kin40k", 500): 0.03}
+RATIO, GIBBS = 2.5, {("housing", 0): 0.24, ("energy", 200): 0.03, ("kin40k", 500): 0.03}
 MEAN = {("housing", 0): 0.16}
 """Goals: for bound over true risk in the median of the sets, for Gibbs risks, and for those of mean predictions."""
 
@@ -117,6 +117,11 @@ def quoted(setting: Setting) -> str:
     return number(float(np.mean(mine))) if mine else "–"
 
 
+def times(ratio: float) -> str:
+    """Bound over risk; of a set where hardly any test row is wrong it says nothing."""
+    return f"{ratio:.2f}" if ratio < 100.0 else "> 100"
+
+
 def is_real(rows: Sequence[Row], setting: Setting) -> bool:
     """Whether the targets of a set are numbers."""
     return mean(rows, setting, DATA_PRIOR) is not None or mean(rows, setting, PAC_BAYES) is not None
@@ -125,7 +130,6 @@ def is_real(rows: Sequence[Row], setting: Setting) -> bool:
 def of_the_paper(rows: Sequence[Row]) -> str:
     """The sets of paper 002: its form, printed and ours, and the new ones."""
     heads = ("set", "splits", "printed B", "our B, scaled by all rows", "rigorous B", "n", "data-prior B", "R_S")
-    heads = (*heads, "test", "held-out B", "risk", "test")
     lines = []
     for setting in settings(rows):
         prior, held = mean(rows, setting, DATA_PRIOR), mean(rows, setting, HELD_OUT)
@@ -137,14 +141,14 @@ def of_the_paper(rows: Sequence[Row]) -> str:
         rigorous = "–" if own is None else number(own.bound, own.error)
         line = [named(setting), str(prior.splits), printed, ours, rigorous, str(prior.n)]
         lines.append([*line, *cells(prior), *cells(held)])
-    return markdown(heads, lines)
+    return markdown((*heads, "test", "held-out B", "risk", "test"), lines)
 
 
 def of_the_sets(rows: Sequence[Row]) -> str:
     """All sets with numbers as targets: the bounds of all forms, test risks, and their ratios."""
     heads = ("set", "N", "n", "splits", "paper's form B", "test", "data-prior B", "test", "B/test", "held-out B")
-    heads = (*heads, "test", "B/test", "smaller")
-    lines, ratios = [], [[], [], []]
+    lines: list[list[str]] = []
+    ratios: tuple[list[float], ...] = ([], [], [])
     for setting in settings(rows):
         if not is_real(rows, setting) or setting[1] > 200:
             continue
@@ -158,12 +162,12 @@ def of_the_sets(rows: Sequence[Row]) -> str:
         line = [named(setting), str(N), str(prior.n), str(prior.splits)]
         line += ["–", "–"] if paper is None else [number(paper.bound), number(paper.truth)]
         for each in (prior, held):
-            line += [number(each.bound), number(each.truth), f"{each.ratio:.2f}"]
-        lines.append([*line, f"{least.ratio:.2f}"])
+            line += [number(each.bound), number(each.truth), times(each.ratio)]
+        lines.append([*line, times(least.ratio)])
     if lines:
-        median = [f"{float(np.median(each)):.2f}" for each in ratios]
+        median = [times(float(np.median(each))) for each in ratios]
         lines.append(["median", *[""] * 7, median[0], "", "", median[1], median[2]])
-    return markdown(heads, lines)
+    return markdown((*heads, "test", "B/test", "smaller"), lines)
 
 
 def of_labels(rows: Sequence[Row]) -> str:
