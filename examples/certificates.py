@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 from certificate_tables import COVERAGE, DATA_PRIOR, HELD_OUT, PAC_BAYES, VOTE, Row, picture, tables
 from dlm_setting import load, ringnorm, save
-from pac_settings import DELTA, PAPER, RIGOROUS, constants, predicted, split, table
+from pac_settings import DELTA, PAPER, RIGOROUS, predicted, split, table
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
@@ -85,8 +85,8 @@ class Job:
     def key(self) -> tuple[Any, ...]:
         return self.data, self.M, self.share, self.seed
 
-    def row(self, model: Any, form: str, N: int, certificate: Any, truth: float, tests: int, seconds: float) -> Row:
-        """What is stored of a certificate."""
+    def row(self, model: Any, N: int, form: str, certificate: Any, truth: np.ndarray, seconds: float) -> Row:
+        """What is stored of a certificate; ``truth`` holds the losses, or what is covered, at the test rows."""
         covers = form == COVERAGE
         return Row(
             data=self.data,
@@ -100,8 +100,8 @@ class Job:
             bound=certificate.level if covers else certificate.bound,
             risk=np.nan if covers else certificate.risk,
             kl=getattr(certificate, "kl", 0.0),
-            truth=truth,
-            tests=tests,
+            truth=float(np.mean(truth)),
+            tests=len(truth),
             factor=certificate.factor if covers else np.nan,
             seconds=seconds,
         )
@@ -129,29 +129,28 @@ def numbers(job: Job) -> Iterator[Row]:
     """The certificates of one model of real targets."""
     X, y = table(None, job.data)
     part = split(X, y, PAPER, job.seed, job.rows)
-    mask = Split("random", job.share, job.seed).prior(len(part.y))
-    inputs, outputs = constants("disjoint split", part.X[mask], part.y[mask])
     D = X.shape[1]
-    common: dict[str, Any] = {"random_state": job.seed}
     if job.M == 0:
-        model: Any = ExactGP(SquaredExponential(1.0, 1.0), **common)
+        model: Any = ExactGP(SquaredExponential(1.0, 1.0), random_state=job.seed)
     else:
-        model = SparseGP("vfe", SquaredExponential(1.0, np.ones(D)), n_inducing=job.M, max_iter=job.steps, **common)
-    fit = partial(model.fit, inputs.apply(part.X[mask]), outputs.apply(part.y[mask]))
-    _, trained = timed(fit)
-    ask = partial(certify, model, part.X[~mask], part.y[~mask], delta=DELTA, scaling=(inputs, outputs))
-    truth, tests = outputs.apply(part.y_test), len(part.y_test)
-    mean, std = model.predict(inputs.apply(part.X_test), return_std=True, noisy=True)
-    for form in (DATA_PRIOR, HELD_OUT, COVERAGE):
-        about: dict[str, float] = {"coverage": LEVEL} if form == COVERAGE else {"epsilon": EPSILON}
-        certificate, seconds = timed(partial(ask, method=HELD_OUT if form == COVERAGE else form, **about))
-        if form == DATA_PRIOR:
-            at_tests = Band(EPSILON).expectation(truth, *of_q(certificate, part.X_test))
-        elif form == HELD_OUT:
-            at_tests = np.abs(truth - mean) > EPSILON
-        else:
-            at_tests = np.abs(truth - mean) <= certificate.factor * std
-        yield job.row(model, form, len(part.y), certificate, float(np.mean(at_tests)), tests, trained + seconds)
+        kernel = SquaredExponential(1.0, np.ones(D))
+        model = SparseGP("vfe", kernel, n_inducing=job.M, max_iter=job.steps, random_state=job.seed)
+    train = partial(certify, model, part.X, part.y, method=DATA_PRIOR, scaling="prior", epsilon=EPSILON, delta=DELTA)
+    certificate, seconds = timed(partial(train, share=job.share, random_state=job.seed))
+    inputs, outputs, store = certificate.inputs, certificate.outputs, partial(job.row, certificate.model, len(part.y))
+    truth = outputs.apply(part.y_test)
+    off = Band(EPSILON).expectation(truth, *of_q(certificate, part.X_test))
+    yield store(DATA_PRIOR, certificate, off, seconds)
+    # the same rows certify the recorded predictions of the model that was trained
+    mask = Split("random", job.share, job.seed).prior(len(part.y))
+    mean, std = certificate.model.predict(inputs.apply(part.X[~mask]), return_std=True, noisy=True)
+    raw = outputs.shift + outputs.scale * mean, outputs.scale * std
+    at_tests, spread = certificate.model.predict(inputs.apply(part.X_test), return_std=True, noisy=True)
+    ask = partial(certify, X=part.X[~mask], y=part.y[~mask], method=HELD_OUT, delta=DELTA)
+    held, seconds = timed(lambda: ask(raw[0], epsilon=EPSILON, scaling=(Scaling(), outputs)))
+    yield store(HELD_OUT, held, np.abs(truth - at_tests) > EPSILON, seconds)
+    covers, seconds = timed(lambda: ask(raw, coverage=LEVEL))
+    yield store(COVERAGE, covers, np.abs(truth - at_tests) <= covers.factor * spread, seconds)
 
 
 def of_the_paper(job: Job) -> Iterator[Row]:
@@ -168,8 +167,8 @@ def of_the_paper(job: Job) -> Iterator[Row]:
         model = SparsePACGP(kernel=SquaredExponential(1.0, np.ones(D)), grid=HyperGrid.ard(D), **common)
     _, seconds = timed(lambda: model.fit(part.X, part.y))
     certificate = model.certificate_
-    risk = float(np.mean(Band(EPSILON).expectation(part.scaled_test[1], *predicted(certificate, part))))
-    yield job.row(model, PAC_BAYES, len(part.y), certificate, risk, len(part.y_test), seconds)
+    off = Band(EPSILON).expectation(part.scaled_test[1], *predicted(certificate, part))
+    yield job.row(model, len(part.y), PAC_BAYES, certificate, off, seconds)
 
 
 def labelled(job: Job) -> tuple[np.ndarray, np.ndarray, int]:
@@ -189,22 +188,18 @@ def labels(job: Job) -> Iterator[Row]:
     """The certificates of one classifier."""
     X, y, tests = labelled(job)
     X_test, y_test, X, y = X[:tests], y[:tests], X[tests:], y[tests:]
-    mask = Split("random", job.share, job.seed).prior(len(y))
-    inputs, _ = constants("disjoint split", X[mask], y[mask].astype(np.float64))
     model = VariationalGPClassifier(job.M, max_iter=job.steps, random_state=job.seed)
     if job.data == "ringnorm":
         model.set_params(batch_size=BATCH, optimizer="adam", max_iter=EPOCH)
-    _, trained = timed(lambda: model.fit(inputs.apply(X[mask]), y[mask]))
-    ask = partial(certify, model, X[~mask], y[~mask], delta=DELTA, scaling=(inputs, Scaling()))
-    for form in (HELD_OUT, DATA_PRIOR):
-        certificate, seconds = timed(partial(ask, method=form))
-        if form == HELD_OUT:
-            wrong = model.predict(inputs.apply(X_test)) != y_test
-        else:
-            mean, _ = of_q(certificate, X_test)
-            wrong = (mean > 0.0) != (y_test == model.classes_[1])
-        stored = HELD_OUT if form == HELD_OUT else VOTE
-        yield job.row(model, stored, len(y), certificate, float(np.mean(wrong)), tests, trained + seconds)
+    train = partial(certify, model, X, y, method=DATA_PRIOR, scaling="prior", delta=DELTA)
+    certificate, seconds = timed(partial(train, share=job.share, random_state=job.seed))
+    fitted, inputs = certificate.model, certificate.inputs
+    mean, _ = of_q(certificate, X_test)
+    yield job.row(fitted, len(y), VOTE, certificate, (mean > 0.0) != (y_test == fitted.classes_[1]), seconds)
+    mask = Split("random", job.share, job.seed).prior(len(y))
+    ask = partial(certify, X=X[~mask], y=y[~mask], method=HELD_OUT, delta=DELTA, loss="zero-one")
+    held, seconds = timed(lambda: ask(fitted.predict(inputs.apply(X[~mask]))))
+    yield job.row(fitted, len(y), HELD_OUT, held, fitted.predict(inputs.apply(X_test)) != y_test, seconds)
 
 
 def jobs(args: argparse.Namespace) -> list[tuple[Callable[[Job], Iterator[Row]], Job, tuple[str, ...]]]:
@@ -216,7 +211,7 @@ def jobs(args: argparse.Namespace) -> list[tuple[Callable[[Job], Iterator[Row]],
                 rows = args.rows or (None if data in LABELS or data == "kin40k" else CAP)
                 job = Job(data, M, args.share, seed, rows, args.steps)
                 if data in LABELS:
-                    work.append((labels, job, (HELD_OUT, VOTE)))
+                    work.append((labels, job, (VOTE, HELD_OUT)))
                     continue
                 N, _ = split_sizes(data, rows)
                 if N <= EXACT:
