@@ -15,8 +15,10 @@ from gpbounds.plotting import BLACK, BLUE, GREEN, PURPLE, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
 
 PAC_BAYES, DATA_PRIOR, HELD_OUT, COVERAGE, VOTE = "pac-bayes", "data-prior", "held-out", "coverage", "vote"
-PRINTED = {("housing", 0): 0.333, ("pol", 500): 0.083, ("kin40k", 500): 0.115}
-"""B of kl-PAC-GP and of kl-PAC-SGP with ARD in Tables 1 and 2 of paper 002; its scaling used all rows."""
+PRINTED = {("housing", 0): (0.333, 0.115), ("pol", 500): (0.083, 0.015), ("kin40k", 500): (0.115, 0.034)}
+"""B and test risk of kl-PAC-GP and of kl-PAC-SGP with ARD in Tables 1 and 2 of paper 002; its scaling used all rows."""
+OWN = {("housing", 0): (0.332, 0.109)}
+"""The same of `pac_gp_housing.py`."""
 STORED = Path(__file__).parent / "results" / "pac_sgp_inducing.csv"
 SHARE = 0.5
 RATIO, GIBBS = 2.5, {("housing", 0): 0.24, ("energy", 200): 0.03, ("kin40k", 500): 0.03}
@@ -109,12 +111,12 @@ def cells(one: Mean | None) -> list[str]:
     return ["–"] * 3 if one is None else [number(one.bound, one.error), number(one.risk), number(one.truth)]
 
 
-def quoted(setting: Setting) -> str:
-    """The bound that our reproduction of the paper's form stores: not rigorous, scaled by all rows."""
+def quoted(setting: Setting) -> tuple[float, float] | None:
+    """B and test risk of kl-PAC-GP or kl-PAC-SGP in our reproduction of the paper, scaled by all rows: not rigorous."""
     ours = ("kl-PAC-SGP", True, "paper")
     scores = [score for score in stored_scores(STORED) if (score.method, score.ard, score.variant) == ours]
-    mine = [score.B for score in scores if (score.data, score.M) == setting]
-    return number(float(np.mean(mine))) if mine else "–"
+    mine = [(score.B, score.test) for score in scores if (score.data, score.M) == setting]
+    return tuple(np.mean(mine, axis=0).tolist()) if mine else OWN.get(setting)
 
 
 def times(ratio: float) -> str:
@@ -136,8 +138,7 @@ def of_the_paper(rows: Sequence[Row]) -> str:
         if setting[0] not in ("housing", "pol", "kin40k") or prior is None:
             continue
         own = mean(rows, setting, PAC_BAYES)
-        printed = number(PRINTED[setting]) if setting in PRINTED else "–"
-        ours = "0.332" if setting == ("housing", 0) else quoted(setting)
+        printed, ours = (number(pair[0]) if pair else "–" for pair in (PRINTED.get(setting), quoted(setting)))
         rigorous = "–" if own is None else number(own.bound, own.error)
         line = [named(setting), str(prior.splits), printed, ours, rigorous, str(prior.n)]
         lines.append([*line, *cells(prior), *cells(held)])
@@ -172,16 +173,14 @@ def of_the_sets(rows: Sequence[Row]) -> str:
 
 def of_labels(rows: Sequence[Row]) -> str:
     """The sets with two labels, and the goal 1.5 × test error + .02."""
-    heads = ("set", "n", "splits", "held-out B", "mistakes", "test error", "1.5 × test + .02", "vote B", "Gibbs R_S")
+    heads = ("set", "share", "n", "splits", "held-out B", "mistakes", "test error", "1.5 × test + .02", "vote B")
     lines = []
-    for setting in settings(rows):
-        held, vote = mean(rows, setting, HELD_OUT), mean(rows, setting, VOTE)
-        if vote is None and (held is None or is_real(rows, setting)):
-            continue
-        line = [named(setting), str((held or vote).n), str((held or vote).splits)]  # type: ignore[union-attr]
-        line += ["–"] * 4 if held is None else [*cells(held), number(1.5 * held.truth + 0.02)]
-        lines.append([*line, *cells(vote)])
-    return markdown((*heads, "test error"), lines)
+    for setting, share in dict.fromkeys(((row.data, row.M), row.share) for row in rows if row.form == VOTE):
+        held, vote = mean(rows, setting, HELD_OUT, share), mean(rows, setting, VOTE, share)
+        if held is not None and vote is not None:
+            line = [named(setting), f"{share:g}", str(held.n), str(held.splits), *cells(held)]
+            lines.append([*line, number(1.5 * held.truth + 0.02), *cells(vote)])
+    return markdown((*heads, "Gibbs R_S", "test error"), lines)
 
 
 def of_intervals(rows: Sequence[Row]) -> str:
@@ -198,9 +197,10 @@ def of_intervals(rows: Sequence[Row]) -> str:
 
 def of_shares(rows: Sequence[Row]) -> str:
     """The data-prior and held-out bounds by the share of the rows that train."""
-    shares = sorted({row.share for row in rows})
+    shares = sorted({row.share for row in rows if row.form == DATA_PRIOR})
     lines = []
-    for setting in dict.fromkeys((row.data, row.M) for row in rows if row.share != SHARE):
+    others = dict.fromkeys((row.data, row.M) for row in rows if row.share != SHARE and row.form == DATA_PRIOR)
+    for setting in others:
         for form in (DATA_PRIOR, HELD_OUT):
             found = [mean(rows, setting, form, share) for share in shares]
             if any(found):
@@ -245,24 +245,45 @@ FORMS = {
 }
 
 
+ALL_ROWS = "all rows"
+
+
+def shown_of(rows: Sequence[Row], setting: Setting) -> list[tuple[str, float, float, float]]:
+    """For each form the bound, the risk at test rows, and the least risk that is drawn."""
+    there = [(form, one) for form in FORMS if (one := mean(rows, setting, form)) is not None]
+    # no mistake at all is drawn at half of one
+    found = [(form, one.bound, one.truth, 0.5 / (one.tests * one.splits)) for form, one in there]
+    other = quoted(setting) or PRINTED.get(setting)
+    if other is not None and mean(rows, setting, PAC_BAYES) is None:
+        found.insert(0, (ALL_ROWS, *other, 0.0))
+    return found
+
+
 def panel(ax: Any, rows: Sequence[Row], shown: Sequence[Setting]) -> None:
     """For each set a line from the risk at test rows (open) to the bound (filled), of every form."""
     for place, setting in enumerate(shown):
-        there = [(form, one) for form in FORMS if (one := mean(rows, setting, form)) is not None]
-        for turn, (form, one) in enumerate(there):
-            y, color = place + 0.22 * (turn - 0.5 * (len(there) - 1)), FORMS[form][1]
-            least = max(one.truth, 0.5 / (one.tests * one.splits))  # no mistake at all is drawn at half of one
-            ax.plot([least, one.bound], [y, y], color=color, linewidth=2.0, alpha=0.45, zorder=1)
-            ax.plot(least, y, "o", color=color, markerfacecolor="white", markersize=5.0)
-            ax.plot(one.bound, y, "o", color=color, markersize=6.0)
+        there = shown_of(rows, setting)
+        for turn, (form, bound, truth, least) in enumerate(there):
+            y, color = place + 0.22 * (turn - 0.5 * (len(there) - 1)), FORMS.get(form, FORMS[PAC_BAYES])[1]
+            ends, marker = [max(truth, least), bound], "D" if form == ALL_ROWS else "o"
+            ax.plot(ends, [y, y], color=color, linewidth=2.0, alpha=0.45, zorder=1)
+            ax.plot(ends[0], y, marker, color=color, markerfacecolor="white", markersize=5.0)
+            ax.plot(ends[1], y, marker, color=color, markersize=6.0 if marker == "o" else 5.0)
     ax.set_xscale("log")
-    ax.set_yticks(range(len(shown)), [named(setting) for setting in shown])
-    ax.set_ylim(len(shown) - 0.4, -0.6)
+    rungs(ax, shown)
     low, high = ax.get_xlim()
     ticks = [at for at in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if low <= at <= high]
     ax.set_xticks(ticks, [f"{100.0 * t:g} %" for t in ticks])
     ax.minorticks_off()
+
+
+def rungs(ax: Any, shown: Sequence[Setting]) -> None:
+    """A set on each line; M where a set has two."""
+    names = [data for data, _ in shown]
+    ax.set_yticks(range(len(shown)), [named(each) if names.count(each[0]) > 1 else each[0] for each in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.tick_params(labelsize=TEXT - 1)
+    ax.tick_params(axis="y", length=0)
     ax.grid(True, axis="x", color="0.9", linewidth=0.7)
     ax.set_axisbelow(True)
     for edge in ("top", "right", "left"):
@@ -275,14 +296,8 @@ def covered(ax: Any, rows: Sequence[Row], shown: Sequence[Setting]) -> None:
         mine = [row.truth for row in rows if (row.data, row.M, row.share) == (*setting, SHARE) and row.form == COVERAGE]
         ax.plot(mine, [place] * len(mine), "o", color=BLUE, markersize=5.0, alpha=0.6, markeredgewidth=0.0)
     ax.axvline(0.9, color=BLACK, linewidth=1.0, linestyle=(0, (1, 2)))
-    ax.set_yticks(range(len(shown)), [named(setting) for setting in shown])
-    ax.set_ylim(len(shown) - 0.4, -0.6)
-    ax.xaxis.set_major_formatter("{x:.2f}")
-    ax.tick_params(labelsize=TEXT - 1)
-    ax.grid(True, axis="x", color="0.9", linewidth=0.7)
-    ax.set_axisbelow(True)
-    for edge in ("top", "right", "left"):
-        ax.spines[edge].set_visible(False)
+    rungs(ax, shown)
+    ax.xaxis.set_major_formatter(lambda at, _: f"{100.0 * at:.0f} %")
 
 
 def picture(rows: Sequence[Row]) -> Any:
@@ -292,9 +307,9 @@ def picture(rows: Sequence[Row]) -> Any:
     found = settings(rows)
     real = sorted((s for s in found if is_real(rows, s)), key=lambda s: -(mean(rows, s, DATA_PRIOR) or _NONE).bound)
     labelled = [s for s in found if s not in real]
-    page = figure(12.5, 1.6 + 0.48 * max(len(real), 3))
+    page = figure(12.5, 1.7 + 0.5 * max(len(real), 4))
     headline(page, "What a certificate says (filled) and the risk at test rows (open), δ = .01, means over splits")
-    grid = page.add_gridspec(2, 2, width_ratios=[1.5, 1.0], height_ratios=[max(len(labelled), 1), max(len(real), 1)])
+    grid = page.add_gridspec(2, 2, width_ratios=[1.5, 1.0], height_ratios=[len(labelled) + 1, len(real) + 1])
     left, upper, lower = (page.add_subplot(place) for place in (grid[:, 0], grid[0, 1], grid[1, 1]))
     panels = ((left, real, "A new target is off by more than .6 sd"), (upper, labelled, "A wrong label"))
     for ax, shown, title in panels:
@@ -304,7 +319,10 @@ def picture(rows: Sequence[Row]) -> Any:
     lower.set_title("Test targets in intervals that are certified to hold 90 %", fontsize=TEXT, loc="left")
     forms = [form for form in FORMS if any(row.form == form for row in rows)]
     handles = [Line2D([], [], color=FORMS[f][1], marker="o", markersize=6.0, label=FORMS[f][0]) for f in forms]
-    page.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=TEXT, frameon=False)
+    if any(each[0] == ALL_ROWS for setting in real for each in shown_of(rows, setting)):
+        name = "paper 002's form, scaled by all rows: not rigorous"
+        handles.insert(0, Line2D([], [], color=VERMILLION, marker="D", markersize=5.0, label=name))
+    page.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=TEXT, frameon=False)
     return page
 
 
