@@ -50,6 +50,7 @@ ORDER = (
         "pac_gp_housing",
         "pac_gp_grid",
         "pac_sgp_inducing",
+        "certificates",
     ),
     *("dlm_losses", "dlm_beta", "dlm_sampling", "bmc_bias", "bmc_trained", "sample_sizes"),
 )
