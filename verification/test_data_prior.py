@@ -17,7 +17,7 @@ from fitting.data_priors.prior_law import PriorLaw, one_point, priors_of
 from fitting.data_priors.updates import Aim, Eigenbasis, Update, gaussian_update, law_in, update
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band, Exponential, Loss, Sign, Squared
-from gpbounds.pacbayes import Split, bound
+from gpbounds.pacbayes import Split, Updated, bound
 from gpbounds.pacbayes.certificate.rows import in_memory, raw
 from gpbounds.rows.engines import Memory
 
@@ -79,6 +79,29 @@ def test_the_update_of_an_exact_prior_has_the_closed_form(observe: Observer, see
         trace = sum(W[i, i] for i in range(len(X2)))
         value = (mp.log(mp.det(mp.eye(len(X2)) + C / s2)) - trace + (z.T * C * z)[0]) / 2
     observe.equal(CLAIM, q.kl, float(value), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.claim(CLAIM)
+@given(seed=SEEDS)
+def test_no_certified_row_moves_the_prior(observe: Observer, seed: int) -> None:
+    """P's law of f, its jitter included, is the same for other certified rows: near ones, far ones, copies."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.uniform(0.0, 5.0, (12, 1)), rng.standard_normal(12)  # close rows: a jitter is needed
+    kernel = SquaredExponential(1.3, float(rng.uniform(0.5, 2.0)))
+    model = ExactGP(kernel, 0.05, optimizer=None).fit(X, y)
+    new = np.linspace(-2.0, 8.0, 7)[:, None]
+    (own,) = priors_of(kernel, model.posterior_, X[:0])
+    at_own, phi, residual = own.features(new)
+    variance = residual + (phi * phi).sum(axis=1)
+    for others in (rng.uniform(4.0, 9.0, (5, 1)), X[:5] + 1e-9, np.linspace(-3.0, 9.0, 8)[:, None]):
+        for prior in priors_of(kernel, model.posterior_, others):
+            M = len(own.Z)
+            observe.holds(CLAIM, prior.jitter == own.jitter and bool((prior.Z[:M] == own.Z).all()))
+            record = Updated(prior.Z, prior.mean, prior.factor, 0.0 * prior.mean, np.eye(len(prior.Z)), prior.jitter)
+            observe.equal(CLAIM, record.added, len(prior.Z) - M)
+            at, phi, residual = prior.features(new)
+            observe.equal(CLAIM, at, at_own, rtol=1e-4, atol=1e-5)
+            observe.equal(CLAIM, residual + (phi * phi).sum(axis=1), variance, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.claim(CLAIM)
