@@ -202,9 +202,9 @@ def of_shares(rows: Sequence[Row]) -> str:
     others = dict.fromkeys((row.data, row.M) for row in rows if row.share != SHARE and row.form == DATA_PRIOR)
     for setting in others:
         for form in (DATA_PRIOR, HELD_OUT):
-            rows_found = [mean(rows, setting, form, share) for share in shares]
-            if any(rows_found):
-                texts = ["–" if one is None else number(one.bound, one.error) for one in rows_found]
+            chosen = [mean(rows, setting, form, share) for share in shares]
+            if any(chosen):
+                texts = ["–" if one is None else number(one.bound, one.error) for one in chosen]
                 lines.append([named(setting), form, *texts])
     return markdown(("set", "form", *(f"share {share:g}" for share in shares)), lines) if lines else ""
 
@@ -252,11 +252,11 @@ def shown_of(rows: Sequence[Row], setting: Setting) -> list[tuple[str, float, fl
     """For each form the bound, the risk at test rows, and the least risk that is drawn."""
     there = [(form, one) for form in FORMS if (one := mean(rows, setting, form)) is not None]
     # no mistake at all is drawn at half of one
-    rows_found = [(form, one.bound, one.truth, 0.5 / (one.tests * one.splits)) for form, one in there]
+    chosen = [(form, one.bound, one.truth, 0.5 / (one.tests * one.splits)) for form, one in there]
     other = quoted(setting) or PRINTED.get(setting)
     if other is not None and mean(rows, setting, PAC_BAYES) is None:
-        rows_found.insert(0, (ALL_ROWS, *other, 0.0))
-    return rows_found
+        chosen.insert(0, (ALL_ROWS, *other, 0.0))
+    return chosen
 
 
 def panel(ax: Any, rows: Sequence[Row], shown: Sequence[Setting]) -> None:
@@ -304,9 +304,10 @@ def picture(rows: Sequence[Row]) -> Any:
     """Bounds and risks of numbers, of labels, and coverage."""
     from matplotlib.lines import Line2D
 
-    rows_found = settings(rows)
-    real = sorted((s for s in rows_found if is_real(rows, s)), key=lambda s: -(mean(rows, s, DATA_PRIOR) or _NONE).bound)
-    labelled = [s for s in rows_found if s not in real]
+    chosen = settings(rows)
+    real = [s for s in chosen if is_real(rows, s)]
+    real.sort(key=lambda s: -(mean(rows, s, DATA_PRIOR) or _NONE).bound)
+    labelled = [s for s in chosen if s not in real]
     page = figure(12.5, 1.7 + 0.5 * max(len(real), 4))
     headline(page, "What a certificate says (filled) and the risk at test rows (open), δ = .01, means over splits")
     grid = page.add_gridspec(2, 2, width_ratios=[1.5, 1.0], height_ratios=[len(labelled) + 1, len(real) + 1])

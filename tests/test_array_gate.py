@@ -188,6 +188,9 @@ DOORS = {
     "gpbounds.pacbayes.Free": [{"Z": Z, "mean": MEANS, "cov": COVARIANCE}],
     "gpbounds.pacbayes.Sparse": [{"Z": Z, "noise": 0.5}],
     "gpbounds.pacbayes.Whitened": [{"Z": Z, "mean": MEANS, "factor": FACTOR}],
+    "gpbounds.pacbayes.Updated": [
+        {"Z": Z, "prior_mean": MEANS, "prior_factor": FACTOR, "mean": MEANS, "factor": FACTOR}
+    ],
     "gpbounds.pacbayes.batch_bound": [
         {"risk": 0.5, "batch": 4.0, "kl": 1.0, "N": 6.0, "delta": 0.1, "batch_delta": 0.1, "log_prior_penalty": 0.0}
     ],

@@ -109,29 +109,9 @@ class Certificate(RiskStatement):
         rows = raw(X, y if labels is None else encoded(y, labels, signs=True))
         inputs, outputs = inputs or Scaling(), outputs or Scaling()
         paid = tuple(charges)
-        for name, scaling in (("inputs", inputs), ("outputs", outputs)):
-            if not isinstance(scaling, Scaling):
-                raise ValueError(f"{name}: expected a Scaling, got {type(scaling).__name__}")
-        if not all(isinstance(charge, Charge) for charge in paid):
-            raise ValueError(f"charges: expected a sequence of Charge, got {charges!r}")
-        if not (nonrigorous or (inputs.rigorous and outputs.rigorous)):
-            raise ValueError(
-                "inputs, outputs: expected a scaling fixed in advance, from disjoint data or charged; got 'same data': "
-                "prior and loss then depend on the data, and no bound follows (P-45). Scale with other data, or pass "
-                "nonrigorous=True for a record that says so in its first line"
-            )
-        if not isinstance(loss, Loss):
-            raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
-        if not isinstance(posterior, Posterior):
-            raise ValueError(
-                f"posterior: expected Exact, Sparse, Free, Whitened or Updated, got {type(posterior).__name__}"
-            )
-        if not isinstance(split, Split | None):
-            raise ValueError(f"split: expected a Split or None, got {type(split).__name__}")
+        _require_kinds(posterior, loss, (inputs, outputs), paid, mean, split, nonrigorous)
         if choice("predictor", predictor, ("gibbs", "mean")) == "mean":
             for_mean_prediction(loss)
-        if not isinstance(mean, DeclaredMean | None):
-            raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
         for_loss(mean, loss)
         failure = positive_unit("delta", delta)
         if failure.ndim or failure >= 1.0:
@@ -220,3 +200,36 @@ class Certificate(RiskStatement):
             for a file that cannot be read.
         """
         return read_record(path, (cls, HeldOutCertificate, CoverageCertificate))
+
+
+def _require_kinds(
+    posterior: Any,
+    loss: Any,
+    scalings: tuple[Any, Any],
+    charges: Sequence[Any],
+    mean: Any,
+    split: Any,
+    nonrigorous: bool,
+) -> None:
+    """Refuse arguments of `Certificate.issue` of other kinds, and scalings that depend on the certified rows."""
+    for name, scaling in zip(("inputs", "outputs"), scalings, strict=True):
+        if not isinstance(scaling, Scaling):
+            raise ValueError(f"{name}: expected a Scaling, got {type(scaling).__name__}")
+    if not all(isinstance(charge, Charge) for charge in charges):
+        raise ValueError(f"charges: expected a sequence of Charge, got {charges!r}")
+    if not (nonrigorous or all(scaling.rigorous for scaling in scalings)):
+        raise ValueError(
+            "inputs, outputs: expected a scaling fixed in advance, from disjoint data or charged; got 'same data': "
+            "prior and loss then depend on the data, and no bound follows (P-45). Scale with other data, or pass "
+            "nonrigorous=True for a record that says so in its first line"
+        )
+    if not isinstance(loss, Loss):
+        raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
+    if not isinstance(posterior, Posterior):
+        raise ValueError(
+            f"posterior: expected Exact, Sparse, Free, Whitened or Updated, got {type(posterior).__name__}"
+        )
+    if not isinstance(split, Split | None):
+        raise ValueError(f"split: expected a Split or None, got {type(split).__name__}")
+    if not isinstance(mean, DeclaredMean | None):
+        raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
