@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import beta, binomtest, norm
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -25,9 +28,11 @@ from fitting import (
     VariationalGP,
     VariationalGPClassifier,
     certify,
+    load,
 )
+from fitting.estimators import GaussianProcess
 from gpbounds import SquaredExponential
-from gpbounds.losses import Squared
+from gpbounds.losses import Sign, Squared
 from gpbounds.pacbayes import Certificate, Charge, CoverageCertificate, HeldOutCertificate, Scaling, Split
 from gpbounds.renyi import Model, from_gpflow
 from gpbounds.renyi.models import InducingLaw
@@ -114,11 +119,11 @@ def test_every_regressor_is_certified_by_its_own_predictions(name, scaling) -> N
     mask = Split().prior(N)
     options = {"method": "held-out", "scaling": scaling, "delta": 0.1}
     certificate = certify(ESTIMATORS[name], X, Y, **options)
-    model = certificate.model
-    if scaling == "as given":
-        expected, unit = model.predict(X[~mask]), 1.0
+    model, unit = certificate.model, 1.0 if scaling == "as given" else Y[mask].std()
+    if scaling == "as given" or (isinstance(model, GaussianProcess) and "pac" not in name):
+        expected = model.predict(X[~mask])  # from raw rows
     else:
-        middle, width, unit = X[mask].mean(axis=0), X[mask].std(axis=0), Y[mask].std()
+        middle, width = X[mask].mean(axis=0), X[mask].std(axis=0)
         expected = Y[mask].mean() + unit * model.predict((X[~mask] - middle) / width)
     np.testing.assert_allclose(certificate.predictions, expected, rtol=1e-9, atol=1e-9)
     assert certificate.mistakes == (np.abs(Y[~mask] - certificate.predictions) > 0.6 * unit).sum()
@@ -138,7 +143,7 @@ def test_every_regressor_is_certified_by_its_own_predictions(name, scaling) -> N
 def test_the_spread_of_a_gaussian_process_is_that_of_a_new_target() -> None:
     mask = Split().prior(N)
     intervals = certify(ESTIMATORS["vfe"], X, Y, method="held-out", coverage=0.8, delta=0.1)
-    mean, std = intervals.model.predict(X[~mask], return_std=True, noisy=True)
+    _, std = intervals.model.predict(X[~mask], return_std=True, noisy=True)
     np.testing.assert_allclose(intervals.spread, std, rtol=1e-12)
     assert intervals.spread.min() >= np.sqrt(0.2)
 
@@ -200,6 +205,14 @@ def test_a_fitted_model_is_certified_by_all_rows_that_it_has_not_seen() -> None:
     assert other.mistakes == (np.abs(targets - other.predictions) > 0.6 * 1.5).sum()
 
 
+@pytest.mark.parametrize("name", ["vfe", "pic", "normalised"])
+def test_the_model_of_a_certificate_predicts_raw_rows_after_a_file(name, tmp_path) -> None:
+    certificate = certify(ESTIMATORS[name], X, Y, method="held-out", scaling="prior")
+    certificate.model.save(tmp_path / "model.npz")
+    predicted = load(tmp_path / "model.npz").predict(X[~Split().prior(N)])
+    np.testing.assert_allclose(predicted, certificate.predictions, rtol=1e-9)
+
+
 def test_the_units_of_a_model_with_its_own_scaling_are_those_of_its_loss() -> None:
     units = Scaling("fixed in advance", 0.0, 2.0), Scaling("fixed in advance", 3.0, 2.0)
     model = PACGP(max_iter=3, scaling=units).fit(X[:60], Y[:60])
@@ -219,7 +232,7 @@ def test_the_units_of_a_model_with_its_own_scaling_are_those_of_its_loss() -> No
     ids=lambda model: type(model).__name__,
 )
 def test_rows_of_training_are_refused(model) -> None:
-    model = model.fit(X[:60], Y[:60])
+    model = clone(model).fit(X[:60], Y[:60])
     with pytest.raises(
         ValueError, match=r"expected rows that the model had not seen, got 65 of which 5 are among the 60"
     ):
@@ -337,6 +350,111 @@ def test_a_data_frame_names_the_columns_of_a_pipeline() -> None:
     assert certify(fitted, table[60:], Y[60:], method="held-out").rows == 60
 
 
+# --- the best of several forms ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", ["as given", "prior"])
+def test_the_least_bound_wins_and_all_forms_share_delta(scaling) -> None:
+    chosen = certify(ESTIMATORS["vfe"], X, Y, method="best", scaling=scaling, epsilon=1.0, delta=0.06)
+    forms = {form.method: form for form in chosen.forms}
+    assert sorted(forms) == ["data-prior", "held-out", "pac-bayes"]
+    assert chosen.bound == min(form.bound for form in chosen.forms)
+    for form in chosen.forms:
+        assert form.delta == 0.06
+        assert form.charges == (Charge("forms of certificate", 3),)
+        assert form.check(X, Y).confirmed
+    held_out = forms["held-out"]
+    assert held_out.bound == pytest.approx(quantile(held_out.mistakes, 60, 0.02), rel=1e-9)
+    alone = certify(ESTIMATORS["vfe"], X, Y, method="pac-bayes", scaling=scaling, epsilon=1.0, delta=0.06)
+    assert forms["pac-bayes"].log_count == pytest.approx(alone.log_count + np.log(3.0), abs=1e-12)
+    assert (forms["pac-bayes"].risk, forms["pac-bayes"].kl) == (alone.risk, alone.kl)
+    assert alone.rows == (N if scaling == "as given" else 60)
+
+
+def test_each_accuracy_has_its_own_best_form() -> None:
+    many = certify(ESTIMATORS["vfe"], X, Y, method="best", epsilon=(0.5, 2.0), delta=0.06)
+    assert isinstance(many, tuple)
+    for each, epsilon in zip(many, (0.5, 2.0), strict=True):
+        assert each.bound == min(form.bound for form in each.forms)
+        for form in each.forms:
+            assert form.loss.epsilon == epsilon
+            assert np.prod([charge.count for charge in form.charges]) == 6
+            assert form.check(X, Y).confirmed
+    held_out = next(form for form in many[1].forms if form.method == "held-out")
+    assert held_out.share == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "forms"),
+    [
+        ("ridge", Y, ("held-out",)),
+        ("low rank", Y, ("held-out",)),
+        ("pic", Y, ("held-out",)),
+        ("normalised", Y, ("data-prior", "held-out")),
+        ("linear mean", Y, ("data-prior", "held-out")),
+        ("variational", Y, ("data-prior", "held-out")),
+        (PACGP(max_iter=3, prior="data"), Y, ("data-prior", "held-out")),
+        (VariationalGP(8, "poisson", **BOUNDED), np.round(np.exp(0.3 * Y)), ("held-out",)),
+        (VariationalGPClassifier(8, **BOUNDED), LABELS, ("data-prior", "held-out")),
+        (LogisticRegression(), LABELS, ("held-out",)),
+        (Model(KERNEL, 0.3, Z, None, InducingLaw(np.zeros(8), np.eye(8), True, 1e-6)), Y, ("data-prior", "held-out")),
+    ],
+)
+def test_the_forms_of_a_model_are_known_before_its_rows(model, y, forms) -> None:
+    chosen = certify(ESTIMATORS.get(model) if isinstance(model, str) else model, X, y, method="best")
+    assert tuple(sorted(form.method for form in chosen.forms)) == forms
+    charges = () if len(forms) == 1 else (Charge("forms of certificate", len(forms)),)
+    for form in chosen.forms:
+        assert form.charges == charges
+        assert form.check(X, y).confirmed
+
+
+def test_the_best_form_of_a_fitted_model_depends_on_which_rows_are_passed() -> None:
+    model = clone(ESTIMATORS["vfe"]).fit(X[:60], Y[:60])
+    own, other = (certify(model, X[part], Y[part], method="best") for part in (slice(0, 60), slice(60, N)))
+    assert [form.method for form in own.forms] == ["pac-bayes"]
+    assert own == certify(model, X[:60], Y[:60])
+    assert sorted(form.method for form in other.forms) == ["data-prior", "held-out"]
+    assert {form.rows for form in other.forms} == {60}
+
+
+def test_a_form_that_fails_keeps_its_share_of_delta(monkeypatch) -> None:
+    from fitting.certifying import data_prior
+
+    def fails(*arguments, **options):
+        raise ValueError("no law")
+
+    monkeypatch.setattr(data_prior, "data_prior", fails)
+    with pytest.warns(UserWarning, match="of the form 'data-prior', whose share of delta is spent: no law"):
+        chosen = certify(ESTIMATORS["variational"], X, Y, method="best", delta=0.06)
+    assert [form.method for form in chosen.forms] == ["held-out"]
+    assert chosen.bound == pytest.approx(quantile(chosen.mistakes, 60, 0.03), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["exact", "vfe", "pac", "variational", "normalised"])
+def test_the_prior_of_other_rows_is_certified_by_the_rest(name) -> None:
+    certificate = certify(ESTIMATORS[name], X, Y, method="data-prior", scaling="prior", epsilon=1.0)
+    assert (certificate.method, certificate.split, certificate.rows) == ("data-prior", Split(), 60)
+    assert certificate.check(X, Y).confirmed
+    assert not replace(certificate, split=Split("random", 0.5, 1)).sealed().check(X, Y).confirmed
+
+
+def test_a_prior_of_other_rows_does_not_depend_on_how_rows_are_read() -> None:
+    options = {"method": "data-prior", "scaling": "prior", "epsilon": 1.0}
+    whole, parts = certify(ESTIMATORS["vfe"], X, Y, **options), certify(ESTIMATORS["vfe"], in_parts(X, Y), **options)
+    assert parts.data == whole.data
+    assert parts.bound == pytest.approx(whole.bound, rel=1e-3)
+    assert parts.check(X, Y).confirmed
+    assert whole.check(in_parts(X, Y)).confirmed
+
+
+def test_labels_have_a_certificate_of_the_vote_by_a_prior_of_other_rows() -> None:
+    certificate = certify(VariationalGPClassifier(8, **BOUNDED), X, LABELS, method="data-prior")
+    assert (certificate.loss, certificate.classes) == (Sign(), ("down", "up"))
+    assert certificate.check(X, LABELS).confirmed
+    assert not certificate.check(X, np.where(LABELS == "up", "down", "up")).confirmed
+
+
 # --- rows that are read by partitions ---------------------------------------------------------------------------------
 
 
@@ -366,6 +484,17 @@ def test_a_certificate_does_not_depend_on_how_rows_are_read(scaling, order) -> N
     assert intervals.factor == pytest.approx(certify(model, X, Y, coverage=0.8, delta=0.1, **options).factor, rel=1e-9)
     fitted = certify(Ridge().fit(X[:9], Y[:9]), in_parts(X, Y), method="held-out")
     np.testing.assert_allclose(fitted.predictions, Ridge().fit(X[:9], Y[:9]).predict(X), rtol=1e-12)
+
+
+def test_labels_in_partitions_are_minus_one_and_one() -> None:
+    signs = np.where(LABELS == "up", 1.0, -1.0)
+    model = LogisticRegression().fit(X[:9], signs[:9])
+    certificate = certify(model, in_parts(X, signs), method="held-out")
+    assert certificate.loss == Sign()
+    assert certificate.mistakes == (model.predict(X) != signs).sum() > 0
+    assert certificate.check(X, signs).confirmed
+    with pytest.raises(ValueError, match="y: expected the labels -1 and 1, got 0"):
+        certify(model, in_parts(X, (signs + 1.0) / 2.0), method="held-out")
 
 
 def test_a_model_that_needs_all_rows_in_memory_is_refused_by_partitions() -> None:
@@ -450,7 +579,8 @@ def test_predictions_that_are_not_the_models_are_refused_by_who_has_the_model() 
     report = forged.check(X, Y)
     assert report.confirmed
     assert "its own" in report.line("model").text
-    assert forged.check(X, Y, predictions=honest.model.predict(X[~mask])).failed == ("predictions",)
+    assert not forged.check(X, Y, predictions=honest.model.predict(X[~mask])).confirmed
+    assert honest.check(X, Y, predictions=honest.model.predict(X[~mask])).confirmed
 
 
 def test_a_certificate_is_the_same_after_a_file(tmp_path) -> None:
@@ -473,6 +603,7 @@ def test_a_certificate_is_the_same_after_a_file(tmp_path) -> None:
     [
         (Ridge(), Y, {"method": "test"}, "method: expected one of 'pac-bayes'"),
         (Ridge(), Y, {"method": "pac-bayes"}, "model: expected one of ExactGP"),
+        (PACGP(prior="data"), Y, {"method": "pac-bayes"}, "model: expected prior='grid' for method='pac-bayes'"),
         (Ridge(), Y, {"method": "data-prior"}, "model: expected a Gaussian process .* got Ridge"),
         (ExactGP(), Y, {"coverage": 0.9, "method": "best"}, "coverage: expected None for method='best'"),
         (Ridge(), Y, {"coverage": 1.5}, "coverage: expected"),
@@ -495,6 +626,26 @@ def test_a_certificate_is_the_same_after_a_file(tmp_path) -> None:
 def test_what_cannot_be_certified_is_refused(model, y, options, sentence) -> None:
     with pytest.raises(ValueError, match=sentence):
         certify(model, X, y, **{"method": "held-out", **options})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianProcessRegressor(),
+        make_pipeline(StandardScaler(), GaussianProcessRegressor()),
+        GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}),
+        OneVsRestClassifier(LogisticRegression()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_an_unfitted_model_is_trained_before_it_is_certified(model) -> None:
+    """Also one that predicts its prior without a fit, which scikit-learn does not call unfitted."""
+    y = LABELS if isinstance(model, OneVsRestClassifier) else Y
+    certificate = certify(model, X, y, method="held-out")
+    assert certificate.rows == 60
+    assert certificate.split == Split()
+    fitted = certify(clone(model).fit(X[:60], y[:60]), X[60:], y[60:], method="held-out")
+    assert fitted.split is None
 
 
 def test_a_model_of_several_outputs_is_refused() -> None:

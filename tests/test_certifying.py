@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
@@ -108,6 +108,14 @@ def test_a_model_trained_by_its_bound_gets_its_own_certificate(model):
     assert other.loss == Squared(2.0)
     assert other.charges == ()
     assert other.check(X, Y).confirmed
+
+
+def test_an_unfitted_model_is_trained_on_all_rows() -> None:
+    model = SparseGP("fitc", KERNEL, 0.2, n_inducing=8, random_state=0, **START)
+    certificate = certify(model, X, Y, epsilon=0.5)
+    assert not hasattr(model, "posterior_")
+    assert certificate == certify(clone(model).fit(X, Y), X, Y, epsilon=0.5)
+    assert (certificate.split, certificate.rows) == (None, N)
 
 
 def test_several_goals_and_other_choices_are_charged():
@@ -235,7 +243,6 @@ def test_a_kernel_outside_the_grid_is_moved_to_its_edge_and_that_is_said():
     ("model", "data", "options", "error", "sentence"),
     [
         (Ridge(), (X, Y), {}, ValueError, "model: expected one of ExactGP, .*, got Ridge"),
-        (None, (X, Y), {}, NotFittedError, "not fitted"),
         ("exact", (X, Y + 1e-6), {}, ValueError, "y: expected the data that the model was trained on"),
         ("exact", (X[:50], Y[:50]), {}, ValueError, "X: expected the data that the model was trained on"),
         ("exact", (X.astype(np.float32), Y), {}, ValueError, "X: expected float64, got float32"),
@@ -248,7 +255,7 @@ def test_a_kernel_outside_the_grid_is_moved_to_its_edge_and_that_is_said():
     ],
 )
 def test_what_cannot_be_certified_is_refused(model, data, options, error, sentence):
-    made = MODELS["exact"].fit(X, Y) if model == "exact" else ExactGP() if model is None else model
+    made = MODELS["exact"].fit(X, Y) if model == "exact" else model
     with pytest.raises(error, match=sentence):
         certify(made, *data, **options)
 

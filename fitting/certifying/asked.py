@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -70,7 +71,7 @@ class Asked:
     # ------------------------------------------------------------------ labels, losses, rows
 
     @cached_property
-    def given(self) -> unseen.Given:
+    def given(self) -> unseen.PassedPredictions:
         """The predictions that were passed."""
         numeric = not is_elsewhere(self.X) and np.asarray(unmasked("y", self.y)).dtype.kind in "iuf"
         return unseen.given_as(self.model, labels=self.loss == LABELS, numeric=numeric)
@@ -117,6 +118,11 @@ class Asked:
     def rows(self) -> Raw:
         """All raw rows; places in ``classes`` stand for labels."""
         return raw(self.X, self.y if self.labels is None else encoded(self.y, self.labels))
+
+    @property
+    def passed(self) -> tuple[Any, Any]:
+        """X and y for a certificate: the raw rows, or X with its labels."""
+        return (self.rows, None) if self.labels is None else (self.X, self.y)
 
     @property
     def signed(self) -> Raw:
@@ -184,13 +190,29 @@ class Asked:
         targets = outputs.apply(rows.y) if self.classes is None else self.classes[rows.y.astype(int)]
         return model.fit(unseen.named(self._table, inputs.apply(rows.X)), targets)
 
+    def for_raw_rows(self, model: Any) -> Any:
+        """A copy of ``model``, which was fitted to scaled rows, that predicts from raw rows in raw units.
+
+        It is no copy of another library's model, or of one that declares its own scaling, or that the user has fitted.
+        """
+        inputs, outputs = self.units
+        as_given = inputs.origin == outputs.origin == "as given"
+        fits = isinstance(model, GaussianProcess) and not isinstance(model, PacGaussianProcess)
+        if self.kind != "unfitted" or as_given or not fits:
+            return model
+        shift, scale = float(np.ravel(outputs.shift)[0]), float(np.ravel(outputs.scale)[0])
+        made = copy.copy(model)
+        made.inputs_ = inputs
+        made.y_mean_, made.y_scale_ = shift + scale * model.y_mean_, scale * model.y_scale_
+        return made
+
     @property
     def _table(self) -> Any:
         """X, where it is a table whose columns name the inputs."""
         return self.X if is_frame(self.X) and hasattr(self.X, "columns") else None
 
     @cached_property
-    def predictor(self) -> unseen.Predictor:
+    def predictor(self) -> unseen.UnseenPredictor:
         """What predicts at the certified rows."""
         if self.kind == "given":
             return self.given
@@ -206,14 +228,16 @@ class Asked:
         """The forms of certificate that the model allows; no target decides this."""
         if self.kind == "given" or not isinstance(self.model, GaussianProcess | Model):
             return ("held-out",)
-        names = ["data-prior"] if _has_law(self.model, self.rows.shape[0]) else []
-        if self.kind == "unfitted" and self._has_grid:
-            names.insert(0, "pac-bayes")
-        if self.kind == "fitted":
-            kept = len(self.model.X_train_) > 0
-            if not kept or unseen.count_seen(self.model, self.rows, *self.units, self.labels):
-                return ("pac-bayes",)
-        return (*names, "held-out")
+        if self.kind == "fitted" and self._are_rows_of_training:
+            return ("pac-bayes",)
+        names = ["data-prior", "held-out"] if _has_law(self.model, self.rows.shape[0]) else ["held-out"]
+        return ("pac-bayes", *names) if self.kind == "unfitted" and self._has_grid else tuple(names)
+
+    @property
+    def _are_rows_of_training(self) -> bool:
+        """Whether a fitted GP keeps some of these rows; one that read its rows by partitions keeps none to compare."""
+        kept = len(self.model.X_train_) > 0
+        return not kept or unseen.count_seen(self.model, self.rows, *self.units, self.labels) > 0
 
     @property
     def _has_grid(self) -> bool:
@@ -221,10 +245,9 @@ class Asked:
         if not isinstance(self.model, KINDS) or (isinstance(self.model, SparseGP) and self.model.method == "pic"):
             return False
         if isinstance(self.model, PacGaussianProcess):
-            return True
+            return self.model.prior == "grid"
         fixed = (isinstance(self.model.mean, str) and self.model.mean == "zero") or self.mean is not None
-        as_given = isinstance(self.scaling, str) and self.scaling == "as given"
-        return fixed and not (self.model.normalize_y and as_given)
+        return fixed and not self.model.normalize_y
 
 
 def _has_law(model: Any, N: int) -> bool:

@@ -104,9 +104,7 @@ def prior_of(model: Any, certified: Raw | None = None, inputs: Scaling | None = 
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     grid, kernel = one_point(_times(kernel, scale * scale))
     in_scaled = partial(_in_scaled, laws, kernel, scale * scale)
-    return ModelPrior(
-        kernel, grid, in_scaled, scale * scale * jitter, _declared(mean or LinearMean(), shift, scale)
-    )
+    return ModelPrior(kernel, grid, in_scaled, scale * scale * jitter, _declared(mean or LinearMean(), shift, scale))
 
 
 def _in_scaled(laws: Priors, kernel: Kernel, square: float, jitter: float) -> PriorLaw:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ import numpy as np
 from fitting.certifying import unseen
 from fitting.certifying.asked import Asked
 from fitting.certifying.gibbs import gibbs_certificates
-from fitting.certifying.result import finished
+from fitting.certifying.result import Shown, finished
 from fitting.estimators import GaussianProcess
 from fitting.estimators.declared import charges_of
-from gpbounds.arrays import Float
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Charge, CoverageCertificate, HeldOutCertificate, Scaling
@@ -24,7 +22,7 @@ from gpbounds.renyi import Model
 
 # The forms of certificate: each gives one for every loss, with its predictions for a figure, and the model.
 
-_Made = tuple[Any, Callable[[], tuple[Float, Float, Float]] | None, Any]
+_Made = tuple[Any, Shown | None, Any]
 
 
 def _pac_bayes(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -47,7 +45,7 @@ def _pac_bayes(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         nonrigorous=asked.nonrigorous,
         split=split,
     )
-    return [(certificate, predictions, model) for certificate, predictions in made]
+    return [(certificate, predictions, asked.for_raw_rows(model)) for certificate, predictions in made]
 
 
 def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -58,7 +56,7 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
             f"model: expected a Gaussian process for method='data-prior', got {type(asked.model).__name__}: "
             "method='held-out' certifies the predictions of any model"
         )
-    found = data_prior(
+    certified = data_prior(
         asked.trained,
         asked.signed,
         asked.losses,
@@ -68,49 +66,51 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         mean=asked.mean,
         charges=(*charges_of(asked.losses), *asked.charges, *charges),
         split=asked.split,
+        classes=asked.labels,
         nonrigorous=asked.nonrigorous,
     )
-    certificates = [certificate for certificate, _ in found]
-    if asked.labels is not None:  # of which −1 and 1 in ``signed`` stand for two
-        certificates = [replace(each, classes=asked.labels).sealed() for each in certificates]
-    return [(each, None, asked.trained) for each in certificates]
+    return [(certificate, None, asked.for_raw_rows(asked.trained)) for certificate, _ in certified]
 
 
 def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
-    losses: Sequence[Loss | None] = asked.losses if asked.labels is None else (None,)
-    if asked.level is not None and asked.labelled:
-        raise ValueError("coverage: expected None for labels, got a number: intervals are for numbers")
-    predictor = asked.predictor
-    predicted = predictor.at(asked.certified, spread=asked.level is not None)
-    rows = (asked.rows, None) if asked.labels is None else (asked.X, asked.y)
-    shared = {"delta": asked.delta, "split": asked.split}
-    model = None if asked.kind == "given" else asked.trained
     if asked.level is not None:
-        name = predictor.name if predicted.spread is not None else f"{predictor.name}, with a constant spread"
-        certificate: Any = CoverageCertificate.issue(
-            *rows,
-            predicted.values,
-            predicted.spreads,
-            predictor=name,
-            level=asked.level,
-            charges=(*asked.charges, *charges),
-            **shared,
-        )
-        return [(certificate, _shown(asked.certified, predicted), model)]
-    made = []
+        return _coverage(asked, asked.level)
+    predictor, model = asked.predictor, None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
+    predicted = predictor.at(asked.certified)
+    losses: Sequence[Loss | None] = asked.losses if asked.labels is None else (None,)
+    made: list[_Made] = []
     for loss in losses:
         certificate = HeldOutCertificate.issue(
-            *rows,
+            *asked.passed,
             predicted.values,
             predictor=predictor.name,
             loss=loss,
-            classes=asked.labels,
-            charges=(*charges_of(asked.losses), *asked.charges, *charges),
+            delta=asked.delta,
             outputs=Scaling() if asked.labelled else asked.loss_units[1],
-            **shared,
+            split=asked.split,
+            charges=(*charges_of(asked.losses), *asked.charges, *charges),
+            classes=asked.labels,
         )
         made.append((certificate, None if asked.labelled else _shown(asked.certified, predicted), model))
     return made
+
+
+def _coverage(asked: Asked, level: float) -> list[_Made]:
+    if asked.labelled:
+        raise ValueError("coverage: expected None for labels, got a number: intervals are for numbers")
+    predictor, model = asked.predictor, None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
+    predicted = predictor.at(asked.certified, spread=True)
+    certificate = CoverageCertificate.issue(
+        *asked.passed,
+        predicted.values,
+        predicted.spreads,
+        predictor=predictor.name if predicted.spread is not None else f"{predictor.name}, with a constant spread",
+        level=level,
+        delta=asked.delta,
+        split=asked.split,
+        charges=asked.charges,
+    )
+    return [(certificate, _shown(asked.certified, predicted), model)]
 
 
 FORMS: dict[str, Callable[..., list[_Made]]] = {
@@ -120,7 +120,7 @@ FORMS: dict[str, Callable[..., list[_Made]]] = {
 }
 
 
-def _shown(rows: Raw, predicted: unseen.Predictions) -> Callable[[], tuple[Float, Float, Float]] | None:
+def _shown(rows: Raw, predicted: unseen.UnseenPredictions) -> Shown | None:
     """Targets, predictions and spreads (0 where there is none) for a figure; None for rows in partitions."""
     if not isinstance(rows, Arrays):
         return None
@@ -132,7 +132,7 @@ def best(asked: Asked) -> list[Any]:
     """For each loss the certificate with the least bound among the forms, each of which has its share of δ."""
     names, losses = asked.forms, asked.losses
     charges = (Charge("forms of certificate", len(names)),) if len(names) > 1 else ()
-    made: list[list[Any]] = [[] for _ in losses]
+    made: list[list[_Made]] = [[] for _ in losses]
     fault: Exception | None = None
     for name in names:
         try:
@@ -148,6 +148,6 @@ def best(asked: Asked) -> list[Any]:
     results = []
     for all_forms in made:
         forms = [finished(*each) for each in all_forms]
-        best = min(range(len(forms)), key=lambda place: forms[place].bound)
-        results.append(finished(*all_forms[best], forms=forms))
+        least = min(all_forms, key=lambda each: each[0].bound)
+        results.append(finished(*least, forms=forms))
     return results

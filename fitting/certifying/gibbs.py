@@ -66,6 +66,7 @@ def gibbs_certificates(
     Arguments are those of `fitting.certify`.  With ``split``, the certified rows among ``rows`` are those of training.
     """
     supported(model)
+    _one_output(model)
     all_rows, rows = rows, rows if split is None else rows.certified(split)
     inputs, outputs = _units(model, scaling, nonrigorous)
     mean = _declared_mean(model, mean)
@@ -192,18 +193,26 @@ def _objective(
 
 
 def supported(model: Any) -> None:
-    """Refuse models without a posterior that is determined by their rows, and models of several outputs."""
-    from sklearn.utils.validation import check_is_fitted
-
+    """Refuse models whose Q is not the law of f that their rows give."""
     if not isinstance(model, KINDS):
         names = ", ".join(kind.__name__ for kind in KINDS)
-        raise ValueError(f"model: expected one of {names}, got {type(model).__name__}")
-    check_is_fitted(model, "posterior_")
+        raise ValueError(
+            f"model: expected one of {names}, got {type(model).__name__}: for others method='held-out' or 'best' makes "
+            "a certificate from rows that the model has not seen"
+        )
+    if getattr(model, "prior", "grid") == "data":
+        raise ValueError(
+            "model: expected prior='grid' for method='pac-bayes', got 'data': the certificate of its fit, from rows "
+            "that its prior has not seen, is model.certificate_"
+        )
     if isinstance(model, SparseGP) and model.method == "pic":
         raise ValueError(
             "model: expected another method than 'pic': its prediction at x depends on the data of x's block, not "
             "only on the inducing variables, so that their KL is not that of this Q. Use 'fitc'"
         )
+
+
+def _one_output(model: Any) -> None:
     if model.y_train_.ndim == 2 and model.y_train_.shape[1] != 1:
         raise ValueError(
             f"model: expected one output, got {model.y_train_.shape[1]}: train one model for each output, each with "

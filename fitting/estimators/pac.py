@@ -13,21 +13,27 @@ import numpy as np
 from fitting.bounds import with_room
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
+from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
+from fitting.estimators.updating import remarks_of_updates, scaled_by, updated_models
 from fitting.objectives.goals import RELAXATIONS
 from fitting.objectives.point import Parameters
+from fitting.prior_means import KINDS
 from fitting.rows.data import Dataset
 from fitting.training import Ending
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
-from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid
+from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Split
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.rows import raw
 from gpbounds.validation import choice, positive, scalar
+
+PRIORS = ("grid", "data")
 
 _GTOL = 1e-8
 """Largest derivative of B at which L-BFGS-B stops; there may be thousands of derivatives in Z."""
@@ -40,7 +46,9 @@ class PacGaussianProcess(Regression, GaussianProcess):
     With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N).  These steps
     keep this bound valid (P-44): a grid Θ is fixed before the data are seen; hyperparameters, noise, inducing inputs
     and free parameters are trained within its box; θ is rounded to Θ; the other parameters are trained again at the
-    rounded θ; R_S and KL are evaluated on all N rows.
+    rounded θ; R_S and KL are evaluated on all N rows.  With ``prior="data"`` a share of the rows gives P, of which
+    nothing is charged, and the other n rows the certificate: R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P) + ln(ξ(n)/δ))/n)
+    (N-data-prior).
 
     Attributes
     ----------
@@ -53,6 +61,9 @@ class PacGaussianProcess(Regression, GaussianProcess):
     risk_, kl_, bound_ : float
         R_S(Q), KL(Q‖P^θ) and the bound of ``certificate_``, rounded upwards.
     grid_ : HyperGrid
+        For ``prior="data"`` one point.
+    split_ : Split or None
+        Which rows gave the prior, for ``prior="data"``.
     kernel_ : Kernel
         Its hyperparameters lie on the grid, to the last bit.
     unrounded_kernel_ : Kernel
@@ -74,6 +85,9 @@ class PacGaussianProcess(Regression, GaussianProcess):
     tol: float | None = 0.001
     scaling: Any = "as given"
     nonrigorous: bool = False
+    prior: str = "grid"
+    share: float = 0.5
+    order: str = "random"
     _many_optima: ClassVar[bool] = True
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
     lengthscales: ClassVar[str] = "auto"  # type: ignore[misc]  # a grid with one lengthscale has a smaller penalty
@@ -149,8 +163,20 @@ class PacGaussianProcess(Regression, GaussianProcess):
             trained.append(model)
         return tuple(trained)
 
+    @property
+    def _from_data(self) -> bool:
+        """Whether a share of the rows gives the prior."""
+        return choice("prior", self.prior, PRIORS) == "data"
+
+    @property
+    def _split(self) -> Split:
+        """The rows that give the prior; the same in every fit unless ``random_state`` says otherwise."""
+        return Split(self.order, self.share, 0 if self.random_state is None else seed_of(self.random_state))
+
     def _train(self, X: Float, Y: Float) -> list[Remark]:
         losses = losses_of(self.loss, self.epsilon)
+        if self._from_data:
+            return self._update(losses)
         scalings = scalings_of(self.scaling, self.nonrigorous)
         session = self._session()
         given = self._within(self._given(X, Y))
@@ -189,6 +215,27 @@ class PacGaussianProcess(Regression, GaussianProcess):
         self._take_over(kind, data, models)
         return remarks_of(models, getattr(self, "batch_size", None) is not None)
 
+    def _update(self, losses: tuple[Loss, ...]) -> list[Remark]:
+        """Train on the prior's rows, and Q by the bound on the others."""
+        for loss in losses:
+            for_loss(self._declared, loss)
+        models = updated_models(
+            self,
+            self._raw,
+            self._split_of_fit,
+            losses,
+            delta=self.delta,
+            inputs=self.inputs_,
+            outputs=self.outputs_,
+            declared=self._declared,
+            charges=charges_of(losses),
+            relaxation=self.relaxation,  # type: ignore[arg-type]
+            ending=Ending(self._tolerance(), name="of the bound", symbol="B", sign=-1),
+        )
+        del self._raw, self._declared, self._split_of_fit
+        self._keep([model.results for model in models])
+        return remarks_of_updates(models)
+
     def _in_units(self, X: Float, Y: Float) -> tuple[Float, Float]:
         self._raw = raw(X, Y[:, 0])
         self._set_scalings()
@@ -198,7 +245,12 @@ class PacGaussianProcess(Regression, GaussianProcess):
 
     def _set_scalings(self) -> None:
         """Set the attributes of the units."""
-        self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
+        if self._from_data:
+            self._split_of_fit = self._split
+        if isinstance(self.scaling, str) and self.scaling == "prior":
+            self.inputs_, self.outputs_ = scaled_by(self._raw.prior(self._split_of_fit))
+        else:
+            self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
         self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
 
     def _declared_mean(self, X: Any, Y: Any) -> DeclaredMean | None:
@@ -209,10 +261,13 @@ class PacGaussianProcess(Regression, GaussianProcess):
 
     def _take_over(self, kind: Kind, data: Dataset, models: list[Certified]) -> None:
         """Set the fitted attributes from the first of ``models``, and the certificates from all."""
-        each = [_results(kind, data, model) for model in models]
-        self.__dict__.update(each[0])
-        self._certified([model.certificate for model in models])
+        self._keep([_results(kind, data, model) for model in models])
         self.runs_ = tuple(run for model in models for run in model.runs)
+
+    def _keep(self, each: list[dict[str, Any]]) -> None:
+        """Set the fitted attributes of the model of each ε; the estimator is the first."""
+        self.__dict__.update(each[0])
+        self._certified([certificate for results in each for certificate in results["certificates_"]])
         self._each = each
 
     def _certified(self, certificates: list[Certificate]) -> None:
@@ -222,6 +277,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         self.risk_, self.kl_, self.bound_ = first.risk, first.kl, first.bound
         self.grid_, self.inputs_, self.outputs_ = first.grid, first.inputs, first.outputs
         self.mean_ = None if first.mean is None else first.mean.function
+        self.split_ = first.split
 
     # ------------------------------------------------------------------ arguments and complaints
 
@@ -229,19 +285,47 @@ class PacGaussianProcess(Regression, GaussianProcess):
         super()._check_arguments()
         self._check_declared_mean()
         losses_of(self.loss, self.epsilon)
-        scalings_of(self.scaling, self.nonrigorous)
+        self._check_prior()
         choice("relaxation", self.relaxation, RELAXATIONS)
         if scalar(positive, "delta", self.delta) >= 1.0:
             raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
-        for name in self.limits or {}:
+        for name in () if self._from_data else self.limits or {}:
             if name != "noise":
                 raise ValueError(
                     f"limits: expected 'noise' alone, got {name!r}: the grid, which is fixed before the data are seen, "
                     "limits the kernel's hyperparameters"
                 )
 
+    def _check_prior(self) -> None:
+        """Refuse arguments that do not go together with ``prior``."""
+        by_prior = isinstance(self.scaling, str) and self.scaling == "prior"
+        if not by_prior:
+            scalings_of(self.scaling, self.nonrigorous)
+        if not self._from_data:
+            if by_prior:
+                raise ValueError(
+                    "scaling: expected 'as given', a Scaling or a pair of them for prior='grid', got 'prior': all rows "
+                    "are certified, and none are left for the constants"
+                )
+            return
+        Split(self.order, self.share)  # refuses other arguments
+        if self.grid is not None:
+            raise ValueError(
+                f"grid: expected None for prior='data', got {self.grid!r}: hyperparameters come from rows that are not "
+                "certified, and cost nothing"
+            )
+        if getattr(self, "batch_size", None) is not None:
+            raise ValueError(f"batch_size: expected None for prior='data', got {self.batch_size!r}")
+
     def _check_declared_mean(self) -> None:
         declared = isinstance(self.mean, DeclaredMean | MeanGrid)
+        if self._from_data:
+            if isinstance(self.mean, DeclaredMean) or (isinstance(self.mean, str) and self.mean in KINDS):
+                return
+            raise ValueError(
+                f"mean: expected 'zero', 'constant' or 'linear', which the prior's rows train, or a gpbounds.pacbayes."
+                f"DeclaredMean, for prior='data', got {self.mean!r}"
+            )
         if isinstance(self.mean, LinearMean):
             raise ValueError(
                 f"mean: expected the origin of the coefficients as well, got {self.mean!r}: pass gpbounds.pacbayes."

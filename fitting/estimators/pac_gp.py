@@ -60,6 +60,15 @@ class PACGP(PacGaussianProcess):
         its coefficients: fixed before the data were seen, or from rows that the certificate does not cover.
         With a `MeanGrid` the function of the grid near least squares on the certified rows is taken, and
         its choice is charged.  The certificate holds it and its check needs it.
+    prior : "grid" or "data"
+        "data": a share of the rows, by a `Split` that is fixed before they are seen, trains an `ExactGP` with these
+        settings, and its law of f is P: hyperparameters, noise and P are not charged (N-data-prior).  Q starts at P, is
+        updated by the other n rows with a free noise and trained by their bound, with ξ(n) and without |Θ|; the
+        certificate is about them.  At most 1500 rows.  ``scaling="prior"`` then scales by means and deviations of the
+        prior's rows, ``mean`` may be "constant" or "linear", ``limits`` are for every parameter, and there is no grid.
+    share, order : float, "random" or "as given"
+        For ``prior="data"``: the share of the rows that gives the prior, drawn by ``random_state`` (None is 0), or the
+        first rows: for rows in the order of time, of which a random share would let the prior see the future.
     nonrigorous : bool
         Accept constants from the same data, for comparisons; the first line of the certificate then says that it
         guarantees nothing.
@@ -78,6 +87,9 @@ class PACGP(PacGaussianProcess):
     >>> model = PACGP(epsilon=0.5, delta=0.05).fit(X, y)
     >>> model.certificate_.check(X, y).confirmed, model.bound_ < 0.3
     (True, True)
+    >>> updated = PACGP(epsilon=0.5, delta=0.05, prior="data").fit(X, y)
+    >>> updated.certificate_.check(X, y).confirmed, updated.certificate_.rows, updated.bound_ < 0.08
+    (True, 100, True)
     """
 
     epsilon: Any = 0.6

@@ -63,9 +63,12 @@ class SparsePACGP(PacGaussianProcess, WithInducing):
         Power p of K − Q, for "interpolated" only: Q is the posterior under noise of variance σ² + p(k(x, x) − q(x, x)).
         0 is VFE, 1 is FITC, None is ½.  "trained": p ≥ 0 minimises the bound together with the other parameters, from
         p = 1; it shapes Q alone, and so costs nothing (P-49).
-    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, mean, nonrigorous : as in `PACGP`
+    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, mean, prior, share, order, \
+nonrigorous : as in `PACGP`
         With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
-        and noisy observations cannot be predicted.
+        and noisy observations cannot be predicted.  For ``prior="data"`` a `SparseGP` is trained by the evidence that
+        ``posterior`` names ("free": that of VFE, "interpolated": power EP), ``fewer`` is ignored, and any number of
+        rows is taken, also by partitions.
     inducing : "auto", "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
         The start of the inducing inputs; an array is in the units of the scaled inputs.  "auto" is "kmeans": centres of
         clusters lie where the rows are, whose losses the bound averages; from greedy points, which lie far out, B ends

@@ -11,6 +11,7 @@ G = UΛUᵀ, with ψ = Uᵀφ, C = U diag(c)Uᵀ and m = Uμ, a prediction has t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from gpbounds.arrays import Float
 from gpbounds.law import FactorLaw, triangular
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import Certificate, DeclaredMean, Scaling
+from gpbounds.pacbayes import Certificate, DeclaredMean, Scaling, bound
 from gpbounds.pacbayes import Updated as Record
 from gpbounds.pacbayes.certificate.rows import Partitions, Raw, Scaled
 from gpbounds.rows.engines import Changed, Engine, Memory
@@ -40,8 +41,8 @@ the candidates are then compared on all rows."""
 STREAM = 9
 """Stream of the random numbers that draw this sample."""
 
-SCALES = np.linspace(-14.0, 4.0, 37)
-"""ln(s²/λ_max) of the scan; golden section refines the best of them."""
+COARSE, FINE = np.linspace(-14.0, 4.0, 37), np.linspace(-0.4, 0.4, 9)
+"""ln(s²/λ_max) of a scan, and of a second one ln(s²/its best)."""
 
 WIDEST = 30.0
 """Largest |ln c|."""
@@ -73,11 +74,23 @@ class Aim:
     predictor: str = "gibbs"
     relaxation: Relaxation = "kl"
 
+    @property
+    def _penalty(self) -> float:
+        return self.log_prior_penalty + (math.log(2.0) if self.predictor == "mean" else 0.0)
+
+    def bounds(self, risk: Float, tandem: Float, kl: Float) -> Float:
+        """The bound for R, T and KL (k,); by kl⁻¹ whatever the relaxation of training."""
+        options: dict[str, Any] = {"delta": self.delta, "log_prior_penalty": self._penalty}
+        gibbs = np.asarray(bound(np.minimum(risk, 1.0), np.maximum(kl, 0.0), self.N, **options).value)
+        if self.predictor == "gibbs":
+            return gibbs
+        pairs = np.asarray(bound(np.minimum(tandem, 1.0), np.maximum(2.0 * kl, 0.0), self.N, **options).value)
+        return np.minimum(2.0 * gibbs, 4.0 * pairs)
+
     def __call__(self, risk: float, tandem: float, kl: float) -> tuple[float, float, float, float]:
-        """The bound, and its derivatives in R, T and KL."""
-        penalty = self.log_prior_penalty + (np.log(2.0) if self.predictor == "mean" else 0.0)
+        """What training minimises, and its derivatives in R, T and KL."""
         target = Target(
-            self.loss, self.N, delta=self.delta, log_prior_penalty=float(penalty), relaxation=self.relaxation
+            self.loss, self.N, delta=self.delta, log_prior_penalty=self._penalty, relaxation=self.relaxation
         )
         value, in_total, in_kl = target(self.N * risk, kl)
         if self.predictor == "gibbs":
@@ -198,7 +211,7 @@ def pull(loss: Loss, y: Float, mean: Float, variance: Float) -> tuple[Float, Flo
 
 
 @dataclass(frozen=True, eq=False)
-class _InEigenbasis:
+class Eigenbasis:
     """Rows in the eigenbasis of G.
 
     Attributes
@@ -220,9 +233,13 @@ class _InEigenbasis:
         spread = np.concatenate([np.square(self.psi[part]) @ c for part in slices(len(self.y), CHUNK)])
         return self.aim.loss.expectation(self.y, self.mean + self.psi @ mu, self.residual + spread, gradient=gradient)
 
-    def bound(self, mu: Float, c: Float) -> float:
-        losses = self.losses(mu, c)
-        return self.aim(float(losses.mean()), float(losses @ losses / len(losses)), _kl(mu, c))[0]
+    def bounds(self, points: Sequence[tuple[Float, Float]]) -> Float:
+        """The bound at each (μ, c)."""
+        terms = []
+        for mu, c in points:
+            losses = self.losses(mu, c)
+            terms.append((losses.mean(), losses @ losses / len(losses), _kl(mu, c)))
+        return self.aim.bounds(*np.array(terms).T)
 
     def minimised(self, x: Float) -> tuple[float, Float]:
         """The bound at (μ, ln c) = ``x``, and its gradient."""
@@ -289,7 +306,10 @@ def update(
     eigenvalues, U = np.linalg.eigh(sums.G)
     eigenvalues, b = np.maximum(eigenvalues, 0.0), U.T @ sums.b
     at = _eigenbasis(prior, aim, U, np.concatenate(sums.X), np.concatenate(sums.y))
-    scale = best_scale(lambda s2: at.bound(*gaussian_update(eigenvalues, b, s2)), float(eigenvalues.max(initial=0.0)))
+    scale = best_scale(
+        lambda scales: at.bounds([gaussian_update(eigenvalues, b, float(s2)) for s2 in scales]),
+        float(eigenvalues.max(initial=0.0)),
+    )
     mu, c = gaussian_update(eigenvalues, b, scale)
     points, run = [(np.zeros(M), np.ones(M)), (mu, c)], None
     if trained:
@@ -304,7 +324,7 @@ def update(
     else:
         each = [at.losses(*point) for point in points]
         risks, tandems = (np.array([(losses**k).mean() for losses in each]) for k in (1, 2))
-    bounds = [aim(float(risks[i]), float(tandems[i]), laws[i].kl)[0] for i in range(len(laws))]
+    bounds = aim.bounds(risks, tandems, np.array([q.kl for q in laws]))
     best = int(np.argmin(bounds))
     return Update(
         prior,
@@ -313,41 +333,36 @@ def update(
         float(risks[best]),
         float(tandems[best]),
         laws[best].kl,
-        bounds[best],
+        float(bounds[best]),
         run,
         best == 2,
     )
 
 
-def _eigenbasis(prior: PriorLaw, aim: Aim, U: Float, X: Float, y: Float) -> _InEigenbasis:
+def _eigenbasis(prior: PriorLaw, aim: Aim, U: Float, X: Float, y: Float) -> Eigenbasis:
     """The rows X (n, D), y (n,) in the eigenbasis U of G."""
     psi, mean, residual = np.empty((len(y), len(U))), np.empty(len(y)), np.empty(len(y))
     for part in slices(len(y), CHUNK):
         mean[part], phi, residual[part] = prior.features(X[part])
         psi[part] = phi @ U
-    return _InEigenbasis(aim, psi, mean, residual, y)
+    return Eigenbasis(aim, psi, mean, residual, y)
 
 
-def best_scale(bound: Callable[[float], float], largest: float) -> float:
-    """s² with the least ``bound(s²)``: a scan from λ_max·e⁻¹⁴ to λ_max·e⁴ and ∞, then golden section.
+def best_scale(bounds: Callable[[Float], Float], largest: float) -> float:
+    """s² with the least of ``bounds(s²)``: a scan from λ_max·e⁻¹⁴ to λ_max·e⁴ and ∞, and a finer one around its best.
 
-    >>> abs(np.log(best_scale(lambda s2: (np.log(s2) - 1.0) ** 2, 10.0)) - 1.0) < 0.01
-    True
+    >>> best_scale(lambda s2: (np.log(s2) - 1.0) ** 2, 10.0).__round__(1)
+    2.7
     """
-    from gpbounds.numerics.search import golden
-
     if largest <= 0.0:
         return np.inf
-    logs = np.log(largest) + SCALES
-    values = np.array([bound(float(np.exp(each))) for each in logs])
-    i = int(np.argmin(values))
-    if bound(np.inf) <= values[i]:
-        return np.inf
-    step = logs[1] - logs[0]
-    (low, high), least = golden(
-        lambda each: np.asarray(bound(float(np.exp(each)))), np.asarray(logs[i] - step), np.asarray(logs[i] + step), 10
-    )
-    return float(np.exp(0.5 * (low + high) if least <= values[i] else logs[i]))
+    for shifts in (COARSE, FINE):
+        scales = np.append(largest * np.exp(shifts), np.inf)
+        best = float(scales[np.argmin(bounds(scales))])
+        if np.isinf(best):
+            break
+        largest = best
+    return best
 
 
 class Updates:
