@@ -18,7 +18,9 @@ from fitting import (
     load,
 )
 from fitting.certifying.data_prior import data_prior, prior_of
-from fitting.data_priors import Aim, engine_of, one_point, update, updates
+from fitting.data_priors import updates
+from fitting.data_priors.prior_law import one_point
+from fitting.data_priors.updates import Aim, engine_of, update
 from gpbounds import Matern, SquaredExponential
 from gpbounds.kernels import Linear
 from gpbounds.losses import Band, Sign
@@ -67,7 +69,7 @@ def test_pacgp_with_a_prior_from_data_certifies_the_other_rows_and_predicts_with
     scale = model.outputs_.scale
     own = (y - model.outputs_.shift) / scale, (mean - model.outputs_.shift) / scale, (std / scale) ** 2
     risk = Band(0.5).expectation(*own)[~prior].mean()
-    assert model.risk_ == pytest.approx(risk, abs=1e-8)
+    assert risk <= model.risk_ <= risk + 1e-5  # with allowances for rounding
     assert model.bound_ >= kl_inverse(model.risk_, (model.kl_ + np.log(xi(60) / 0.05)) / 60) * (1.0 - 1e-12)
     model.save(tmp_path / "model.npz")
     read = load(tmp_path / "model.npz")
@@ -166,8 +168,8 @@ def test_the_exact_prior_is_refused_above_1500_rows_before_it_is_trained():
 
 
 def certified(model: Any, rows: Any, **options: Any) -> Any:
-    ((certificate, found),) = data_prior(model, rows, [options.pop("loss", Band(0.5))], delta=0.05, **options)
-    return certificate, found
+    ((certificate, updated),) = data_prior(model, rows, [options.pop("loss", Band(0.5))], delta=0.05, **options)
+    return certificate, updated
 
 
 @pytest.mark.parametrize(
@@ -184,30 +186,30 @@ def certified(model: Any, rows: Any, **options: Any) -> Any:
 def test_q_of_every_model_is_near_its_predictions_and_its_certificate_is_confirmed(model):
     X, y = rows_of()
     trained = model.fit(X[:60], y[:60])
-    certificate, found = certified(trained, raw(X[60:], y[60:]))
+    certificate, updated = certified(trained, raw(X[60:], y[60:]))
     assert certificate.split is None
     assert certificate.check(X[60:], y[60:]).confirmed
     own = np.asarray(trained.predict(X[60:]))
     mean = 0.0 if certificate.mean is None else certificate.mean.function(X[60:])
-    at_prior = found.prior.features(X[60:])[0] + mean
+    at_prior = updated.prior.features(X[60:])[0] + mean
     np.testing.assert_allclose(at_prior, own, atol=1e-5)
 
 
 def test_normalised_targets_are_those_of_the_loss_again():
     X, y = rows_of()
     plain = SparseGP("vfe", KERNEL, 0.1, n_inducing=6, max_iter=30, normalize_y=True).fit(X[:60], y[:60])
-    certificate, found = certified(plain, raw(X[60:], y[60:]))
+    certificate, updated = certified(plain, raw(X[60:], y[60:]))
     assert certificate.outputs == Scaling()
     assert certificate.mean == DeclaredMean("disjoint split", float(plain.y_mean_[0]))
-    mean, phi, residual = found.prior.features(X[60:])
+    mean, phi, residual = updated.prior.features(X[60:])
     own, std = plain.predict(X[60:], return_std=True)
     np.testing.assert_allclose(mean + plain.y_mean_[0], own, rtol=1e-7)
     np.testing.assert_allclose(np.sqrt(residual + (phi**2).sum(axis=1)), std, rtol=1e-6)
     summed = SparseGP("vfe", KERNEL + Linear(1.0), 0.1, n_inducing=6, optimizer=None, normalize_y=True)
     summed.fit(X[:60], y[:60])
-    certificate, found = certified(summed, raw(X[60:], y[60:]))
+    certificate, updated = certified(summed, raw(X[60:], y[60:]))
     assert certificate.check(X[60:], y[60:]).confirmed
-    np.testing.assert_allclose(found.prior.features(X[60:])[0] + summed.y_mean_[0], summed.predict(X[60:]), rtol=1e-6)
+    np.testing.assert_allclose(updated.prior.features(X[60:])[0] + summed.y_mean_[0], summed.predict(X[60:]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("whitened", [True, False])
@@ -222,9 +224,9 @@ def test_an_imported_law_of_u_is_a_prior(whitened):
         mean, factor = L @ mean, np.linalg.cholesky(L @ factor @ factor.T @ L.T)
     law = InducingLaw(mean, factor, whitened, jitter)
     imported = Model(trained.kernel_, trained.noise_, trained.inducing_, q=law)
-    certificate, found = certified(imported, raw(X[60:], y[60:] - 3.0))
+    certificate, updated = certified(imported, raw(X[60:], y[60:] - 3.0))
     assert certificate.check(X[60:], y[60:] - 3.0).confirmed
-    np.testing.assert_allclose(found.prior.features(X[60:])[0], trained.predict(X[60:]), atol=1e-4)
+    np.testing.assert_allclose(updated.prior.features(X[60:])[0], trained.predict(X[60:]), atol=1e-4)
     with pytest.raises(ValueError, match=r"expected one with the law q\(u\)"):
         prior_of(Model(trained.kernel_, trained.noise_, trained.inducing_))
 
@@ -238,14 +240,39 @@ def test_labels_have_the_gibbs_risk_of_a_classifier_s_own_law_or_less():
     own, std = model.latent(X[80:], return_std=True)
     risk = float(Sign().expectation(signs[80:], own, std**2).mean())
     options: dict[str, Any] = {"loss": Sign(), "classes": ("down", "up")}
-    certificate, found = certified(model, raw(X[80:], signs[80:]), **options)
+    certificate, updated = certified(model, raw(X[80:], signs[80:]), **options)
     assert certificate.check(X[80:], y[80:]).confirmed
-    assert found.bound <= kl_inverse(risk, np.log(xi(80) / 0.05) / 80) * (1.0 + 1e-6)
+    assert updated.bound <= kl_inverse(risk, np.log(xi(80) / 0.05) / 80) * (1.0 + 1e-6)
     vote, _ = certified(model, raw(X[80:], signs[80:]), predictor="mean", **options)
     assert vote.tandem is not None
     assert vote.check(X[80:], y[80:]).confirmed
     with pytest.raises(ValueError, match="expected one in the units of f"):
         certified(model, raw(X[80:], signs[80:]))
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "sparse"])
+def test_the_prior_is_the_same_law_of_f_whatever_the_certified_rows_are(exact):
+    """Certified inputs that repeat those of the prior, or lie where they please, change no prediction of P."""
+    X, y = rows_of()
+    model: Any = (
+        ExactGP(KERNEL, 0.1, optimizer=None) if exact else SparseGP("vfe", KERNEL, 0.1, n_inducing=6, max_iter=5)
+    )
+    model.fit(X[:60], y[:60])
+    new = np.linspace(-1.0, 7.0, 30)[:, None]
+    alone = prior_of(model).laws[0]
+    own, own_phi, own_residual = alone.features(new)
+    variance = own_residual + (own_phi**2).sum(axis=1)
+    np.testing.assert_allclose(own, model.predict(new), atol=1e-3)
+    for others in (X[60:], X[:60], X[:60] + 1e-9, np.linspace(-9.0, 9.0, 60)[:, None]):
+        prior = prior_of(model, raw(others, y[60:]))
+        assert len({law.jitter for law in prior.laws}) == 1
+        assert prior.laws[0].jitter == alone.jitter
+        for law in prior.laws:
+            mean, phi, residual = law.features(new)
+            np.testing.assert_allclose(mean, own, atol=1e-7)
+            np.testing.assert_allclose(residual + (phi**2).sum(axis=1), variance, atol=1e-7)
+        certificate, _ = certified(model, raw(others, y[60:]))
+        assert certificate.check(others, y[60:]).confirmed
 
 
 def test_models_without_such_a_law_are_refused():
@@ -271,13 +298,24 @@ def test_a_sample_stands_for_rows_that_do_not_fit_and_the_terms_are_those_of_all
     engine = engine_of(Partitions(rows), Scaling(), Scaling(), None)
     monkeypatch.setattr(updates, "KEPT", 8 * 6 * 100)
     aim = Aim(Band(0.5), 500, 0.05)
-    found = update(prior.laws(prior.jitter), engine, aim)
-    mean, variance = found.posterior(0.1).predict(X[100:])
+    updated = update(prior.laws[0], engine, aim)
+    mean, variance = updated.posterior(0.1).predict(X[100:])
     losses = Band(0.5).expectation(y[100:], mean, variance)
-    assert found.risk == pytest.approx(losses.mean(), rel=1e-9)
-    assert found.tandem == pytest.approx((losses**2).mean(), rel=1e-9)
-    whole = update(prior.laws(prior.jitter), engine_of(Arrays(X[100:], y[100:]), Scaling(), Scaling(), None), aim)
-    assert found.bound <= 1.05 * whole.bound
+    assert updated.risk == pytest.approx(losses.mean(), rel=1e-9)
+    assert updated.tandem == pytest.approx((losses**2).mean(), rel=1e-9)
+    whole = update(prior.laws[0], engine_of(Arrays(X[100:], y[100:]), Scaling(), Scaling(), None), aim)
+    assert updated.bound <= 1.05 * whole.bound
+
+
+def test_a_dask_array_gives_the_certificate_of_arrays_in_memory():
+    da = pytest.importorskip("dask.array")
+    X, y = rows_of(150)
+    trained = SparseGP("vfe", KERNEL, 0.1, n_inducing=5, max_iter=10).fit(X[:50], y[:50])
+    rows = Partitions(source(da.from_array(X[50:], chunks=(40, 1)), da.from_array(y[50:], chunks=40)))
+    streamed, _ = certified(trained, rows, trained=False)
+    whole, _ = certified(trained, raw(X[50:], y[50:]), trained=False)
+    assert streamed.data == whole.data
+    assert streamed.bound == pytest.approx(whole.bound, rel=1e-6)
 
 
 def test_the_grid_of_one_point_holds_every_hyperparameter():

@@ -303,6 +303,7 @@ ARGUMENTS: dict[str, Any] = {
     "loss": Band(0.5),
     "rebuild": lambda kernel, X, y: Exact(0.1),
     "blocks": near(Matern(0.5), X, block=2, neighbours=1),
+    **{"posterior": None, "others": X, "least": 0.0},
 }
 """Right values for the other arguments of a function that takes a kernel."""
 

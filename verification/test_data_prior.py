@@ -13,8 +13,8 @@ from observer import Observer
 
 from fitting import ExactGP, SparseGP
 from fitting.certifying.data_prior import data_prior
-from fitting.data_priors import Aim, PriorLaw, Update, one_point, priors_of, update
-from fitting.data_priors.updates import Eigenbasis, gaussian_update, law_in
+from fitting.data_priors.prior_law import PriorLaw, one_point, priors_of
+from fitting.data_priors.updates import Aim, Eigenbasis, Update, gaussian_update, law_in, update
 from gpbounds import SquaredExponential
 from gpbounds.losses import Band, Exponential, Loss, Sign, Squared
 from gpbounds.pacbayes import Split, bound
@@ -42,8 +42,10 @@ def exact_prior(seed: int, n: int = 8) -> tuple[PriorLaw, float, tuple[Any, ...]
     first, second = slice(0, n // 2), slice(n // 2, n)
     model = ExactGP(kernel, noise, optimizer=None).fit(X[first], y[first])
     _, moved = one_point(model.kernel_)
-    laws, _ = priors_of(moved, model.posterior_, X[second])
-    return laws(0.0), noise, (moved, X, y, first, second)
+    law = priors_of(moved, model.posterior_, X[second])[0]
+    assert len(law.Z) == n
+    assert law.jitter == 0.0
+    return law, noise, (moved, X, y, first, second)
 
 
 def sums_of(prior: PriorLaw, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -104,12 +106,12 @@ def test_the_bound_is_never_above_that_of_the_prior_s_own_risk(
     prior, _, (_, X, y, _, second) = exact_prior(seed)
     targets = y[second] + 3.0 * (seed % 2)  # a prior that is wrong, too
     aim = Aim(loss, len(targets), 0.05)
-    found = update(prior, Memory([in_memory(X[second], targets)]), aim, trained=trained)
+    updated = update(prior, Memory([in_memory(X[second], targets)]), aim, trained=trained)
     mean, phi, residual = prior.features(X[second])
     own = loss.expectation(targets, mean, residual + (phi**2).sum(axis=1)).mean()
-    observe.upper(CLAIM, found.bound, float(bound(own, 0.0, len(targets), delta=0.05)), tol=1e-12)
-    if np.isinf(found.scale) and not found.trained:
-        observe.equal(CLAIM, [found.kl, found.risk], [0.0, own], rtol=1e-12)
+    observe.upper(CLAIM, updated.bound, float(bound(own, 0.0, len(targets), delta=0.05)), tol=1e-12)
+    if np.isinf(updated.scale) and not updated.trained:
+        observe.equal(CLAIM, [updated.kl, updated.risk], [0.0, own], rtol=1e-12)
     identity = law_in(np.eye(3), *gaussian_update(np.ones(3), np.ones(3), np.inf))
     observe.holds(CLAIM, identity.kl == 0.0 and (identity.factor == np.eye(3)).all() and not identity.mean.any())
 
@@ -134,12 +136,12 @@ def test_the_gradient_of_the_bound_is_that_of_differences(
         y,
     )
     x = 0.5 * rng.standard_normal(2 * M)
-    value, slopes = at.minimised(x)
+    value, slopes = at.value_and_slopes(x)
     observe.equal(CLAIM, value, at.bounds([(x[:M], np.exp(x[M:]))]), rtol=1e-12)
     for i in range(2 * M):
         step = np.zeros(2 * M)
         step[i] = 1e-6
-        difference = (at.minimised(x + step)[0] - at.minimised(x - step)[0]) / 2e-6
+        difference = (at.value_and_slopes(x + step)[0] - at.value_and_slopes(x - step)[0]) / 2e-6
         observe.equal(CLAIM, slopes[i], difference, rtol=1e-5, atol=1e-7)
 
 
@@ -163,18 +165,18 @@ def test_failure_frequency_of_the_whole_procedure(observe: Observer) -> None:
         settings: dict[str, Any] = {"n_inducing": 4, "max_iter": 10, "random_state": 0}
         settings["optimizer"] = None if seed % 4 else "lbfgs"
         model = SparseGP("vfe", SquaredExponential(), **settings).fit(prior_rows.X, prior_rows.y)
-        ((certificate, found),) = data_prior(model, rows, [loss], delta=DELTA, split=split)
+        ((certificate, updated),) = data_prior(model, rows, [loss], delta=DELTA, split=split)
         assert certificate.rows == n
-        failures += true_risk(found, loss) > certificate.bound
+        failures += true_risk(updated, loss) > certificate.bound
     observe.frequency(CLAIM, failures, DRAWS, DELTA)
 
 
-def true_risk(found: Update, loss: Loss) -> float:
+def true_risk(updated: Update, loss: Loss) -> float:
     """The Gibbs risk under the law of `drawn`, by the trapezoidal rule."""
     grid = np.linspace(0.0, 4.0, 401)[:, None]
     weights = np.full(401, 1.0 / 400.0)
     weights[[0, -1]] /= 2.0
-    mean, phi, residual = found.prior.features(grid)
-    half = phi @ found.q.factor
+    mean, phi, residual = updated.prior.features(grid)
+    half = phi @ updated.q.factor
     variance = residual + (half * half).sum(axis=1) + 0.25
-    return float(weights @ loss.expectation(np.sin(grid[:, 0]), mean + phi @ found.q.mean[:, 0], variance))
+    return float(weights @ loss.expectation(np.sin(grid[:, 0]), mean + phi @ updated.q.mean[:, 0], variance))

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fitting.data_priors import (
-    Aim,
-    PriorLaw,
-    Priors,
-    Update,
-    Updates,
-    engine_of,
-    of_law,
-    one_point,
-    priors_of,
-    require_law,
-)
+from fitting.data_priors.prior_law import PriorLaw, of_law, one_point, priors_of, require_law
+from fitting.data_priors.updates import Aim, Update, certified, engine_of
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.pac import PacGaussianProcess
-from fitting.estimators.procedure import issue
 from gpbounds.arrays import Float
 from gpbounds.kernels import Constant, Kernel
 from gpbounds.likelihoods import Bernoulli, Gaussian, StudentT
@@ -45,18 +33,15 @@ class ModelPrior:
         On ``grid``.
     grid : HyperGrid
         One point.
-    laws : function
-        jitter on Kuu ↦ the law of u.
-    jitter : float
-        The least one to try.
+    laws : tuple of PriorLaw
+        The law of u, for one or several sets of inducing variables.
     mean : DeclaredMean or None
         The mean function, from the rows of the model.
     """
 
     kernel: Kernel
     grid: HyperGrid
-    laws: Priors
-    jitter: float
+    laws: tuple[PriorLaw, ...]
     mean: DeclaredMean | None
 
 
@@ -96,20 +81,15 @@ def prior_of(model: Any, certified: Raw | None = None, inputs: Scaling | None = 
         others = (inputs or Scaling()).apply(certified.X)
     require_law(model.posterior_)
     grid, kernel = one_point(model.kernel_)
-    laws, jitter = priors_of(kernel, model.posterior_, others)
+    laws = priors_of(kernel, model.posterior_, others)
     mean = model.mean_[0] if isinstance(model.mean_, tuple) else model.mean_
     if isinstance(model, PacGaussianProcess) or not model.normalize_y:
-        return ModelPrior(kernel, grid, laws, jitter, _declared(mean))
+        return ModelPrior(kernel, grid, laws, _declared(mean))
     # f = shift + scale·f': u = scale·u', L is scale times the former one, and v stays as it is
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     grid, kernel = one_point(_times(kernel, scale * scale))
-    in_scaled = partial(_in_scaled, laws, kernel, scale * scale)
-    return ModelPrior(kernel, grid, in_scaled, scale * scale * jitter, _declared(mean or LinearMean(), shift, scale))
-
-
-def _in_scaled(laws: Priors, kernel: Kernel, square: float, jitter: float) -> PriorLaw:
-    """The law of u at ``kernel``, which is ``square`` times that of ``laws``."""
-    return replace(laws(jitter / square), kernel=kernel, jitter=jitter)
+    laws = tuple(replace(law, kernel=kernel, jitter=scale * scale * law.jitter) for law in laws)
+    return ModelPrior(kernel, grid, laws, _declared(mean or LinearMean(), shift, scale))
 
 
 def _times(kernel: Kernel, factor: float) -> Kernel:
@@ -138,8 +118,8 @@ def _of_imported(model: Model) -> ModelPrior:
         )
     grid, kernel = one_point(model.kernel)
     q = model.q.posterior(kernel, model.Z)
-    laws, jitter = of_law(kernel, model.Z, q.mean, q.factor, model.q.jitter)
-    return ModelPrior(kernel, grid, laws, jitter, _declared(model.mean))
+    law = of_law(kernel, model.Z, q.mean, q.factor, model.q.jitter)
+    return ModelPrior(kernel, grid, (law,), _declared(model.mean))
 
 
 def _for_likelihood(model: Any, loss: Loss) -> None:
@@ -216,36 +196,24 @@ def data_prior(
     ValueError
         as `prior_of` and `Certificate.issue`.
     """
-    certified = rows.certified(split)
+    unseen = rows.certified(split)
     inputs, outputs = inputs or Scaling(), outputs or Scaling()
-    prior = prior_of(model, certified, inputs)
+    prior = prior_of(model, unseen, inputs)
     mean = prior.mean if mean is None else mean
-    engine = engine_of(certified, inputs, outputs, mean)
-    log_penalty = log_choices(prior.grid, charges, (inputs, outputs), mean)
+    engine = engine_of(unseen, inputs, outputs, mean)
     raw_rows, y = (rows, None) if classes is None else _with_labels(rows, classes)
-    results = []
+    declared = {
+        "grid": prior.grid,
+        "inputs": inputs,
+        "outputs": outputs,
+        "mean": mean,
+        "charges": tuple(charges),
+        "nonrigorous": nonrigorous,
+        "split": split,
+        "classes": classes,
+    }
+    paid = log_choices(prior.grid, charges, (inputs, outputs), mean)
     for loss in losses:
         _for_likelihood(model, loss)
-        aim = Aim(loss, certified.shape[0], float(delta), log_penalty, predictor)
-        updates = Updates(prior.laws, engine, aim, trained=trained)
-        certificate = issue(
-            raw_rows,
-            updates,
-            prior.jitter,
-            updates.unrounded,
-            prior.kernel,
-            grid=prior.grid,
-            loss=loss,
-            delta=delta,
-            inputs=inputs,
-            outputs=outputs,
-            mean=mean,
-            charges=charges,
-            nonrigorous=nonrigorous,
-            split=split,
-            predictor=predictor,
-            classes=classes,
-            y=y,
-        )
-        results.append((certificate, updates.of(certificate)))
-    return tuple(results)
+    aims = [Aim(loss, unseen.shape[0], float(delta), paid, predictor) for loss in losses]
+    return tuple(certified(prior.laws, engine, aim, raw_rows, y, declared, trained=trained) for aim in aims)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +17,24 @@ import numpy as np
 
 from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import Float, host
+from gpbounds.divergences.measured import measured
+from gpbounds.divergences.sparse import whitened_at
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.law import gram_law
+from gpbounds.linalg import AUTO_LADDER, cholesky
 from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.whitening import Inducing, inducing, residual_diagonal
+
+BLUR = 1e-6
+"""Total variation by rounding up to which a jitter is accepted."""
+
+OPEN = (1e-7, 1e-4, 1e-2)
+"""Shares of the variance that must be left open at certified inputs for these to be inducing inputs, in turn."""
 
 MOST = 1500
 """Rows up to which the exact posterior is a prior: its record holds two triangles of all rows."""
@@ -68,10 +80,6 @@ class PriorLaw:
         return V.T @ self.mean, V.T @ self.factor, residual_diagonal(self.kernel.diag(X), V)
 
 
-Priors = Callable[[float], PriorLaw]
-"""jitter on Kuu ↦ P.  Every jitter gives a valid prior; of a larger one rounding is known better."""
-
-
 def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     """The grid of one point at the hyperparameters of ``kernel``, and the kernel at this point, units of rounding away.
 
@@ -86,22 +94,26 @@ def one_point(kernel: Kernel) -> tuple[HyperGrid, Kernel]:
     return grid, priors.with_hyperparameters(kernel, grid.at([0] * grid.T))
 
 
-def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Priors, float]:
-    """The law of u of a ``posterior`` at ``kernel``, as a function of the jitter; and the least jitter to try.
+def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[PriorLaw, ...]:
+    """The law of f of a ``posterior`` at ``kernel``, in one or several sets of inducing variables, the largest first.
 
-    A sparse posterior keeps its inducing inputs and its law of v.  The exact one is stated at all rows, those of its
-    data and ``others`` (n, D), the rows of the certificate: between them nothing is left that an update could not
-    reach.
+    A sparse posterior keeps its inducing inputs and its law of v.  The exact one given rows X₁ is u₁ = f(X₁) (plus the
+    jitter's noise) with its law, and f given u₁ as under the GP prior.  ``others`` (n, D), the certified rows, or some
+    of them, may follow: v₂ ~ N(0, I) of their u₂ is that same law of f, as u₂ given u₁ is that of the GP prior, for any
+    choice of these rows.  Without them an update could not reach what X₁ leaves open.
+
+    The jitter is chosen by kernel, Z and law alone: another one is another P, which must not depend on certified rows.
 
     Raises
     ------
     ValueError
         for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
     """
+    as_kernel(kernel)
     if isinstance(posterior, ExactPosterior):
         return _of_exact(kernel, posterior, others)
     law: Any = require_law(posterior)
-    return of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter)
+    return (of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter),)
 
 
 def require_law(posterior: Posterior) -> Posterior:
@@ -117,15 +129,43 @@ def require_law(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, jitter: float) -> tuple[Priors, float]:
-    """`priors_of` for v ~ N(mean, factor·factorᵀ) at Z (M, D), the same numbers for every jitter."""
+def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, least: float) -> PriorLaw:
+    """v ~ N(mean, factor·factorᵀ) at Z (M, D), with a jitter of at least ``least``."""
+    as_kernel(kernel)
     Z, mean, factor = (np.array(each, dtype=np.float64) for each in (Z, mean, factor))
-    least = max(jitter, least_sound_jitter(kernel(Z)))
-    return lambda amount: PriorLaw(kernel, Z, mean, np.tril(factor), amount), least
+    return _settled(lambda jitter: PriorLaw(kernel, Z, mean, np.tril(factor), jitter), kernel, Z, least)
 
 
-def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[Priors, float]:
-    """P(v) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L⁻¹k(Z, X₁), b = Φy₁, Z the rows X₁ and then the others."""
+def _settled(at: Callable[[float], PriorLaw], kernel: Kernel, Z: Float, least: float) -> PriorLaw:
+    """The law with the least jitter of a ladder at which rounding blurs predictions at Z little, or the least blurred.
+
+    The blur is a bound on the mean total variation between computed and true predictions; it sees P alone.
+    """
+    error = value_error(kernel, np.abs(Z).max(axis=0))
+    sound = max(least, least_sound_jitter(kernel(Z)))
+    best, smallest = None, math.inf
+    for jitter in [sound, *(step * kernel.max_variance for step in AUTO_LADDER if step * kernel.max_variance > sound)]:
+        try:
+            law = at(jitter)
+            q = whitened_at(measured(law.inducing, error), law.mean, law.factor, None, error).predict(Z)
+        except NotPositiveDefinite:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            blur = 0.4 * q.mean_error / np.sqrt(q.variance) + 0.5 * q.variance_error / q.variance
+        size = float(np.where(blur <= 1.0, blur, 1.0).mean())
+        if size < smallest or best is None:
+            best, smallest = law, size
+        if size <= BLUR:
+            break
+    if best is None:
+        raise NotPositiveDefinite(
+            "Kuu: expected a covariance that factorises with a jitter of 1e-6 variances, got none"
+        )
+    return best
+
+
+def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[PriorLaw, ...]:
+    """P(v₁) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L₁⁻¹K₁₁, b = Φy₁; v₂ ~ N(0, I) for more or fewer of the others."""
     X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
     if len(X) + len(others) > MOST:
         raise ValueError(
@@ -133,12 +173,31 @@ def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple
             f"{len(others)} of the certificate, got {len(X) + len(others)}: a certificate holds two triangles of as "
             "many rows. Use SparseGP, whose law needs M inducing inputs only"
         )
-    Z = np.concatenate([X, others])
 
     def at(jitter: float) -> PriorLaw:
-        points = inducing(kernel, Z, jitter)
-        V = points.whiten(X)
+        V = inducing(kernel, X, jitter).whiten(X)
         law = gram_law(V @ V.T / noise, V @ Y / noise)
-        return PriorLaw(kernel, Z, law.mean[:, 0], law.factor, jitter)
+        return PriorLaw(kernel, X, law.mean[:, 0], law.factor, jitter)
 
-    return at, least_sound_jitter(kernel(Z))
+    own = _settled(at, kernel, X, 0.0)
+    laws: list[PriorLaw] = []
+    for share in OPEN if len(others) else ():
+        extended = _extended(own, others[_left_open(own, others) >= share * kernel.max_variance])
+        if not laws or len(extended.Z) < len(laws[-1].Z):
+            laws.append(extended)
+    return (*laws, own)
+
+
+def _left_open(law: PriorLaw, others: Float) -> Float:
+    """The variance of f under the GP prior at each of the ``others``, given Z and those before it."""
+    K = law.kernel(np.concatenate([law.Z, others]))
+    added = max(law.jitter, AUTO_LADDER[-1] * 1e-3 * law.kernel.max_variance)
+    return np.diagonal(cholesky(K, added, name="K").L)[len(law.Z) :] ** 2 - added
+
+
+def _extended(law: PriorLaw, others: Float) -> PriorLaw:
+    """The same law of f with further inducing inputs: u there given u as under the GP prior."""
+    M, n = len(law.Z), len(others)
+    factor = np.eye(M + n)
+    factor[:M, :M] = law.factor
+    return replace(law, Z=np.concatenate([law.Z, others]), mean=np.append(law.mean, np.zeros(n)), factor=factor)

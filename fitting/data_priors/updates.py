@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fitting.data_priors.prior_law import PriorLaw, Priors
+from fitting.data_priors.prior_law import PriorLaw
 from fitting.objectives.goals import Relaxation, Target
 from fitting.posterior import InducingPosterior
 from fitting.training import Ending, Run, train_lbfgs
 from gpbounds.arrays import Float
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, triangular
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
@@ -37,6 +38,9 @@ from gpbounds.whitening import CHUNK, slices
 KEPT = 2**29
 """Bytes of φ that are kept while s is sought and Q trained; of more rows a random sample stands for all of them, and
 the candidates are then compared on all rows."""
+
+WORTH = 1e-4
+"""Fewer inducing variables are tried if rounding costs more than this share of the bound."""
 
 STREAM = 9
 """Stream of the random numbers that draw this sample."""
@@ -164,6 +168,11 @@ class _RiskSums(Statistics):
     squares: Float
 
 
+def _given(prior: PriorLaw) -> PriorLaw:
+    """The first state of a pass."""
+    return prior
+
+
 def _sums(aim: Aim, share: float, prior: PriorLaw, rows: Rows) -> _Sums:
     """The sums of one partition, and a random ``share`` of its rows."""
     X, y, M = rows.points, rows.Y[:, 0], len(prior.mean)
@@ -241,7 +250,7 @@ class Eigenbasis:
             terms.append((losses.mean(), losses @ losses / len(losses), _kl(mu, c)))
         return self.aim.bounds(*np.array(terms).T)
 
-    def minimised(self, x: Float) -> tuple[float, Float]:
+    def value_and_slopes(self, x: Float) -> tuple[float, Float]:
         """The bound at (μ, ln c) = ``x``, and its gradient."""
         M, n = self.psi.shape[1], len(self.y)
         mu, c = x[:M], np.exp(x[M:])
@@ -302,7 +311,7 @@ def update(
     """
     M = len(prior.mean)
     share = min(1.0, KEPT / (8.0 * M * aim.N))
-    sums = rows.run(Program.one_pass(partial(_sums, aim, share), begin=lambda: prior))
+    sums = rows.run(Program.one_pass(partial(_sums, aim, share), begin=partial(_given, prior)))
     eigenvalues, U = np.linalg.eigh(sums.G)
     eigenvalues, b = np.maximum(eigenvalues, 0.0), U.T @ sums.b
     at = _eigenbasis(prior, aim, U, np.concatenate(sums.X), np.concatenate(sums.y))
@@ -315,11 +324,11 @@ def update(
     if trained:
         limits = [(-np.inf, np.inf)] * M + [(-WIDEST, WIDEST)] * M
         start = np.concatenate([mu, np.clip(np.log(c), -WIDEST, WIDEST)])
-        run = train_lbfgs(at.minimised, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
+        run = train_lbfgs(at.value_and_slopes, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
         points.append((run.vector[:M], np.exp(run.vector[M:])))
     laws = [law_in(U, *point) for point in points]
     if share < 1.0:
-        total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=lambda: prior))
+        total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=partial(_given, prior)))
         risks, tandems = total.losses / sums.rows, total.squares / sums.rows
     else:
         each = [at.losses(*point) for point in points]
@@ -365,32 +374,50 @@ def best_scale(bounds: Callable[[Float], Float], largest: float) -> float:
     return best
 
 
-class Updates:
-    """jitter on Kuu ↦ Q in the form of a certificate; it remembers what it has found.
+def certified(
+    laws: Sequence[PriorLaw], engine: Engine, aim: Aim, rows: Any, y: Any, declared: dict[str, Any], **options: Any
+) -> tuple[Certificate, Update]:
+    """The certificate of the updated prior, and the update.
 
-    Attributes
+    Parameters
     ----------
-    found : dict
-        The `Update` of each jitter, in the order in which they were asked for.
+    laws : sequence of PriorLaw
+        One law of f in several sets of inducing variables, whose choice costs nothing: the first is taken unless
+        rounding costs more than 1e-4 of its bound, and then the one with the least bound.
+    engine : Engine
+        The certified rows, as in `update`.
+    aim : Aim
+    rows, y : as in `Certificate.issue`
+        All raw rows.
+    declared : dict
+        Further arguments of `Certificate.issue`.
+    options
+        Those of `update`.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        of the first of the laws, if none has a certificate.
     """
-
-    def __init__(self, priors: Priors, rows: Engine, aim: Aim, **options: Any) -> None:
-        self.found: dict[float, Update] = {}
-        self._update = lambda jitter: update(priors(jitter), rows, aim, **options)
-
-    def __call__(self, jitter: float) -> Record:
-        if jitter not in self.found:
-            self.found[jitter] = self._update(jitter)
-        return self.found[jitter].record
-
-    def of(self, certificate: Certificate) -> Update:
-        """How the Q of ``certificate`` was found."""
-        posterior: Any = certificate.posterior
-        return self.found[posterior.jitter]
-
-    def unrounded(self) -> float:
-        """The bound, without allowances for rounding, with the first jitter that served."""
-        return next(iter(self.found.values())).bound
+    best: tuple[Certificate, Update] | None = None
+    fault: Exception | None = None
+    for law in laws:
+        try:
+            made = update(law, engine, aim, **options)
+            certificate = Certificate.issue(
+                rows, y, made.record, law.kernel, loss=aim.loss, delta=aim.delta, predictor=aim.predictor, **declared
+            )
+        except (NotPositiveDefinite, ValueError) as error:
+            fault = fault or error
+            continue
+        if best is None or certificate.bound < best[0].bound:
+            best = certificate, made
+        if certificate.bound <= made.bound * (1.0 + WORTH):
+            break
+    if best is None:
+        assert fault is not None
+        raise fault
+    return best
 
 
 def engine_of(rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> Engine:

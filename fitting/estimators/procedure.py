@@ -7,7 +7,7 @@ all N rows, and the certificate is issued.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,16 +136,7 @@ def certified(
     return Certified(outcome, last, tuple(runs), points[best], terms[best], certificate)
 
 
-def issue(
-    rows: Any,
-    forms: Forms,
-    jitter: float,
-    unrounded: float | Callable[[], float],
-    kernel: Kernel,
-    *,
-    y: Any = None,
-    **declared: Any,
-) -> Certificate:
+def issue(rows: Raw, forms: Forms, jitter: float, unrounded: float, kernel: Kernel, **declared: Any) -> Certificate:
     """The certificate of Q with this ``jitter``, or with a larger one if rounding makes the bound useless.
 
     A jitter on Kuu is part of Q and of the prior of u, not of the prior of f: every jitter is valid, and its choice
@@ -155,12 +146,12 @@ def issue(
     Parameters
     ----------
     rows : Raw
-        The raw data; or X, where ``y`` has labels.
+        The raw data.
     forms : function jitter ↦ Q
     jitter : float
         The first jitter that is tried.
-    unrounded : float, or a function without arguments
-        The bound with this jitter, without allowances for rounding; a function is called after Q has been made.
+    unrounded : float
+        The bound with this jitter, without allowances for rounding.
     kernel : Kernel
         Its hyperparameters lie on the grid.
     declared
@@ -172,7 +163,7 @@ def issue(
     idle = 0
     for amount in [jitter, *(rung for rung in rungs if rung > jitter)]:
         try:
-            certificate = Certificate.issue(rows, y, forms(amount), kernel, **declared)
+            certificate = Certificate.issue(rows, None, forms(amount), kernel, **declared)
         except (NotPositiveDefinite, ValueError) as error:
             fault = fault or error
             continue
@@ -180,8 +171,7 @@ def issue(
             best, idle = certificate, 0
         else:
             idle += 1
-        limit = unrounded() if callable(unrounded) else unrounded
-        if idle == PATIENCE or best.bound <= limit * (1.0 + WORTH):
+        if idle == PATIENCE or best.bound <= unrounded * (1.0 + WORTH):
             break
     if best is None:
         assert fault is not None

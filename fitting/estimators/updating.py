@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.data_priors import MOST, Aim, Update, Updates, engine_of, one_point, priors_of
+from fitting.data_priors.prior_law import MOST, one_point, priors_of
+from fitting.data_priors.updates import Aim, Update, certified, engine_of
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import log_choices
 from fitting.estimators.exact_gp import ExactGP
-from fitting.estimators.procedure import issue
 from fitting.estimators.remarks import Remark
 from fitting.estimators.sparse_gp import SparseGP
 from fitting.objectives.goals import Relaxation
@@ -157,36 +157,29 @@ def updated_models(
         inner.fit(*_rows_of(rows.prior(split), Scaled(inputs, outputs, declared)))
     trained_mean = inner.mean_[0] if isinstance(inner.mean_, tuple) else inner.mean_
     mean = declared if declared is not None or trained_mean is None else _from_prior(trained_mean)
-    certified = rows.certified(split)
+    unseen = rows.certified(split)
     grid, kernel = one_point(inner.kernel_)
     others: Float = np.zeros((0, rows.shape[1]))
-    if isinstance(certified, Arrays):
-        others = inputs.apply(certified.X)
-    laws, jitter = priors_of(kernel, inner.posterior_, others)
-    engine, found = engine_of(certified, inputs, outputs, mean), []
-    paid = log_choices(grid, charges, (inputs, outputs), mean)
+    if isinstance(unseen, Arrays):
+        others = inputs.apply(unseen.X)
+    laws = priors_of(kernel, inner.posterior_, others)
+    engine, paid = engine_of(unseen, inputs, outputs, mean), log_choices(grid, charges, (inputs, outputs), mean)
+    declared_here = {
+        "grid": grid,
+        "inputs": inputs,
+        "outputs": outputs,
+        "mean": mean,
+        "charges": tuple(charges),
+        "nonrigorous": bool(model.nonrigorous),
+        "split": split,
+    }
     options = {"max_iter": int(model.max_iter), "ending": ending, "trained": model.optimizer is not None}
+    models = []
     for loss in losses:
-        aim = Aim(loss, certified.shape[0], float(delta), paid, relaxation=relaxation)
-        updates = Updates(laws, engine, aim, **options)
-        certificate = issue(
-            rows,
-            updates,
-            jitter,
-            updates.unrounded,
-            kernel,
-            grid=grid,
-            loss=loss,
-            delta=delta,
-            inputs=inputs,
-            outputs=outputs,
-            mean=mean,
-            charges=charges,
-            split=split,
-            nonrigorous=bool(model.nonrigorous),
-        )
-        found.append(UpdatedModel(inner, updates.of(certificate), certificate))
-    return found
+        aim = Aim(loss, unseen.shape[0], float(delta), paid, relaxation=relaxation)
+        certificate, update = certified(laws, engine, aim, rows, None, declared_here, **options)
+        models.append(UpdatedModel(inner, update, certificate))
+    return models
 
 
 def _rows_of(rows: Raw, change: Scaled) -> tuple[Any, ...]:
