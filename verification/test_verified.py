@@ -228,6 +228,25 @@ def test_expected_losses_are_enclosed_with_the_change_of_the_law(
         observe.holds("N-proved-risk", float(ball.rad()) < 1e-12 and float(square.rad()) < 1e-12)
 
 
+@pytest.mark.claim("N-proved-risk", "N-sign")
+def test_a_point_mass_at_a_jump_is_decided(observe: Observer) -> None:
+    """The edges of a band are right, 0 is wrong for both labels, and no rest of a mean is too small to decide."""
+    zero = np.zeros(1)
+    for loss, y, m, truth in (
+        (Sign(), 1.0, (0.0, 0.0), 1),
+        (Sign(), -1.0, (0.0, 0.0), 1),
+        (Sign(), 1.0, (0.0, 5e-324), 0),
+        (Sign(), -1.0, (1e-300, -1e-320), 1),
+        (Band(0.5), 1.0, (0.5, 0.0), 0),
+        (Band(0.5), 1.0, (0.5, -1e-40), 1),
+        (Interval(-0.5, 0.25), 1.0, (1.25, 0.0), 0),
+    ):
+        pair = np.array([m[0]]), np.array([m[1]])
+        for squared in (False, True):
+            ball = enclosed_sum(loss, np.array([y]), pair, (zero, zero), zero, zero, squared=squared)
+            observe.holds("N-proved-risk", ball.contains(truth) and float(ball.rad()) <= 1e-60)
+
+
 def expected(loss: Any, y: Any, m: Any, v: Any) -> Any:
     """E ℓ at many digits, from the reference."""
     if isinstance(loss, Interval):
