@@ -27,6 +27,8 @@ from gpbounds.pacbayes.holdout import coverage_rank, holdout_bound
 from gpbounds.records import NATURAL, NUMBER, TEXT, VECTOR, WHOLE, Slot, Slots
 from gpbounds.validation import finite, positive, positive_unit, scalar
 
+WIDER, LEAST = 1.0 + 2.0**-50, 1e-300
+"""The factor of intervals is this much above a computed score."""
 UNKNOWN = -1.0
 """In place of a predicted label that is not among the classes: it is always wrong."""
 
@@ -375,8 +377,8 @@ class CoverageCertificate(_OfPredictions):
     ≥ 1 − δ over these rows a new y lies in its interval with probability ≥ ``level``: P(Beta(k, n + 1 − k) ≥ level) ≥
     1 − δ, exactly (N-coverage).  It needs no assumption on the model or the law of y; s only shapes the intervals.
 
-    Hypotheses: iid rows, and a model that does not depend on them.  "In its interval" means that the quotient |y − m|/s
-    of doubles, rounded to a double, is at most κ.
+    Hypotheses: iid rows, and a model that does not depend on them.  Scores are quotients of doubles; κ is 2⁻⁵⁰ above the
+    k-th of them, relatively, so that every target with a smaller computed score lies in its exact interval.
 
     Attributes
     ----------
@@ -468,9 +470,9 @@ class CoverageCertificate(_OfPredictions):
         return _with(draft, factor=draft._factor(_targets(rows.certified(split))))
 
     def _factor(self, targets: Float) -> float:
-        """The k-th smallest score."""
+        """The k-th smallest score, moved up by more than the rounding of a difference, a quotient and a product."""
         scores = np.abs(targets - self.predictions) / self.spread
-        return float(np.partition(scores, self.rank - 1)[self.rank - 1])
+        return float(np.partition(scores, self.rank - 1)[self.rank - 1]) * WIDER + LEAST
 
     @property
     def bound(self) -> float:
@@ -499,7 +501,7 @@ class CoverageCertificate(_OfPredictions):
         text = f"P(Beta(k, n + 1 − k) ≥ {self.level:g}) ≥ 1 − δ from k = {rank} on; stated {self.rank}"
         yield Line("rank", "confirmed" if self.rank >= rank else "failed", text + ".")
         least = self._factor(targets)
-        text = f"The {self.rank}-th smallest |y − m|/s is {least!r}; stated {self.factor!r}"
+        text = f"The {self.rank}-th smallest |y − m|/s, widened by rounding, is {least!r}; stated {self.factor!r}"
         yield _of_bound(text, self.factor == least)
 
 
