@@ -46,12 +46,12 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from fitting import PACGP, ExactGP, SparseGP, SparsePACGP, VariationalGPClassifier, certify
-from fitting.data_priors import PriorLaw
 from gpbounds import SquaredExponential, validation
 from gpbounds.cli import options
 from gpbounds.files import replacing
 from gpbounds.losses import Band
 from gpbounds.pacbayes import HyperGrid, Scaling, Split
+from gpbounds.whitening import inducing, residual_diagonal
 
 EPSILON, LEVEL = 0.6, 0.9
 CAP = 20_000
@@ -109,12 +109,12 @@ class Job:
 
 def of_q(certificate: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (N,) of f under the certified Q at raw inputs X (N, D), in scaled units."""
-    q = certificate.posterior
-    mean, phi, residual = PriorLaw(certificate.kernel, q.Z, q.prior_mean, q.prior_factor, q.jitter).features(
-        certificate.inputs.apply(X)
-    )
+    q, kernel, X = certificate.posterior, certificate.kernel, certificate.inputs.apply(X)
+    V = inducing(kernel, q.Z, q.jitter).whiten(X)
+    phi = V.T @ q.prior_factor
     half = phi @ q.factor
-    return mean + phi @ q.mean, residual + np.einsum("ij,ij->i", half, half)
+    variance = residual_diagonal(kernel.diag(X), V) + np.einsum("ij,ij->i", half, half)
+    return V.T @ q.prior_mean + phi @ q.mean, variance
 
 
 def timed(make: Callable[[], Any]) -> tuple[Any, float]:
@@ -137,20 +137,18 @@ def numbers(job: Job) -> Iterator[Row]:
         model = SparseGP("vfe", kernel, n_inducing=job.M, max_iter=job.steps, random_state=job.seed)
     train = partial(certify, model, part.X, part.y, method=DATA_PRIOR, scaling="prior", epsilon=EPSILON, delta=DELTA)
     certificate, seconds = timed(partial(train, share=job.share, random_state=job.seed))
-    inputs, outputs, store = certificate.inputs, certificate.outputs, partial(job.row, certificate.model, len(part.y))
-    truth = outputs.apply(part.y_test)
-    off = Band(EPSILON).expectation(truth, *of_q(certificate, part.X_test))
+    outputs, store = certificate.outputs, partial(job.row, certificate.model, len(part.y))
+    off = Band(EPSILON).expectation(outputs.apply(part.y_test), *of_q(certificate, part.X_test))
     yield store(DATA_PRIOR, certificate, off, seconds)
     # the same rows certify the recorded predictions of the model that was trained
     mask = Split("random", job.share, job.seed).prior(len(part.y))
-    mean, std = certificate.model.predict(inputs.apply(part.X[~mask]), return_std=True, noisy=True)
-    raw = outputs.shift + outputs.scale * mean, outputs.scale * std
-    at_tests, spread = certificate.model.predict(inputs.apply(part.X_test), return_std=True, noisy=True)
+    predict = partial(certificate.model.predict, return_std=True, noisy=True)
+    recorded, (mean, std) = predict(part.X[~mask]), predict(part.X_test)
     ask = partial(certify, X=part.X[~mask], y=part.y[~mask], method=HELD_OUT, delta=DELTA)
-    held, seconds = timed(lambda: ask(raw[0], epsilon=EPSILON, scaling=(Scaling(), outputs)))
-    yield store(HELD_OUT, held, np.abs(truth - at_tests) > EPSILON, seconds)
-    covers, seconds = timed(lambda: ask(raw, coverage=LEVEL))
-    yield store(COVERAGE, covers, np.abs(truth - at_tests) <= covers.factor * spread, seconds)
+    held, seconds = timed(lambda: ask(recorded[0], epsilon=EPSILON, scaling=(Scaling(), outputs)))
+    yield store(HELD_OUT, held, np.abs(outputs.apply(part.y_test) - outputs.apply(mean)) > EPSILON, seconds)
+    covers, seconds = timed(lambda: ask(recorded, coverage=LEVEL))
+    yield store(COVERAGE, covers, np.abs(part.y_test - mean) <= covers.factor * std, seconds)
 
 
 def of_the_paper(job: Job) -> Iterator[Row]:
@@ -193,13 +191,13 @@ def labels(job: Job) -> Iterator[Row]:
         model.set_params(batch_size=BATCH, optimizer="adam", max_iter=EPOCH)
     train = partial(certify, model, X, y, method=DATA_PRIOR, scaling="prior", delta=DELTA)
     certificate, seconds = timed(partial(train, share=job.share, random_state=job.seed))
-    fitted, inputs = certificate.model, certificate.inputs
+    fitted = certificate.model
     mean, _ = of_q(certificate, X_test)
     yield job.row(fitted, len(y), VOTE, certificate, (mean > 0.0) != (y_test == fitted.classes_[1]), seconds)
     mask = Split("random", job.share, job.seed).prior(len(y))
     ask = partial(certify, X=X[~mask], y=y[~mask], method=HELD_OUT, delta=DELTA, loss="zero-one")
-    held, seconds = timed(lambda: ask(fitted.predict(inputs.apply(X[~mask]))))
-    yield job.row(fitted, len(y), HELD_OUT, held, fitted.predict(inputs.apply(X_test)) != y_test, seconds)
+    held, seconds = timed(lambda: ask(fitted.predict(X[~mask])))
+    yield job.row(fitted, len(y), HELD_OUT, held, fitted.predict(X_test) != y_test, seconds)
 
 
 def jobs(args: argparse.Namespace) -> list[tuple[Callable[[Job], Iterator[Row]], Job, tuple[str, ...]]]:
