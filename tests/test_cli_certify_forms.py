@@ -321,7 +321,7 @@ def test_intervals_and_labels_in_a_file_are_certified(capsys, folder, tmp_path, 
     record = answer(capsys, *words, "--out", tmp_path / "intervals")
     made = Certificate.load(tmp_path / "intervals" / "certificate.json")
     s, m = np.loadtxt(folder / "std.csv", delimiter=",", skiprows=1).T
-    assert made.factor == np.sort(np.abs(truth[1] - m) / s)[made.rank - 1]
+    assert made.factor == pytest.approx(np.sort(np.abs(truth[1] - m) / s)[made.rank - 1], rel=1e-14)
     assert checked(capsys, record) == 0
     record = answer(capsys, "predictions", folder / "guess.csv", "--data", folder / "labels.csv", "--out", tmp_path)
     made = Certificate.load(tmp_path / "certificate.json")
