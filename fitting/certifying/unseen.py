@@ -406,8 +406,8 @@ def refuse_seen(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, labels
             f"X, y: expected rows that the model had not seen, got {rows.shape[0]} of which {seen} are among the "
             f"{len(model.X_train_)} rows of its training, whose errors say nothing about new ones. Pass the rows that "
             "were held out; or an unfitted model, sklearn.base.clone(model), which is trained on a share of these rows "
-            "and certified by the others; or method='pac-bayes', for a GP and exactly the rows of its training. If they are "
-            "new rows that happen to be equal, certify the model's predictions for them, certify(predictions, X, y, …)"
+            "and certified by the others; or method='pac-bayes', for a GP and exactly the rows of its training. If new "
+            "rows happen to be equal to those, certify the model's predictions for them, certify(predictions, X, y, …)"
         )
 
 

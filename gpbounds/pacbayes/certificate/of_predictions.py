@@ -377,8 +377,8 @@ class CoverageCertificate(_OfPredictions):
     ≥ 1 − δ over these rows a new y lies in its interval with probability ≥ ``level``: P(Beta(k, n + 1 − k) ≥ level) ≥
     1 − δ, exactly (N-coverage).  It needs no assumption on the model or the law of y; s only shapes the intervals.
 
-    Hypotheses: iid rows, and a model that does not depend on them.  Scores are quotients of doubles; κ is 2⁻⁵⁰ above the
-    k-th of them, relatively, so that every target with a smaller computed score lies in its exact interval.
+    Hypotheses: iid rows, and a model that does not depend on them.  Scores are quotients of doubles; κ is by a share of
+    2⁻⁵⁰ above the k-th of them, so that every target with a smaller computed score lies in its exact interval.
 
     Attributes
     ----------
