@@ -92,7 +92,19 @@ def test_help_of_every_command_has_an_example_that_runs_and_a_theorem(capsys, co
 
 
 @pytest.mark.parametrize(
-    "command", [*COMMANDS, "klinv", "pac", "mc", "train", "predict", "audit", "certify train", "certify check"]
+    "command",
+    [
+        *COMMANDS,
+        "klinv",
+        "pac",
+        "mc",
+        "train",
+        "predict",
+        "audit",
+        "certify train",
+        "certify predictions",
+        "certify check",
+    ],
 )
 def test_options_name_no_option_that_their_command_lacks(capsys, command):
     options = ask(capsys, *command.split(), "--help").split("\nexample:")[0].partition("\n\n")[2]

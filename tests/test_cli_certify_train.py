@@ -27,8 +27,9 @@ QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "-
 N = 90
 
 
-def ask(capsys, *words):
-    status = main(["certify", *map(str, words)])
+def ask(capsys, action, *words):
+    form = ("--method", "pac-bayes") if action == "train" else ()
+    status = main(["certify", action, *map(str, (*words, *form))])
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -77,7 +78,7 @@ def y(folder):
 def full(folder):
     """A certificate of the exact posterior."""
     out = folder / "full"
-    assert main(["certify", "train", str(folder / "data.csv"), *map(str, QUICK), "--out", str(out)]) == 0
+    assert main(["certify", "train", str(folder / "data.csv"), *map(str, (*QUICK, "--method", "pac-bayes", "--out", out))]) == 0
     return Certificate.load(out / "certificate.json")
 
 
@@ -154,7 +155,7 @@ def test_hyperparameters_lie_on_the_grid_asked_for(full):
     one_in(4, [("fitc", "kl"), ("vfe", "pinsker"), ("free", "kl"), ("vfe", "kl"), ("free", "pinsker")]),
 )
 def test_sparse_methods_and_objectives_are_certified_and_checked(capsys, folder, tmp_path, method, objective):
-    words = (*QUICK, "--method", method, "--inducing", 8, "--objective", objective, "--out", tmp_path)
+    words = (*QUICK, "--posterior", method, "--inducing", 8, "--objective", objective, "--out", tmp_path)
     answer = train(capsys, folder / "data.csv", *words)
     status, out, _ = ask(capsys, "check", tmp_path / "certificate.json", "--data", folder / "data.csv")
     assert status == 0, out
@@ -179,7 +180,7 @@ def test_training_from_the_shell_finds_the_inputs_that_matter(capsys, tmp_path):
     X = rng.standard_normal((400, 8))
     y = np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]) + 0.1 * rng.standard_normal(400)
     np.savetxt(tmp_path / "sines.csv", np.column_stack([X, y]), delimiter=",")
-    words = ("--epsilon", 0.6, "--method", "fitc", "--inducing", 40, "--iterations", 60, "--out", tmp_path / "new")
+    words = ("--epsilon", 0.6, "--posterior", "fitc", "--inducing", 40, "--iterations", 60, "--out", tmp_path / "new")
     assert train(capsys, tmp_path / "sines.csv", *words)["bound"] < 0.55
 
 
@@ -337,7 +338,7 @@ def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):
 
 
 def test_where_training_stops_is_told_with_the_name_of_the_option(capsys, folder, tmp_path):
-    words = (*QUICK[:-1], 1000, "--method", "fitc", "--inducing", 12, "--out", tmp_path)
+    words = (*QUICK[:-1], 1000, "--posterior", "fitc", "--inducing", 12, "--out", tmp_path)
     early = ask(capsys, "train", folder / "data.csv", *words, "--tol", 0.02)
     late = ask(capsys, "train", folder / "data.csv", *words, "--tol", 0)
     assert early[0] == late[0] == 0
@@ -376,7 +377,7 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
         (("--epsilon", 0.6, "--share", 0.2), "--share is an option of --scaling split"),
         (("--epsilon", 0.6, "--scaling", "split", "--share", 1.5), "expected a number between 0 and 1, got 1.5"),
         (("--epsilon", 0.6, "--scaling", "split", "--share", 0.999), "expected to leave some rows, got 90 of 90"),
-        (("--epsilon", 0.6, "--method", "full", "--inducing", 5), "the full posterior has no inducing points"),
+        (("--epsilon", 0.6, "--posterior", "full", "--inducing", 5), "the full posterior has no inducing points"),
         (("--epsilon", 0.6, "--inducing", 5), "the full posterior has no inducing points"),
         (("--epsilon", 0.6, "--grid", -3, 3, 1.5), "expected a whole number of STEPS, got 1.5"),
         (("--epsilon", 0.6, "--grid", 3, -3, 12), "variance: expected ln θ from low to high"),

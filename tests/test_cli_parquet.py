@@ -17,8 +17,9 @@ QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "-
 N = 90
 
 
-def ask(capsys, *words):
-    status = main(["certify", *map(str, words)])
+def ask(capsys, action, *words):
+    form = ("--method", "pac-bayes") if action == "train" else ()
+    status = main(["certify", action, *map(str, (*words, *form))])
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -57,7 +58,7 @@ def in_parquet(folder, place, files=1, rows=None):
     return place if files > 1 else place / "0.parquet"
 
 
-SPARSE = (*QUICK[:-1], 3, "--method", "fitc", "--inducing", 8)
+SPARSE = (*QUICK[:-1], 3, "--posterior", "fitc", "--inducing", 8)
 
 
 def test_a_certificate_from_parquet_is_that_of_the_table(capsys, folder, tmp_path):
@@ -107,9 +108,9 @@ def test_large_parquet_files_are_certified_in_passes(capsys, folder, tmp_path, m
 
 def test_a_certificate_of_all_rows_reads_parquet_into_memory(capsys, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "HELD", 0)
-    train(capsys, folder / "data.csv", *QUICK, "--method", "full", "--out", tmp_path / "csv")
+    train(capsys, folder / "data.csv", *QUICK, "--posterior", "full", "--out", tmp_path / "csv")
     data = in_parquet(folder, tmp_path / "one")
-    train(capsys, data, *QUICK, "--method", "full", "--out", tmp_path)
+    train(capsys, data, *QUICK, "--posterior", "full", "--out", tmp_path)
     made = Certificate.load(tmp_path / "certificate.json")
     assert made == Certificate.load(tmp_path / "csv" / "certificate.json")
     assert ask(capsys, "check", tmp_path / "certificate.json", "--data", data)[0] == 0

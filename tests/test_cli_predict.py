@@ -173,8 +173,8 @@ def test_train_and_predict_on_the_same_file_agree(capsys, folder, tmp_path, mode
 
 
 def test_certify_train_and_predict_agree_in_the_units_of_the_file(capsys, folder, tmp_path, data):
-    words = ("--scaling", "split", "--epsilon", "0.6,1", "--iterations", "5", "--out", str(tmp_path), "--json")
-    assert main(["certify", "train", str(folder / "real.csv"), *words]) == 0
+    words = ("--method", "pac-bayes", "--scaling", "split", "--epsilon", "0.6,1", "--iterations", "5", "--json")
+    assert main(["certify", "train", str(folder / "real.csv"), *words, "--out", str(tmp_path)]) == 0
     capsys.readouterr()
     for name in ("0.6", "1"):
         assert ask(capsys, tmp_path / f"model-{name}.npz", folder / "inputs.csv", "--out", tmp_path / "p.csv")[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -70,7 +71,7 @@ class Asked:
     # ------------------------------------------------------------------ labels, losses, rows
 
     @cached_property
-    def given(self) -> unseen.Given:
+    def given(self) -> unseen.PassedPredictions:
         """The predictions that were passed."""
         numeric = not is_elsewhere(self.X) and np.asarray(unmasked("y", self.y)).dtype.kind in "iuf"
         return unseen.given_as(self.model, labels=self.loss == LABELS, numeric=numeric)
@@ -189,13 +190,29 @@ class Asked:
         targets = outputs.apply(rows.y) if self.classes is None else self.classes[rows.y.astype(int)]
         return model.fit(unseen.named(self._table, inputs.apply(rows.X)), targets)
 
+    def for_raw_rows(self, model: Any) -> Any:
+        """A copy of ``model``, which was fitted to scaled rows, that predicts from raw rows in raw units.
+
+        It is no copy of another library's model, or of one that declares its own scaling, or that the user has fitted.
+        """
+        inputs, outputs = self.units
+        as_given = inputs.origin == outputs.origin == "as given"
+        fits = isinstance(model, GaussianProcess) and not isinstance(model, PacGaussianProcess)
+        if self.kind != "unfitted" or as_given or not fits:
+            return model
+        shift, scale = float(np.ravel(outputs.shift)[0]), float(np.ravel(outputs.scale)[0])
+        made = copy.copy(model)
+        made.inputs_ = inputs
+        made.y_mean_, made.y_scale_ = shift + scale * model.y_mean_, scale * model.y_scale_
+        return made
+
     @property
     def _table(self) -> Any:
         """X, where it is a table whose columns name the inputs."""
         return self.X if is_frame(self.X) and hasattr(self.X, "columns") else None
 
     @cached_property
-    def predictor(self) -> unseen.Predictor:
+    def predictor(self) -> unseen.UnseenPredictor:
         """What predicts at the certified rows."""
         if self.kind == "given":
             return self.given
@@ -228,7 +245,7 @@ class Asked:
         if not isinstance(self.model, KINDS) or (isinstance(self.model, SparseGP) and self.model.method == "pic"):
             return False
         if isinstance(self.model, PacGaussianProcess):
-            return True
+            return self.model.prior == "grid"
         fixed = (isinstance(self.model.mean, str) and self.model.mean == "zero") or self.mean is not None
         return fixed and not self.model.normalize_y
 

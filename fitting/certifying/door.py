@@ -42,10 +42,11 @@ def certify(
     - "pac-bayes": R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N) for the Gibbs risk of a GP
       at its own N rows of training, P^θ on a grid fixed in advance (P-14, P-44, P-45, P-47, P-49).  The kernel moves to
       the nearest member of the grid, and Q is computed there.
-    - "data-prior": the same, for n rows that a prior law of u, trained on the others, has not seen, without |Θ|.
+    - "data-prior": the same, for n rows that a prior law of u, trained on the others, has not seen, without |Θ|
+      (N-data-prior).
     - "held-out": the risk of the mean prediction, or of predicted labels, from n rows that the model has not seen:
-      for k mistakes the 1 − δ quantile of Beta(k + 1, n − k).  With ``coverage`` c: intervals m ± κs, κ the k-th least
-      |y − m|/s, hold a new target with probability ≥ c.  For every model.
+      for k mistakes the 1 − δ quantile of Beta(k + 1, n − k) (N-held-out).  With ``coverage`` c: intervals m ± κs, κ
+      the k-th least |y − m|/s, hold a new target with probability ≥ c (N-coverage).  For every model.
     - "best": all of these that the model allows, each with its share of δ; the least bound is returned.
 
     Hypotheses: iid rows; model, loss, δ, split, grid and scaling fixed before the certified rows were seen, or charged.
@@ -81,7 +82,8 @@ def certify(
     Returns
     -------
     Certificate, HeldOutCertificate or CoverageCertificate, or a tuple of them for several ε
-        With ``print()``, ``save("certificate.json")``; ``forms``, all certificates that hold together; and ``model``.
+        With ``print()``, ``save("certificate.json")`` or ``save("page.html")``, ``plot()``; ``forms``, all certificates
+        that hold together; and ``model``, what was trained, from which the Q of "data-prior" starts.
 
     Raises
     ------

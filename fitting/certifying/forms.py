@@ -45,7 +45,7 @@ def _pac_bayes(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         nonrigorous=asked.nonrigorous,
         split=split,
     )
-    return [(certificate, predictions, model) for certificate, predictions in made]
+    return [(certificate, predictions, asked.for_raw_rows(model)) for certificate, predictions in made]
 
 
 def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
@@ -56,7 +56,7 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
             f"model: expected a Gaussian process for method='data-prior', got {type(asked.model).__name__}: "
             "method='held-out' certifies the predictions of any model"
         )
-    found = data_prior(
+    certified = data_prior(
         asked.trained,
         asked.signed,
         asked.losses,
@@ -69,13 +69,13 @@ def _data_prior(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
         classes=asked.labels,
         nonrigorous=asked.nonrigorous,
     )
-    return [(certificate, None, asked.trained) for certificate, _ in found]
+    return [(certificate, None, asked.for_raw_rows(asked.trained)) for certificate, _ in certified]
 
 
 def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
     if asked.level is not None:
         return _coverage(asked, asked.level)
-    predictor, model = asked.predictor, None if asked.kind == "given" else asked.trained
+    predictor, model = asked.predictor, None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
     predicted = predictor.at(asked.certified)
     losses: Sequence[Loss | None] = asked.losses if asked.labels is None else (None,)
     made: list[_Made] = []
@@ -98,7 +98,7 @@ def _held_out(asked: Asked, charges: tuple[Charge, ...] = ()) -> list[_Made]:
 def _coverage(asked: Asked, level: float) -> list[_Made]:
     if asked.labelled:
         raise ValueError("coverage: expected None for labels, got a number: intervals are for numbers")
-    predictor, model = asked.predictor, None if asked.kind == "given" else asked.trained
+    predictor, model = asked.predictor, None if asked.kind == "given" else asked.for_raw_rows(asked.trained)
     predicted = predictor.at(asked.certified, spread=True)
     certificate = CoverageCertificate.issue(
         *asked.passed,
@@ -120,7 +120,7 @@ FORMS: dict[str, Callable[..., list[_Made]]] = {
 }
 
 
-def _shown(rows: Raw, predicted: unseen.Predictions) -> Shown | None:
+def _shown(rows: Raw, predicted: unseen.UnseenPredictions) -> Shown | None:
     """Targets, predictions and spreads (0 where there is none) for a figure; None for rows in partitions."""
     if not isinstance(rows, Arrays):
         return None

@@ -200,6 +200,11 @@ def supported(model: Any) -> None:
             f"model: expected one of {names}, got {type(model).__name__}: for others method='held-out' or 'best' makes "
             "a certificate from rows that the model has not seen"
         )
+    if getattr(model, "prior", "grid") == "data":
+        raise ValueError(
+            "model: expected prior='grid' for method='pac-bayes', got 'data': the certificate of its fit, from rows "
+            "that its prior has not seen, is model.certificate_"
+        )
     if isinstance(model, SparseGP) and model.method == "pic":
         raise ValueError(
             "model: expected another method than 'pic': its prediction at x depends on the data of x's block, not "

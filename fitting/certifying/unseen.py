@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ ONE_DEVIATION = float(ndtr(1.0) - ndtr(-1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
-    """Predictions at n rows.
+class UnseenPredictions:
+    """Predictions at n rows that the model has not seen.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Predictions:
         return np.ones(len(self.values)) if self.spread is None else self.spread
 
 
-class Predictor(ABC):
+class UnseenPredictor(ABC):
     """A fixed function of the inputs, which no certified row has influenced."""
 
     @property
@@ -62,7 +62,7 @@ class Predictor(ABC):
         """A phrase that names it in a certificate."""
 
     @abstractmethod
-    def at(self, rows: Raw, *, spread: bool = False) -> Predictions:
+    def at(self, rows: Raw, *, spread: bool = False) -> UnseenPredictions:
         """Its predictions at raw rows, with the spread on request."""
 
 
@@ -105,7 +105,7 @@ def _is_fitted(model: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class OfModel(Predictor):
+class OfModel(UnseenPredictor):
     """The predictions of a fitted estimator.
 
     Attributes
@@ -129,30 +129,30 @@ class OfModel(Predictor):
     def name(self) -> str:
         return f"{title_of(self.model)}, {self.origin}"
 
-    def at(self, rows: Raw, *, spread: bool = False) -> Predictions:
+    def at(self, rows: Raw, *, spread: bool = False) -> UnseenPredictions:
         parts = [self._at(part.X.astype(np.float64, copy=False), spread) for part in rows.partitions() if len(part.X)]
         values = np.concatenate([part.values for part in parts])
         if any(part.spread is None for part in parts):
-            return Predictions(values)
-        return Predictions(values, np.concatenate([part.spreads for part in parts]))
+            return UnseenPredictions(values)
+        return UnseenPredictions(values, np.concatenate([part.spreads for part in parts]))
 
-    def _at(self, X: Float, spread: bool) -> Predictions:
+    def _at(self, X: Float, spread: bool) -> UnseenPredictions:
         """The predictions at raw X (n, D), which is one partition."""
         points = named(self.table, self.inputs.apply(X))
         with by_position():
             values, own = _predicted(self.model, points, spread)
         if labels_rows(self.model):
-            return Predictions(one_column("predict", values, len(X)))
+            return UnseenPredictions(one_column("predict", values, len(X)))
         shift, scale = float(np.ravel(self.outputs.shift)[0]), float(np.ravel(self.outputs.scale)[0])
         numbers = shift + scale * finite("predict", one_column("predict", values, len(X)))
         if own is None:
-            return Predictions(numbers)
+            return UnseenPredictions(numbers)
         deviations = scale * one_column("predict", own, len(X))
-        return Predictions(numbers, positive("the standard deviation of a prediction", deviations))
+        return UnseenPredictions(numbers, positive("the standard deviation of a prediction", deviations))
 
 
 @dataclass(frozen=True, eq=False)
-class OfImported(Predictor):
+class OfImported(UnseenPredictor):
     """The predictions of a model of another library with its q(u)."""
 
     model: Model
@@ -163,7 +163,7 @@ class OfImported(Predictor):
     def name(self) -> str:
         return "an imported sparse GP with its q(u), trained on other rows"
 
-    def at(self, rows: Raw, *, spread: bool = False) -> Predictions:
+    def at(self, rows: Raw, *, spread: bool = False) -> UnseenPredictions:
         if self.model.q is None or self.model.Z is None:
             raise ValueError(
                 "model: expected a Model with its q(u), got one without, whose predictions depend on the rows of its "
@@ -177,7 +177,9 @@ class OfImported(Predictor):
             variances.append(host(at_rows.variance))
         shift, scale = float(np.ravel(self.outputs.shift)[0]), float(np.ravel(self.outputs.scale)[0])
         values = shift + scale * np.concatenate(means)
-        return Predictions(values, scale * np.sqrt(np.concatenate(variances) + self.model.noise) if spread else None)
+        return UnseenPredictions(
+            values, scale * np.sqrt(np.concatenate(variances) + self.model.noise) if spread else None
+        )
 
 
 def labels_rows(model: Any) -> bool:
@@ -256,12 +258,12 @@ def named(table: Any, X: Float) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Given(Predictor):
+class PassedPredictions(UnseenPredictor):
     """Predictions that were passed, for all rows in their order.
 
     Attributes
     ----------
-    values, spread : as in `Predictions`
+    values, spread : as in `UnseenPredictions`
     source : str
         Where they come from.
     labels : bool
@@ -277,21 +279,24 @@ class Given(Predictor):
     def name(self) -> str:
         return f"the predictions {self.source}"
 
-    def at(self, rows: Raw, *, spread: bool = False) -> Predictions:
+    def at(self, rows: Raw, *, spread: bool = False) -> UnseenPredictions:
         N = rows.shape[0]
         if len(self.values) != N:
             raise ValueError(
                 f"model: expected one prediction for each of the {N} certified rows, in their order, got "
                 f"{len(self.values)} {self.source}"
             )
-        return Predictions(self.values, self.spread if spread else None)
+        return UnseenPredictions(self.values, self.spread if spread else None)
 
 
-COLUMNS = "a header line with the column 'mean', the columns 'mean' and 'std', or the column 'label'"
+COLUMNS = (
+    "a header line with the column 'mean', the columns 'mean' and 'std', or the column 'label', or that of a file of "
+    "gpbounds predict"
+)
 
 
-def in_file(path: str | os.PathLike[str], numeric: bool) -> Given:
-    """The predictions in a CSV file with a header: mean, mean and std, or label.
+def in_file(path: str | os.PathLike[str], numeric: bool) -> PassedPredictions:
+    """The predictions in a CSV file with a header: mean, mean and std, or label; or as ``gpbounds predict`` writes it.
 
     Parameters
     ----------
@@ -318,48 +323,65 @@ def in_file(path: str | os.PathLike[str], numeric: bool) -> Given:
     lines = lines_of(file)
     first = next(lines, None)
     header = [] if first is None else [cell.strip().lower() for cell in first[1]]
-    source = f"in {file.name}"
-    if header == ["label"] and not numeric:
-        labels = [(line, [cell.strip() for cell in cells]) for line, cells in lines]
-        for line, cells in labels:
-            if len(cells) != 1:
-                raise ValueError(f"{path}: expected one label in every row, got {len(cells)} cells in line {line}")
-        return Given(np.array([cells[0] for _, cells in labels], dtype=object), None, source, True)
-    if sorted(header) not in (["mean"], ["mean", "std"], ["label"]):
+    of_predict = header[:1] == ["row"] and len({"mean", "label"} & set(header)) == 1
+    if not of_predict and sorted(header) not in (["mean"], ["mean", "std"], ["label"]):
         got = "no line" if first is None else f"{', '.join(map(repr, first[1][:6]))} in line {first[0]}"
         raise ValueError(f"{path}: expected {COLUMNS}, got {got}")
-    table, numbers = csv_numbers(file, lines, True)
-    if header == ["label"]:
-        return Given(table[:, 0], None, source, True)
-    means = table[:, header.index("mean")]
-    if "std" not in header:
-        return Given(means, None, source)
-    deviations = table[:, header.index("std")]
+    source, spread = f"in {file.name}", "std_y" if of_predict else "std"
+    if "label" in header:
+        return PassedPredictions(_labels(file, header, lines, numeric), None, source, True)
+    wanted = [name for name in header if name in ("mean", spread)]
+    table, numbers = csv_numbers(file, _columns(file, header, lines, wanted), True)
+    means = table[:, wanted.index("mean")]
+    if spread not in wanted:
+        return PassedPredictions(means, None, source)
+    deviations = table[:, wanted.index(spread)]
     wrong = np.flatnonzero(~(deviations > 0.0))
     if wrong.size:
         raise ValueError(
-            f"{path}: expected a positive std in every row, got {deviations[wrong[0]]:g} in line {numbers[wrong[0]]}"
+            f"{path}: expected a positive {spread} in every row, got {deviations[wrong[0]]:g} in line "
+            f"{numbers[wrong[0]]}"
         )
-    return Given(means, deviations, source)
+    return PassedPredictions(means, deviations, source)
 
 
-def in_arrays(passed: Any, labels: bool) -> Given:
+_Lines = Iterator[tuple[int, list[str]]]
+
+
+def _columns(path: Path, header: list[str], lines: _Lines, wanted: list[str]) -> _Lines:
+    """The cells of the ``wanted`` columns in each line."""
+    places = [header.index(name) for name in wanted]
+    for line, cells in lines:
+        if len(cells) != len(header):
+            raise ValueError(f"{path}: expected {len(header)} columns in every row, got {len(cells)} in line {line}")
+        yield line, [cells[place] for place in places]
+
+
+def _labels(path: Path, header: list[str], lines: _Lines, numeric: bool) -> Any:
+    """The column of labels, as numbers or as texts."""
+    column = _columns(path, header, lines, ["label"])
+    if numeric:
+        return csv_numbers(path, column, True)[0][:, 0]
+    return np.array([cells[0].strip() for _, cells in column], dtype=object)
+
+
+def in_arrays(passed: Any, labels: bool) -> PassedPredictions:
     """Predictions (n,), or a pair (mean, std) of such arrays; with ``labels``, or where they are no numbers, labels."""
     source = "that were passed"
     if isinstance(passed, tuple) and len(passed) == 2 and np.ndim(passed[0]) > 0:
         mean, std = (finite("model", exactly("model", part)) for part in passed)
         if mean.ndim != 1 or mean.shape != std.shape:
             raise ValueError(f"model: expected (mean, std) of one shape (n,), got {mean.shape} and {std.shape}")
-        return Given(mean, positive("model", std), source)
+        return PassedPredictions(mean, positive("model", std), source)
     array = np.asarray(unmasked("model", passed))
     if array.ndim != 1:
         raise ValueError(f"model: expected predictions (n,), or a pair (mean, std) of them, got shape {array.shape}")
     if labels or array.dtype.kind not in "iuf":
-        return Given(array, None, source, True)
-    return Given(finite("model", exactly("model", passed)), None, source)
+        return PassedPredictions(array, None, source, True)
+    return PassedPredictions(finite("model", exactly("model", passed)), None, source)
 
 
-def given_as(model: Any, *, labels: bool, numeric: bool) -> Given:
+def given_as(model: Any, *, labels: bool, numeric: bool) -> PassedPredictions:
     """The predictions in a file, or in arrays; see `in_file` and `in_arrays`."""
     return in_file(model, numeric) if isinstance(model, str | os.PathLike) else in_arrays(model, labels)
 

@@ -318,12 +318,12 @@ class GaussianProcess(_Arguments):
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
         self._fitted()
         points = self._new_points(X)
-        placed, labels = place(self._inputs(points), self._module()), self._labels(points)
-        xp, law = namespace(points), self.posterior_
+        inputs, xp, law = self._inputs(points), namespace(points), self.posterior_
+        placed, labels = place(inputs, self._module()), self._labels(inputs)
         means_only, options = not (return_std or return_cov), {"full_cov": return_cov, "noisy": noisy, "blocks": labels}
         parts = [law.mean(placed, blocks=labels)] if means_only else law.predict(placed, **options)
         mean, *spread = (place(part, xp) for part in parts)
-        mean = mean + self._mean_at(self._inputs(points))
+        mean = mean + self._mean_at(inputs)
         scale, shift = xp.asarray(self.y_scale_), xp.asarray(self.y_mean_)
         if mean.ndim == 1:
             scale, shift = float(self.y_scale_[0]), float(self.y_mean_[0])

@@ -236,6 +236,7 @@ RESULTS = Format(
             "probes": Slot(Probes.from_dict),
             "remarks": many(Remark.from_dict),
             "encoding": Slot(Encoding.from_dict),
+            "inputs": Slot(Scaling.from_dict),
         }.items()
     },
 )
@@ -377,8 +378,8 @@ def check(model: Any) -> None:
     P = 1 if y.ndim == 1 else y.shape[1]
     if model.y_mean_.shape != (P,) or model.y_scale_.shape != (P,) or not (model.y_scale_ > 0.0).all():
         raise ValueError(f"y_mean_, y_scale_: expected {P} numbers each, scales > 0")
-    row = np.zeros((1, D))
-    mean = host(model.posterior_.mean(place(model._inputs(row), model._module()), blocks=model._labels(row)))
+    row = model._inputs(np.zeros((1, D)))
+    mean = host(model.posterior_.mean(place(row, model._module()), blocks=model._labels(row)))
     if not np.isfinite(mean).all() or mean.shape != (1, *y.shape[1:]):
         raise ValueError("its posterior gives no prediction")
 

@@ -16,14 +16,15 @@ from gpbounds.cli.options import UsageError
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.rows import Scaled, raw
 from gpbounds.rows import Source, read_table
-from gpbounds.rows.encoding import Encoding
+from gpbounds.rows.encoding import Encoding, NumberColumn
 from gpbounds.rows.engines import Local
 from gpbounds.rows.formats import parquet_parts
 from gpbounds.rows.parquet import is_parquet, parquet_names, parquet_size
 from gpbounds.rows.program import Rows
 from gpbounds.rows.source import changed
-from gpbounds.rows.table_rows import column_number, name_of, read_rows
+from gpbounds.rows.table_rows import TableRows, column_number, name_of, read_rows
 from gpbounds.rows.tables import is_number, write_table
+from gpbounds.rows.writing import writing
 
 HELD = 2**29
 """Bytes of a Parquet file or folder, as doubles, that are read into memory; more are read in passes."""
@@ -108,11 +109,11 @@ class _RowsInMemory(Table):
     Attributes
     ----------
     X, y : arrays (N, D), (N,)
-        Raw values.
+        Raw values; ``y`` may hold labels of any kind.
     """
 
     X: Float
-    y: Float
+    y: Any
 
     @property
     def N(self) -> int:
@@ -139,7 +140,14 @@ class _RowsInMemory(Table):
     def write(self, path: Path) -> None:
         """Write these rows as CSV with all digits, the target last; names that are numbers would be read as a row."""
         names = None if self.columns is None or all(map(is_number, self.columns)) else self.columns
-        write_table(path, names, [np.column_stack([self.X, self.y])])
+        if self.y.dtype == np.float64:
+            write_table(path, names, [np.column_stack([self.X, self.y])])
+            return
+        titles = names or [*(f"x{j + 1}" for j in range(self.D)), "label"]
+        if len(set(titles)) < len(titles):
+            raise ValueError(f"{self.name}: expected columns of different names, got {', '.join(titles)}")
+        with writing(path) as write:
+            write(dict(zip(titles, [*self.X.T, self.y], strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,14 +235,23 @@ def read_large(path: Path, target: str | None = None, *, in_memory: bool = False
     return _read_in_passes(path, target, **options)
 
 
-def certified(path: Path, *, in_memory: bool) -> tuple[Any, Any]:
+def certified(path: Path, *, in_memory: bool, labels: bool = False) -> tuple[Any, Any]:
     """X and y of a file whose last column is the target: arrays, or a source for Parquet unless ``in_memory``.
 
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.rows.read_table` and `_in_passes`; for a single column.
+        as `gpbounds.rows.read_table` and `_in_passes`; for a single column; for inputs that are no numbers beside
+        ``labels``.
     """
+    if labels:
+        table = read_rows(path, labels=True)
+        if not _as_in_file(table, labels):
+            raise ValueError(
+                f"{path}: expected columns of numbers, and then one of labels, got others: check a certificate with "
+                "the file of rows that was written beside it"
+            )
+        return table.X, table.y
     if is_parquet(path) and not in_memory:
         names = parquet_names(path)
         _two_columns(path, len(names))
@@ -242,6 +259,12 @@ def certified(path: Path, *, in_memory: bool) -> tuple[Any, Any]:
     values, _ = read_table(path)
     _two_columns(path, values.shape[1])
     return values[:, :-1], values[:, -1]
+
+
+def unseen(path: Path, *, labels: bool = False) -> Table:
+    """The rows of a file whose last column is the target, as `certified` reads them."""
+    X, y = certified(path, in_memory=True, labels=labels)
+    return _RowsInMemory(name_of(path), None, Scaling(), Scaling(), True, (), X, y)
 
 
 def read(
@@ -253,6 +276,7 @@ def read(
     seed: int = 0,
     centre: bool = True,
     linear: bool = False,
+    labels: bool = False,
     **choice: Any,
 ) -> _RowsInMemory:
     """The rows of ``path`` to certify.
@@ -271,6 +295,8 @@ def read(
         False does not subtract the target's mean.
     linear : bool
         True fits a linear mean of the prior to the reserved rows.
+    labels : bool
+        Whether the target may be labels of any kind; without ``split``.
     **choice
         How the table is read, as in `gpbounds.rows.table_rows.read_rows`.
 
@@ -279,11 +305,11 @@ def read(
     ValueError, OSError
         as `read_rows`; for a share that leaves no rows, or a target that is constant in the reserved rows.
     """
-    table = read_rows(path, target, **choice)
+    table = read_rows(path, target, labels=labels, **choice)
     name, notes, how = table.name, table.notes, table.encoding
     columns = [*table.columns, table.target] if table.columns else None
     if not split:
-        as_they_are = Scaling(), Scaling(), table.strict, notes, table.X, table.y
+        as_they_are = Scaling(), Scaling(), _as_in_file(table, labels, **choice), notes, table.X, table.y
         return _RowsInMemory(name, columns, *as_they_are, encoding=how)
     values = np.column_stack([table.X, table.y])
     reserved = _reserved(values.shape[0], share, seed)
@@ -293,6 +319,18 @@ def read(
     notes += _notes_on_split(reserved, seed, constant)
     X, y = values[:, :-1], values[:, -1]
     return _RowsInMemory(name, columns, inputs, outputs, False, notes, X, y, mean=trend, encoding=how)
+
+
+def _as_in_file(
+    table: TableRows, labels: bool, *, drop_missing: bool = False, header: str = "auto", **columns: Any
+) -> bool:
+    """Whether `certified` reads these rows from the file that was read so: numbers, with the target last."""
+    if not labels:
+        return table.strict
+    how = table.encoding
+    if how is None or drop_missing or header != "auto" or not len(how.inputs) + 1 == how.width == how.target.number:
+        return False
+    return all(isinstance(column, NumberColumn) for column in how.inputs)
 
 
 def _read_in_passes(

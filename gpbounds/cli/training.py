@@ -32,8 +32,13 @@ FULL_ROWS = 1500
 FARTHEST = 100.0
 """Largest |ln| of a scale at the start, so that its powers are doubles."""
 
+GRID = (-6.0, 6.0, 1200)
+"""Default edges of the grid, and its number of steps, in the log of each hyperparameter."""
+
 INDUCING = 100
 """Default number of inducing points of a sparse model."""
+
+NO_INDUCING = "--inducing is an option of --posterior fitc, vfe or free; the full posterior has no inducing points"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +86,7 @@ def train(
     grid: tuple[float, float, int],
     family: Family = SQUARED_EXPONENTIAL,
     shared: bool = False,
-    method: str | None = None,
+    posterior: str | None = None,
     inducing: int | None = None,
     objective: str = "kl",
     iterations: int = 1000,
@@ -89,18 +94,16 @@ def train(
     seed: int = 0,
     progress: bool = False,
 ) -> Trained:
-    """Train on ``rows`` and certify each ``epsilon``, by P-44's procedure; ``method`` None chooses by N.
+    """Train on ``rows`` and certify each ``epsilon``, by P-44's procedure; ``posterior`` None chooses by N.
 
     Raises
     ------
     ValueError, NotPositiveDefinite
         as the estimators; for a number of inducing points together with the full posterior.
     """
-    method = method or ("full" if rows.N <= FULL_ROWS else "fitc")
-    if method == "full" and inducing is not None:
-        raise UsageError(
-            "--inducing is an option of --method fitc, vfe or free; the full posterior has no inducing points"
-        )
+    posterior = posterior or ("full" if rows.N <= FULL_ROWS else "fitc")
+    if posterior == "full" and inducing is not None:
+        raise UsageError(NO_INDUCING)
     kernel, axes = start(rows, family, grid, shared)
     # The command line is an application above both packages: besides this file only hyperparameters.py imports
     # fitting, and a test (tests/test_package.py) keeps it so.
@@ -123,18 +126,18 @@ def train(
         "random_state": seed,
         "progress": progress,
     }
-    if method == "full":
+    if posterior == "full":
         model: Any = estimators.PACGP(**settings)
     else:
         M = min(INDUCING, rows.N) if inducing is None else count("--inducing", inducing)
-        model = estimators.SparsePACGP(n_inducing=M, posterior=method, **settings)
+        model = estimators.SparsePACGP(n_inducing=M, posterior=posterior, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
         model.fit(*rows.data)
     mean, std = model.predict(rows.shown[0], return_std=True)
     certificate: Certificate = model.certificate_
-    how = _for_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
-    texts = (_for_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
+    how = for_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
+    texts = (for_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
     remarks = tuple(dict.fromkeys(text for text in texts if text not in how))
     notes = (*_at_the_edge(certificate), *remarks)
     interrupted = any(run.status == "interrupted" for run in model.runs_)
@@ -143,6 +146,12 @@ def train(
         for each in models:
             each.encoding_ = rows.encoding
     return Trained(certificate, mean, std, how, notes, models, model.certificates_[1:], interrupted)
+
+
+def edges(given: Sequence[float] | None) -> tuple[float, float, int]:
+    """The option ``--grid``, or `GRID`; its third number is whole."""
+    low, high, steps = given or GRID
+    return low, high, int(steps)
 
 
 def start(rows: Table, family: Family, edges: tuple[float, float, int], shared: bool) -> tuple[Kernel, HyperGrid]:
@@ -164,7 +173,7 @@ def _at_the_edge(certificate: Certificate) -> tuple[str, ...]:
     return (f"Training ended at the edge of the grid for: {', '.join(edges)}.",) if edges else ()
 
 
-def _for_the_shell(text: str) -> str:
+def for_the_shell(text: str) -> str:
     """``text`` on one line, with the name of the option instead of the argument."""
     return " ".join(text.split()).replace("max_iter", "--iterations").replace("tol is", "--tol is")
 

@@ -3,7 +3,7 @@
 The functions return figures; they do not show or save them, and do not change matplotlib's global state.
 """
 
-from gpbounds.plotting.certificates import Predictions, Stack, certificate_page, plot_predictions, plot_terms
+from gpbounds.plotting.certificates import Labels, Predictions, certificate_page, plot_predictions, plot_terms
 from gpbounds.plotting.elements import (
     BLACK,
     BLUE,
@@ -32,7 +32,8 @@ from gpbounds.plotting.figures import (
     sufficient,
     training,
 )
-from gpbounds.plotting.held_out import Intervals, Probabilities, labels_page, targets_page
+from gpbounds.plotting.held_out import Intervals, Probabilities, intervals_page, labels_page, targets_page
+from gpbounds.plotting.stacks import Stack, Wording
 
 __all__ = [
     "BLACK",
@@ -50,15 +51,18 @@ __all__ = [
     "Bracket",
     "Curve",
     "Intervals",
+    "Labels",
     "Predictions",
     "Probabilities",
     "Range",
     "Stack",
+    "Wording",
     "bound_curves",
     "bound_vs_empirical",
     "bounds_and_evidence",
     "certificate_page",
     "divergence_symbol",
+    "intervals_page",
     "labels_page",
     "plot_band",
     "plot_curves",

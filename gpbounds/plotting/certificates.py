@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.plotting.elements import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    TEXT,
-    VERMILLION,
-    figure,
-    headline,
-    numbers,
-)
+from gpbounds.plotting.elements import BLACK, BLUE, GREEN, TEXT, VERMILLION, figure, headline, numbers
+from gpbounds.plotting.stacks import COSTS, Stack, Wording, heights, plot_bounds
 from gpbounds.rigor import decimal
 
 MOST = 2000
@@ -30,8 +19,6 @@ MOST = 2000
 
 BARS = 400
 """Largest number of rows for which the figure shows standard deviations."""
-
-COSTS = (BLUE, ORANGE, PURPLE, SKY, BLACK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,33 +46,21 @@ class Predictions:
         return truth[order], mean[order], std[order], width[order]
 
 
-class Stack(NamedTuple):
-    """A bound and its terms.
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Predicted labels of rows with known labels.
 
-    Attributes
+    Parameters
     ----------
-    name : str
-        The accuracy ε.
-    risk : float
-    costs : sequence of (label, nats)
-    bound : float
+    truth, predicted : sequences of str (n,)
     """
 
-    name: str
-    risk: float
-    costs: Sequence[tuple[str, float]]
-    bound: float
-
-
-def _heights(risk: float, costs: Sequence[tuple[str, float]], bound: float) -> Float:
-    """R_S, and the parts into which the difference to the bound is divided, in proportion to the nats."""
-    nats = np.array([cost for _, cost in costs], dtype=np.float64)
-    total = nats.sum()
-    return np.array([risk, *((bound - risk) * (nats / total if total > 0.0 else nats))])
+    truth: Sequence[str]
+    predicted: Sequence[str]
 
 
 def certificate_page(
-    predictions: Predictions | None,
+    predictions: Predictions | Labels | None,
     risk: float,
     costs: Sequence[tuple[str, float]],
     bound: float,
@@ -94,6 +69,8 @@ def certificate_page(
     target: str = "target",
     tolerated: str = "tolerated",
     several: Sequence[Stack] = (),
+    forms: Sequence[Stack] = (),
+    wording: Wording | None = None,
 ) -> Any:
     """A figure of two panels: predictions against targets with the tolerated band, and the bound as a stacked bar.
 
@@ -102,7 +79,7 @@ def certificate_page(
 
     Parameters
     ----------
-    predictions : Predictions or None
+    predictions : Predictions, Labels or None
         None leaves out the first panel.
     risk, bound : float
         R_S and the bound, 0 ≤ R_S ≤ bound ≤ 1.
@@ -115,22 +92,35 @@ def certificate_page(
         Label of the band.
     several : sequence of Stack
         Bounds for several ε, which the second panel shows instead; the predictions are those of the first.
+    forms : sequence of Stack
+        Bounds by several forms of certificate, likewise.
+    wording : Wording, optional
+        Texts beside the bound; those of a Gibbs risk by default.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
+    words = wording or Wording()
     page = figure(12.0 if predictions is not None else 6.0, 6.4)
     headline(page, title)
     if predictions is None:
         panels = [page.subplots()]
     else:
         panels = list(page.subplots(1, 2, width_ratios=(1.15, 1.0)))
-        plot_predictions(panels[0], predictions, target, tolerated, f", E = {several[0].name}" if several else "")
-    if several:
-        plot_bounds(panels[-1], several)
+        if isinstance(predictions, Labels):
+            plot_labels(panels[0], predictions, "label" if target == "target" else target)
+        else:
+            plot_predictions(panels[0], predictions, target, tolerated, f", E = {several[0].name}" if several else "")
+    if forms:
+        highest = max(each.bound for each in forms)
+        top = 1.15 * highest if 1.15 * highest < 1.0 else 1.1
+        plot_bounds(panels[-1], forms, words, apart="", title="All bounds hold together; the least one counts", top=top)
+    elif several:
+        apart = "E, the deviation that the loss tolerates"
+        plot_bounds(panels[-1], several, words, apart=apart, title="The bound for each E, and its terms", top=1.1)
     else:
-        plot_terms(panels[-1], risk, costs, bound)
+        plot_terms(panels[-1], risk, costs, bound, words)
     for ax in panels:
         for spine in ("top", "right"):
             ax.spines[spine].set_visible(False)
@@ -156,8 +146,8 @@ def plot_predictions(
     ax.plot(edges, edges, color="0.45", linewidth=0.9)
     N = truth.size
     shown = np.unique(np.linspace(0, N - 1, min(N, MOST)).round().astype(int))
-    if shown.size <= BARS:
-        bar = {"color": "0.55", "linewidth": 0.7, "alpha": 0.7}
+    if shown.size <= BARS and std.any():
+        bar: dict[str, Any] = {"color": "0.55", "linewidth": 0.7, "alpha": 0.7, "zorder": 0.8}  # behind the points
         ax.vlines(truth[shown], (mean - std)[shown], (mean + std)[shown], label="± 1 std", **bar)
     for kind, color, marker, name in ((inside, BLUE, "o", "mean within"), (~inside, VERMILLION, "^", "mean beyond")):
         rows = shown[kind[shown]]
@@ -172,45 +162,51 @@ def plot_predictions(
     ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
 
 
-def plot_bounds(ax: Any, several: Sequence[Stack]) -> None:
-    """Plot bounds for several ε as stacked bars on the axes ``ax``, beside one another, with the trivial bound 1."""
-    places = np.arange(len(several))
-    heights = np.array([_heights(*each[1:]) for each in several])
-    below = np.cumsum(heights, axis=1) - heights
-    names = ["$R_S$ on these rows", *(name for name, _ in several[0].costs)]
-    for k, name in enumerate(names):
-        color = GREEN if k == 0 else COSTS[(k - 1) % len(COSTS)]
-        ax.bar(places, heights[:, k], 0.62, below[:, k], color=color, edgecolor="white", linewidth=0.6, label=name)
-    for place, each in zip(places, several, strict=True):
-        ax.hlines(each.bound, place - 0.31, place + 0.31, color=BLACK, linewidth=1.6)
-        text = decimal(each.bound, True, 3)
-        ax.text(place, each.bound + 0.012, text, fontsize=TEXT, ha="center", va="bottom", fontweight="bold")
-    ax.axhline(1.0, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
-    ax.text(places[-1] + 0.5, 1.012, "trivial bound 1", fontsize=TEXT, ha="right", va="bottom", color="0.3")
-    ax.set_xlim(-0.5, places[-1] + 0.5)
-    ax.set_ylim(0.0, 1.1)
-    ax.set_xticks(places, [each.name for each in several])
+CLASSES = 12
+"""Largest number of labels in a figure, those with the most rows."""
+
+LETTERS = 20
+"""Largest number of letters of a label in a figure."""
+
+
+def plot_labels(ax: Any, labels: Labels, target: str = "label") -> None:
+    """Plot the number of rows of each label on the axes ``ax``, divided into those predicted right and wrong."""
+    truth, predicted = np.asarray(labels.truth, dtype=str), np.asarray(labels.predicted, dtype=str)
+    names, counts = np.unique(truth, return_counts=True)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:CLASSES])
+    right = np.array([int(((truth == name) & (predicted == name)).sum()) for name in names[kept]])
+    wrong, places = counts[kept] - right, np.arange(kept.size)
+    share = 100.0 * float((truth != predicted).mean())
+    ax.barh(places, right, 0.62, color=BLUE, label=f"right: {100.0 - share:.3g} % of rows")
+    ax.barh(places, wrong, 0.62, right, color=VERMILLION, label=f"wrong: {share:.3g} % of rows")
+    ax.set_xlim(0.0, 1.2 * float(counts.max()))
+    for place, one, total in zip(places, wrong, counts[kept], strict=True):
+        ax.text(total, place, f" {one:,} wrong", fontsize=TEXT, ha="left", va="center")
+    ax.set_yticks(places, [name if len(name) <= LETTERS else f"{name[:LETTERS]}…" for name in names[kept]])
+    ax.invert_yaxis()
     ax.tick_params(labelsize=TEXT)
-    ax.tick_params(axis="x", length=0)
-    ax.set_ylabel("Gibbs risk: mean loss of a new row", fontsize=TEXT + 1)
-    ax.set_xlabel("E, the deviation that the loss tolerates", fontsize=TEXT + 1)
-    ax.set_title("The bound for each E, and its terms", fontsize=TEXT, loc="left")
+    ax.set_ylabel(f"True {target}", fontsize=TEXT + 1)
+    ax.set_xlabel("Number of rows", fontsize=TEXT + 1)
+    left = f", of which {kept.size} of {names.size} labels are shown" if kept.size < names.size else ""
+    ax.set_title(f"Labels of the {truth.size:,} certified rows{left}", fontsize=TEXT, loc="left")
     ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
 
 
-def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: float) -> None:
+def plot_terms(
+    ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: float, wording: Wording | None = None
+) -> None:
     """Plot the bound as a stacked bar on the axes ``ax``: relative to the trivial bound 1, and enlarged with labels."""
-    heights = _heights(risk, costs, bound)
-    added = heights[1:]
+    words, parts = wording or Wording(), heights(risk, costs, bound)
+    added = parts[1:]
     colors = [GREEN, *(COSTS[i % len(COSTS)] for i in range(len(costs)))]
     zoom = 1.0 / bound if bound > 0.0 else 1.0
-    tops = np.cumsum(heights)
+    tops = np.cumsum(parts)
     for left, scale, line in ((0.15, 1.0, 0.0), (1.15, zoom, 0.6)):
         ax.bar(
             left,
-            heights * scale,
+            parts * scale,
             0.5,
-            (tops - heights) * scale,
+            (tops - parts) * scale,
             align="edge",
             color=colors,
             edgecolor="white",
@@ -221,9 +217,9 @@ def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: 
     ax.hlines([bound, bound * zoom], [0.15, 1.15], [0.65, 1.65], color=BLACK, linewidth=1.6)
     ax.bar(0.15, 1.0, 0.5, align="edge", fill=False, edgecolor="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
     ax.text(0.4, 1.02, "trivial bound 1", fontsize=TEXT, ha="center", va="bottom", color="0.3")
-    texts = [f"$R_S$ on these rows: {risk:.4f}"]
+    texts = [f"{words.risk}: {risk:.4f}"]
     texts += [f"{name}, {cost:,.4g} nats: +{part:.4f}" for (name, cost), part in zip(costs, added, strict=True)]
-    places = [*((tops - 0.5 * heights) * zoom), bound * zoom]
+    places = [*((tops - 0.5 * parts) * zoom), bound * zoom]
     rows = zip(
         (*texts, f"bound: {decimal(bound, True, 4)}"),
         places,
@@ -239,13 +235,12 @@ def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: 
     ax.set_xticks([0.4, 1.4], ["up to 1", f"× {zoom:.3g}"])
     ax.tick_params(labelsize=TEXT)
     ax.tick_params(axis="x", length=0)
-    ax.set_ylabel("Gibbs risk: mean loss of a new row", fontsize=TEXT + 1)
+    ax.set_ylabel(words.axis, fontsize=TEXT + 1)
     ax.set_title("Terms of the bound", fontsize=TEXT, loc="left")
-    caption = (
-        "bound = $\\mathrm{kl}^{-1}(R_S,\\ \\mathrm{nats}/N)$;\n"
-        "the bar above $R_S$ is divided in proportion to the nats"
+    divided = (
+        "" if len(costs) < 2 else f";\nthe bar above {words.risk.split(' on ')[0]} is divided in proportion to the nats"
     )
-    ax.set_xlabel(caption, fontsize=TEXT, loc="left")
+    ax.set_xlabel(f"{words.formula}{divided}", fontsize=TEXT, loc="left")
 
 
 def separated(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, exactly
 from gpbounds.plotting.elements import BLUE, TEXT, VERMILLION, figure, headline, numbers
+from gpbounds.rigor import decimal
 
 MOST = 2000
 """Largest number of rows in a figure, equally spaced in the order of the predictions."""
@@ -91,6 +92,41 @@ def targets_page(
     return page
 
 
+def intervals_page(
+    predictions: Intervals,
+    scores: ArrayLike,
+    *,
+    rank: int,
+    factor: float,
+    level: float,
+    title: str,
+    target: str = "target",
+) -> Any:
+    """A figure of two panels: targets against predictions with their intervals m ± κs, and the share that a κ holds.
+
+    Parameters
+    ----------
+    predictions : Intervals
+    scores : array (n,)
+        |y − m|/s of the rows.
+    rank : int
+        k: κ is the k-th smallest score.
+    factor : float
+        κ.
+    level : float
+        The share of new targets that the intervals hold.
+    title, target : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    page, left, right = _page(title)
+    plot_intervals(left, predictions, level, target)
+    plot_scores(right, scores, rank, factor, level)
+    return page
+
+
 def labels_page(predictions: Probabilities, *, title: str, target: str = "label") -> Any:
     """A figure of two panels: the predicted probabilities of each label's rows, and their calibration.
 
@@ -114,7 +150,7 @@ def plot_intervals(ax: Any, predictions: Intervals, level: float, target: str = 
     ends = [min(truth.min(), mean.min()), max(truth.max(), mean.max())]
     ax.plot(ends, ends, color="0.45", linewidth=0.9, label="prediction = truth")
     if shown.size <= BARS:
-        bar = {"color": "0.6", "linewidth": 0.8, "alpha": 0.6}
+        bar: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "alpha": 0.6, "zorder": 0.8}  # behind the points
         ax.vlines(mean[shown], low[shown], high[shown], label=f"{100 * level:g} % interval", **bar)
     inside = (low <= truth) & (truth <= high)
     for kind, color, marker, name in ((inside, BLUE, "o", "within"), (~inside, VERMILLION, "^", "beyond")):
@@ -127,6 +163,25 @@ def plot_intervals(ax: Any, predictions: Intervals, level: float, target: str = 
     count = f"{N:,} rows held out" if shown.size == N else f"{N:,} rows held out, of which {shown.size:,} are shown"
     ax.set_title(f"Targets of the {count}", fontsize=TEXT, loc="left")
     _legend(ax)
+
+
+def plot_scores(ax: Any, scores: ArrayLike, rank: int, factor: float, level: float) -> None:
+    """Plot the share of scores |y − m|/s up to each value, with κ, the ``rank``-th smallest, and the stated level."""
+    sorted_scores = np.sort(numbers("scores", scores))
+    n = sorted_scores.size
+    end = max(1.3 * factor, float(np.quantile(sorted_scores, 0.995)), 1e-300)
+    ax.step([0.0, *sorted_scores, end], [0.0, *(np.arange(1, n + 1) / n), 1.0], where="post", color=BLUE, linewidth=1.8)
+    ax.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)), label=f"stated: {level:g} of new targets")
+    reached = rank / n
+    ax.plot([factor, factor, 0.0], [0.0, reached, reached], color=VERMILLION, linewidth=1.2)
+    label = f"$\\kappa$ = {decimal(factor, True, 3)} holds {rank:,} of {n:,} rows, {reached:.4g}"
+    ax.plot([factor], [reached], color=VERMILLION, marker="o", markersize=6.0, linewidth=1.2, label=label)
+    ax.set_xlim(0.0, end)
+    ax.set_ylim(0.0, 1.03)
+    ax.set_xlabel("Deviation in spreads, $|y - m|/s$", fontsize=TEXT + 1)
+    ax.set_ylabel("Share of the rows up to it", fontsize=TEXT + 1)
+    ax.set_title("The factor $\\kappa$ of the intervals $m \\pm \\kappa s$", fontsize=TEXT, loc="left")
+    _legend(ax, columns=1)
 
 
 def plot_ranks(ax: Any, ranks: ArrayLike, counts: bool = False) -> None:

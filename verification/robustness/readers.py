@@ -166,14 +166,64 @@ def certificates() -> tuple[bytes, ...]:
         *(X, y, Sparse(X[:3], 0.1), Matern(1.5, 1.0, [1.0, 1.0])),
         **{"grid": ard, "loss": Squared(0.6), "delta": 0.05, "inputs": Scaling("disjoint split", [0.0, 0.1], 2.0)},
     )
-    return tuple(written(each.save, ".json") for each in (one, two))
+    return tuple(written(each.save, ".json") for each in (one, two, *_from_other_rows(), *_of_predictions()))
+
+
+def labels() -> np.ndarray:
+    """Two labels in place of the targets."""
+    return np.where(data()[1] > 0.0, "yes", "no")
+
+
+def _from_other_rows() -> tuple[Any, ...]:
+    """A prior from other rows: about drawn predictions, the mean prediction, and the vote for labels."""
+    from gpbounds import SquaredExponential
+    from gpbounds.losses import Band, Sign
+    from gpbounds.pacbayes import Certificate, Charge, HyperGrid, Split, Updated
+
+    (X, y), three = data(), np.eye(3)
+    q = Updated(X[:3], [0.1, -0.2, 0.3], 0.4 * three, [0.1, 0.0, -0.1], 0.9 * three, jitter=1e-8)
+    about: dict[str, Any] = {
+        "grid": HyperGrid.shared(0.0, 0.0, 0),
+        "delta": 0.05,
+        "split": Split("random", 0.4, seed=1),
+    }
+    about["charges"] = [Charge("forms of certificate", 2)]
+    kernel = SquaredExponential(1.0, 1.0)
+    return (
+        Certificate.issue(X, y, q, kernel, loss=Band(0.6), **about),
+        Certificate.issue(X, y, q, kernel, loss=Band(0.6), predictor="mean", **about),
+        Certificate.issue(X, labels(), q, kernel, loss=Sign(), predictor="mean", classes=("no", "yes"), **about),
+    )
+
+
+def _of_predictions() -> tuple[Any, ...]:
+    """Counted mistakes, a mean loss, wrong labels, and intervals."""
+    from gpbounds.losses import Band, Squared
+    from gpbounds.pacbayes import CoverageCertificate, HeldOutCertificate, Split
+
+    (X, y), split = data(), Split("as given", 0.3)
+    own = ~split.prior(len(y))
+    predicted, names = np.sin(2.0 * X[own, 0]), np.where(X[own, 0] > 0.0, "yes", "no")
+    about: dict[str, Any] = {"predictor": "a sine", "delta": 0.1, "split": split}
+    return (
+        HeldOutCertificate.issue(X, y, predicted, loss=Band(0.2), **about),
+        HeldOutCertificate.issue(X, y, predicted, loss=Squared(0.5), **about),
+        HeldOutCertificate.issue(X, labels(), names, loss=None, classes=("no", "yes"), **about),
+        CoverageCertificate.issue(X, y, predicted, np.full(int(own.sum()), 0.2), level=0.5, **about),
+    )
+
+
+def rows_of(certificate: Any) -> tuple[Any, Any]:
+    """The rows of which a certificate speaks."""
+    X, y = data()
+    return X, y if certificate.classes is None else labels()
 
 
 def read_certificate(path: Path) -> Any:
     from gpbounds.pacbayes import Certificate
 
     certificate = Certificate.load(path)
-    return certificate, certificate.check(*data())
+    return certificate, certificate.check(*rows_of(certificate))
 
 
 def _stated(certificate: Any) -> str:
@@ -193,10 +243,7 @@ def judge_certificate(answer: Any, changed: bytes, original: bytes) -> str:
 
 def judge_sealed(answer: Any, changed: bytes, original: bytes) -> str:
     """A certificate with a new seal is confirmed only if its numbers hold, by the formulas in mpmath."""
-    from mpmath import mp
-
     from gpbounds.pacbayes.certificate.rows import raw
-    from gpbounds.reference import pacbayes
 
     certificate, report = answer
     if not report.confirmed:
@@ -204,17 +251,80 @@ def judge_sealed(answer: Any, changed: bytes, original: bytes) -> str:
     record = json.loads(original)
     if _stated(certificate) == json.dumps({k: v for k, v in record.items() if k != "seal"}, sort_keys=True):
         return SAME
-    rows = raw(*data())
+    X, y = rows_of(certificate)
+    rows = raw(X, certificate.encode(y))
     assert certificate.data == rows.fingerprint, "it is about other data"
-    units = certificate.inputs, certificate.outputs
-    recomputed = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
-    assert certificate.kl >= recomputed.kl, "KL is too small"
-    assert certificate.risk >= recomputed.risk, "R_S is too small"
-    N, count = len(data()[1]), certificate.count
-    with mp.workdps(40):
-        least = pacbayes.bound(recomputed.risk, recomputed.kl, N, certificate.delta, mp.log(count))
-    assert certificate.bound >= float(least) * (1.0 - 1e-15), "the bound is too small"
+    holds = {"held-out": _losses_hold, "coverage": _intervals_hold}.get(certificate.method, _posterior_holds)
+    holds(certificate, rows.certified(certificate.split))
     return "accepted with a new seal, and holds"
+
+
+def _posterior_holds(certificate: Any, rows: Any) -> None:
+    """R_S, KL and the bound of a posterior."""
+    from mpmath import mp
+
+    from gpbounds.reference import pacbayes
+
+    units = certificate.inputs, certificate.outputs
+    found = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
+    assert certificate.kl >= found.kl, "KL is too small"
+    assert certificate.risk >= found.risk, "R_S is too small"
+    N, lists = rows.shape[0], [each.count for each in (*certificate.charges, *units)]
+    with mp.workdps(40):
+        choices = mp.mpf(certificate.grid.size) * mp.fprod(lists) * (1 if certificate.tandem is None else 2)
+        least = pacbayes.bound(found.risk, found.kl, N, certificate.delta, mp.log(choices))
+        if certificate.tandem is not None:
+            assert certificate.tandem >= found.tandem, "the tandem risk is too small"
+            tandem = pacbayes.bound(found.tandem, 2 * mp.mpf(found.kl), N, certificate.delta, mp.log(choices))
+            least = min(1, 2 * least, 4 * tandem)
+    assert certificate.bound >= float(least) * (1.0 - 1e-15), "the bound is too small"
+
+
+def _share(certificate: Any) -> Any:
+    """The part of δ of a certificate of predictions."""
+    from mpmath import mp
+
+    return mp.mpf(certificate.delta) / mp.fprod([each.count for each in (*certificate.charges, certificate.outputs)])
+
+
+def _losses_hold(certificate: Any, rows: Any) -> None:
+    """The losses, and P(Bin(n, B) ≤ k) ≤ δ or n·kl(R̂‖B) ≥ ln(1/δ)."""
+    from mpmath import mp
+
+    y, n = np.concatenate([part.Y[:, 0] for part in rows.partitions()]), rows.shape[0]
+    if certificate.loss is None:
+        losses = (y != certificate.predictions) * 1.0
+    else:
+        losses = certificate.loss.value(
+            certificate.outputs.apply(y), certificate.outputs.apply(certificate.predictions)
+        )
+    assert certificate.risk >= losses.mean() * (1.0 - 1e-15), "the mean loss is too small"
+    assert certificate.mistakes is None or certificate.mistakes == losses.sum(), "other mistakes"
+    with mp.workdps(40):
+        B, k = mp.mpf(certificate.bound), int(losses.sum())
+        if B == 1:
+            return
+        if certificate.mistakes is None:
+            r = mp.mpf(float(losses.mean()))
+            divergence = (r * mp.log(r / B) if r else 0) + (1 - r) * mp.log((1 - r) / (1 - B))
+            assert r < B, "the bound is below the mean loss"
+            assert n * divergence >= -mp.log(_share(certificate)) * (1 - mp.mpf(10) ** -14), "the bound is too small"
+        else:
+            tail = mp.fsum(mp.binomial(n, i) * B**i * (1 - B) ** (n - i) for i in range(k + 1))
+            assert tail <= _share(certificate), "the bound is too small"
+
+
+def _intervals_hold(certificate: Any, rows: Any) -> None:
+    """κ is the k-th smallest score, and P(Bin(n, level) ≥ k) ≤ δ."""
+    from mpmath import mp
+
+    y, n = np.concatenate([part.Y[:, 0] for part in rows.partitions()]), rows.shape[0]
+    scores = np.sort(np.abs(y - certificate.predictions) / certificate.spread)
+    assert certificate.factor == scores[certificate.rank - 1], "another factor"
+    with mp.workdps(40):
+        p = mp.mpf(certificate.level)
+        above = mp.fsum(mp.binomial(n, i) * p**i * (1 - p) ** (n - i) for i in range(certificate.rank, n + 1))
+        assert above <= _share(certificate), "the rank is too small"
 
 
 def resealed(data: bytes, rng: np.random.Generator) -> bytes:

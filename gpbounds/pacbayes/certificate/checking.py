@@ -339,6 +339,7 @@ def _penalties(certificate: RiskStatement) -> Iterator[Line]:
     if certificate.mean is not None and certificate.mean.count > 1:
         paid.append(f"{certificate.mean.count} means of the prior")
     paid += [f"{s.count} scalings of the {n}" for n, s in certificate.scalings if s.count > 1]
+    paid += [] if certificate.tandem is None else ["2 bounds on the mean prediction"]
     for name, title, stated, computed in (
         (
             "choices",

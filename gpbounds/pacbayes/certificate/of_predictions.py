@@ -89,6 +89,11 @@ class _OfPredictions(SealedRecord):
         return made
 
     @property
+    def count(self) -> int:
+        """The number of statements that share δ, those for other scalings from a list among them."""
+        return super().count * self.outputs.count
+
+    @property
     def share(self) -> float:
         """δ/count, the part of δ of this statement, rounded down."""
         return share_of_delta(self.delta, self.count)

@@ -130,7 +130,6 @@ class Certificate(RiskStatement):
             raise ValueError(f"split: expected a Split or None, got {type(split).__name__}")
         if choice("predictor", predictor, ("gibbs", "mean")) == "mean":
             for_mean_prediction(loss)
-            paid = (*paid, Charge("bounds on the mean prediction", 2))
         if not isinstance(mean, DeclaredMean | None):
             raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
         for_loss(mean, loss)

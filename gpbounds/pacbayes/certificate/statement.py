@@ -261,10 +261,12 @@ class RiskStatement(SealedRecord):
 
     @property
     def count(self) -> int:
-        """The number of priors and losses in the union bound: |Θ| times the lengths of all lists."""
+        """The number of statements in the union bound: |Θ| times the lengths of all lists, and 2 for both bounds on
+        the risk of the mean prediction."""
         lists = [charge.count for charge in self.charges] + [scaling.count for _, scaling in self.scalings]
         means = 1 if self.mean is None else self.mean.count
-        return int(np.prod([self.grid.size, *lists, means], dtype=object))
+        both = 1 if self.tandem is None else 2
+        return int(np.prod([self.grid.size, *lists, means, both], dtype=object))
 
     @property
     def statement(self) -> str:
