@@ -30,8 +30,8 @@ from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.whitening import Inducing, inducing, residual_diagonal
 
-BLUR = 1e-6
-"""Total variation by rounding up to which a jitter is accepted."""
+BLUR, COARSE = 1e-4, 1e-2
+"""Total variation by rounding up to which a jitter is accepted, and up to which the least blurred one is."""
 
 OPEN = (1e-7, 1e-4, 1e-2)
 """Shares of the variance that must be left open at certified inputs for these to be inducing inputs, in turn."""
@@ -137,13 +137,15 @@ def of_law(kernel: Kernel, Z: Float, mean: Float, factor: Float, least: float) -
 
 
 def _settled(at: Callable[[float], PriorLaw], kernel: Kernel, Z: Float, least: float) -> PriorLaw:
-    """The law with the least jitter of a ladder at which rounding blurs predictions at Z little, or the least blurred.
+    """The law with the least jitter of a ladder at which rounding in doubles blurs predictions at Z little.
 
-    The blur is a bound on the mean total variation between computed and true predictions; it sees P alone.
+    The blur is a bound on the mean total variation between computed and true predictions; it sees P alone.  Where every
+    jitter leaves much, the least that factorises changes P least: certificates then compute in 30 digits, if they can.
     """
     error = value_error(kernel, np.abs(Z).max(axis=0))
     sound = max(least, least_sound_jitter(kernel(Z)))
-    best, smallest = None, math.inf
+    first: PriorLaw | None = None
+    best, smallest = first, math.inf
     for jitter in [sound, *(step * kernel.max_variance for step in AUTO_LADDER if step * kernel.max_variance > sound)]:
         try:
             law = at(jitter)
@@ -153,15 +155,16 @@ def _settled(at: Callable[[float], PriorLaw], kernel: Kernel, Z: Float, least: f
         with np.errstate(divide="ignore", invalid="ignore"):
             blur = 0.4 * q.mean_error / np.sqrt(q.variance) + 0.5 * q.variance_error / q.variance
         size = float(np.where(blur <= 1.0, blur, 1.0).mean())
-        if size < smallest or best is None:
+        first = first or law
+        if size < smallest:
             best, smallest = law, size
         if size <= BLUR:
             break
-    if best is None:
+    if first is None:
         raise NotPositiveDefinite(
             "Kuu: expected a covariance that factorises with a jitter of 1e-6 variances, got none"
         )
-    return best
+    return best if best is not None and smallest <= COARSE else first
 
 
 def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[PriorLaw, ...]:
