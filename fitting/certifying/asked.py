@@ -12,7 +12,7 @@ import numpy as np
 from fitting.certifying import unseen
 from fitting.certifying.gibbs import KINDS
 from fitting.estimators import PACGP, ExactGP, GaussianProcess, LowRankGP, SparseGP
-from fitting.estimators.declared import losses_of, scalings_of
+from fitting.estimators.declared import losses_of, scaled_by, scalings_of
 from fitting.estimators.pac import PacGaussianProcess
 from gpbounds.arrays import is_frame, unmasked
 from gpbounds.likelihoods import Poisson
@@ -22,7 +22,7 @@ from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled, 
 from gpbounds.pacbayes.certificate.sealed import encoded
 from gpbounds.renyi import Model
 from gpbounds.rows import is_elsewhere
-from gpbounds.rows.source import Moments, changed
+from gpbounds.rows.source import changed
 
 COUNTS = ("poisson", "poisson-softplus")
 """Names of likelihoods whose f has other units than the targets."""
@@ -149,7 +149,7 @@ class Asked:
                 "scaling: expected 'as given', or a pair (inputs, outputs) that states how the rows of training were "
                 "scaled, got 'prior', which is for an unfitted model: the constants come from the rows that train it"
             )
-        inputs, outputs = _from_rows(self.rows.prior(self.shares))
+        inputs, outputs = scaled_by(self.rows.prior(self.shares))
         return inputs, Scaling() if self.labelled else outputs
 
     @property
@@ -261,14 +261,3 @@ def _has_law(model: Any, N: int) -> bool:
     if isinstance(model, LowRankGP) or (isinstance(model, SparseGP) and model.method == "pic"):
         return False
     return not isinstance(model, ExactGP | PACGP) or N <= MOST
-
-
-def _from_rows(rows: Raw) -> tuple[Scaling, Scaling]:
-    """The scalings of inputs and targets by the means and standard deviations of ``rows``."""
-    if isinstance(rows, Partitions):
-        moments = rows.rows.moments
-    else:
-        moments = Moments.of(np.concatenate([np.column_stack([part.X, part.Y]) for part in rows.partitions()]))
-    mean, deviation = moments.mean, moments.units
-    inputs = Scaling("disjoint split", mean[:-1].tolist(), deviation[:-1].tolist())
-    return inputs, Scaling("disjoint split", float(mean[-1]), float(deviation[-1]))

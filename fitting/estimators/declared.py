@@ -13,6 +13,8 @@ from gpbounds.kernels import Kernel
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling
 from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.rows import Partitions, Raw
+from gpbounds.rows.source import Moments
 from gpbounds.validation import choice, positive, scalar
 
 LOSSES: dict[str, Callable[[float], Loss]] = {
@@ -80,6 +82,21 @@ def scalings_of(scaling: Any, nonrigorous: bool = False) -> tuple[Scaling, Scali
             )
         scalings.append(entry)
     return scalings[0], scalings[1]
+
+
+def scaled_by(rows: Raw) -> tuple[Scaling, Scaling]:
+    """The scalings of inputs and targets by means and standard deviations of ``rows``, which no certificate covers.
+
+    >>> scaled_by(Arrays(np.array([[0.0], [4.0]]), np.array([1.0, 1.0])))[0]
+    Scaling(origin='disjoint split', shift=(2.0,), scale=(2.0,), count=1)
+    """
+    if isinstance(rows, Partitions):
+        moments = rows.rows.moments
+    else:
+        moments = Moments.of(np.concatenate([np.column_stack([part.X, part.Y]) for part in rows.partitions()]))
+    mean, deviation = moments.mean, moments.units
+    inputs = Scaling("disjoint split", mean[:-1].tolist(), deviation[:-1].tolist())
+    return inputs, Scaling("disjoint split", float(mean[-1]), float(deviation[-1]))
 
 
 def grid_of(grid: HyperGrid | None, kernel: Kernel) -> HyperGrid:

@@ -12,13 +12,13 @@ import numpy as np
 
 from fitting.bounds import with_room
 from fitting.estimators.base import GaussianProcess
-from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
+from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scaled_by, scalings_of
 from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
-from fitting.estimators.updating import remarks_of_updates, scaled_by, updated_models
+from fitting.estimators.updating import remarks_of_updates, updated_models
 from fitting.objectives.goals import RELAXATIONS
 from fitting.objectives.point import Parameters
 from fitting.prior_means import KINDS

@@ -286,6 +286,8 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         **RESULTS.write(model),
     }
+    if about["certificates"]:
+        about.pop("inputs")  # the certificate has them
     if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
         about["bound"] = bound.to_dict()
     write_archive(path, about, arrays)

@@ -79,28 +79,6 @@ class UpdatedModel:
         }
 
 
-def scaled_by(rows: Raw) -> tuple[Scaling, Scaling]:
-    """The scalings of inputs and targets by means and standard deviations of ``rows``, which no certificate covers.
-
-    >>> inputs, outputs = scaled_by(Arrays(np.array([[0.0], [4.0]]), np.array([1.0, 1.0])))
-    >>> inputs, outputs
-    (Scaling(origin='disjoint split', shift=(2.0,), scale=(2.0,), count=1), \
-Scaling(origin='disjoint split', shift=1.0, scale=1.0, count=1))
-    """
-    if isinstance(rows, Partitions):
-        D, moments = rows.shape[1], rows.rows.moments
-        means, units = moments.mean, moments.units
-    else:
-        assert isinstance(rows, Arrays)
-        both = np.column_stack([rows.X, rows.y])
-        D, means, units = rows.X.shape[1], both.mean(axis=0), both.std(axis=0)
-        units = np.where(units > 0.0, units, 1.0)
-    return (
-        Scaling("disjoint split", means[:D], units[:D]),
-        Scaling("disjoint split", float(means[D]), float(units[D])),
-    )
-
-
 def prior_model(model: GaussianProcess, mean: Any) -> ExactGP | SparseGP:
     """The unfitted model of the prior's rows with the settings of a PAC-GP ``model``."""
     given: dict[str, Any] = model.get_params(deep=False)

@@ -214,15 +214,20 @@ class RiskStatement(SealedRecord):
     stored: ClassVar[Slots] = {
         "inputs": Slot(Scaling.from_dict),
         "outputs": Slot(Scaling.from_dict),
+        "charges": COMMON["charges"],
         "loss": Slot(LOSSES.read),
         "grid": Slot(HyperGrid.from_dict),
         "indices": WHOLES,
         "kernel": Slot(priors.from_dict, priors.to_dict),
         "posterior": Slot(POSTERIORS.read),
+        "data": COMMON["data"],
+        "delta": COMMON["delta"],
         **dict.fromkeys(NUMBERS, NUMBER),
+        "versions": COMMON["versions"],
         "mean": Slot(DeclaredMean.from_dict, optional=True),
+        "seal": COMMON["seal"],
         "tandem": NUMBER._replace(optional=True),
-        **COMMON,
+        **{name: COMMON[name] for name in ("split", "classes")},
     }
 
     def __post_init__(self) -> None:
