@@ -71,7 +71,12 @@ def certificates() -> dict[str, Any]:
         },
         "same_data": {"outputs": Scaling("same data", Y.mean(), Y.std()), "nonrigorous": True},
     }
-    issued = {}
+    updated = pacbayes.Updated(Z, mean, half, 0.5 * mean, half, 1e-9)
+    one_point = HyperGrid((0.0, 0.0), (0.0, 0.0), (0, 0))
+    from_rows = {"posterior": updated, "grid": one_point, "kernel": SquaredExponential(), "split": pacbayes.Split()}
+    labels = {"loss": losses.Sign(), "classes": ("no", "yes"), "y": np.where(Y > 0.0, "yes", "no")}
+    ways |= {"updated": from_rows, "vote": from_rows | labels | {"predictor": "mean"}}
+    issued: dict[str, Any] = {}
     for name, way in ways.items():
         own = {"grid": HyperGrid.shared(-3.0, 3.0, 60), "loss": losses.Band(0.5), "delta": 0.05} | way
         posterior, kernel = (
@@ -81,7 +86,14 @@ def certificates() -> dict[str, Any]:
         grid = own["grid"]
         at = grid.round(list(kernels.plain.hyperparameters(kernel).values())).theta
         rounded = kernels.plain.with_hyperparameters(kernel, at)
-        issued[name] = pacbayes.Certificate.issue(X, Y, posterior, rounded, **own)
+        issued[name] = pacbayes.Certificate.issue(X, own.pop("y", Y), posterior, rounded, **own)
+    about: dict[str, Any] = {"predictor": "a line", "delta": 0.05}
+    first = pacbayes.Split("as given", 0.5)
+    held_out, coverage = pacbayes.HeldOutCertificate, pacbayes.CoverageCertificate
+    issued["held_out"] = held_out.issue(X, Y, X[7:, 0], loss=losses.Band(0.5), split=first, **about)
+    issued["mean_loss"] = held_out.issue(X, Y, X[:, 0], loss=losses.Squared(0.5), charges=[Charge("seeds", 2)], **about)
+    issued["labels"] = held_out.issue(X, labels["y"], labels["y"], loss=None, classes=("no", "yes"), **about)
+    issued["coverage"] = coverage.issue(X, Y, X[:, 0], np.ones(14), level=0.5, **about)
     return issued
 
 
