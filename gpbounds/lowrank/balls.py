@@ -419,7 +419,7 @@ class EnclosedSines:
         """The bound of N-hilbert-kl that is best in doubles."""
         box = self.box
         if box.at_nodes and box.nu == math.inf:
-            joined = dirichlet.joined(box, dirichlet.by_images(box))[0]
+            joined = dirichlet.joined(box, dirichlet.by_images(box))
             if dirichlet.at_nodes(box, kept=True) < joined:
                 return self.at_nodes(kept=True)
         return self.joined(self.by_images())
@@ -557,7 +557,7 @@ def _derivative(p: int, q: int, u: Any) -> Any:
     """k^(q)(u), u ≥ 0, of the Matérn kernel with ν = p − ½ in units of ℓ/√(2ν)."""
     coefficients = {1: [3], 2: [3, 3], 3: [3, 3, 1]}[p]  # three times the polynomial
     for _ in range(q):
-        slope = [i * a for i, a in enumerate(coefficients)][1:] + [0]
+        slope = [*[i * a for i, a in enumerate(coefficients)][1:], 0]
         coefficients = [b - a for a, b in zip(coefficients, slope, strict=True)]
     total = exact(0.0)
     for a in reversed(coefficients):

@@ -8,6 +8,7 @@ j ≤ m and k_∞ all of them, with weights s(ω_j).  ν is ∞ for the squared 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -161,20 +162,30 @@ def omitted(box: Sines) -> float:
 
 def bound(box: Sines) -> tuple[float, dict[str, float]]:
     """The least of the bounds of N-hilbert-kl on KL in both directions, and its parts."""
-    parts = {"images": images(box), "omitted": omitted(box)}
-    value, parts["KL of the images"] = joined(box, by_images(box))
+    divergence = by_images(box)
+    parts = {"images": images(box), "omitted": omitted(box), "divergence of the images": divergence}
+    value = joined(box, divergence)
     if box.at_nodes and box.nu == math.inf:
         value = min(value, at_nodes(box, kept=True))
     return value, parts
 
 
-def joined(box: Sines, divergence: float) -> tuple[float, float]:
+def joined(box: Sines, divergence: float) -> float:
     """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), from κ ≥ KL(k, k_∞) both ways; φ(η) = 2κ, x = N·omitted/level."""
-    x = box.N * omitted(box) / box.level
-    if not (math.isfinite(divergence) and math.isfinite(x)):
-        return math.inf, divergence
+    return joining(divergence)(box)
+
+
+def joining(divergence: float) -> Callable[[Sines], float]:
+    """:func:`joined` at one κ, as a function of m."""
     eta = float(roots(divergence, minus_one=True)[1])
-    return divergence + 0.5 * float(log1p_residual(x)) + 0.5 * eta * x, divergence
+
+    def value(box: Sines) -> float:
+        x = box.N * omitted(box) / box.level
+        if not (math.isfinite(divergence) and math.isfinite(x)):
+            return math.inf
+        return divergence + 0.5 * float(log1p_residual(x)) + 0.5 * eta * x
+
+    return value
 
 
 def by_images(box: Sines) -> float:
@@ -302,7 +313,7 @@ def _sizes(reach: float) -> range:
 
 
 def at_nodes(box: Sines, *, kept: bool) -> float:
-    """KL at the nodes with noise level/N, both ways, plus the errors of interpolation; for k_m if ``kept``, else k_∞."""
+    """KL at the nodes with noise level/N, both ways, plus the error of interpolation; of k_m if ``kept``, else k_∞."""
     chosen = nodes(box)
     if chosen is None:
         return math.inf
@@ -359,7 +370,7 @@ def _outer_product(vectors: list[Float]) -> Float:
 
 
 def remainder(N: int, size: int, divergence: float, delta: float) -> float:
-    """½[δ/(1−δ)·(N + 4κ + 0.39R) + N(δ − log(1 − δ)) + N log(1 + δ)]: what interpolation adds to κ (N-hilbert-nodes)."""
+    """½[δ/(1−δ)·(N + 4κ + 0.39R) + N(δ − log(1 − δ)) + N log(1 + δ)]: what interpolation adds (N-hilbert-nodes)."""
     if not delta < 0.5:
         return math.inf
     trace = delta / (1.0 - delta) * (N + 4.0 * divergence + 0.39 * size)

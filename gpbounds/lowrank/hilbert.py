@@ -17,7 +17,7 @@ from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import dirichlet
 from gpbounds.lowrank.balls import EnclosedSines
 from gpbounds.lowrank.dirichlet import Sines
-from gpbounds.numerics.search import least
+from gpbounds.numerics.search import bisected, least
 from gpbounds.rigor import exact, rounded
 from gpbounds.validation import count, each_dimension, positive, rigor_of, scalar, whole
 
@@ -110,9 +110,9 @@ def hilbert_kl(
     noise: float,
     rigor: str = "auto",
 ) -> Bound:
-    """Upper bound on the KL divergence of a Hilbert-space GP from the exact GP, for any N inputs in the box Π[−S_d, S_d].
+    """Upper bound on the KL divergence of a Hilbert-space GP from the exact GP, for any N inputs in a box.
 
-    The approximation of Solin & Särkkä (HSGP in PyMC, Stan, NumPyro, brms) has the kernel
+    The box is Π[−S_d, S_d].  The approximation of Solin & Särkkä (HSGP in PyMC, Stan, NumPyro, brms) has the kernel
 
         k̃(x, x') = Σ_{j ≤ m} s(ω_j) φ_j(x) φ_j(x'),  φ_j(x) = Π_d sin(ω_{j,d}(x_d + L_d))/√L_d,  ω_{j,d} = j_dπ/(2L_d),
 
@@ -280,11 +280,15 @@ def _with(box: Sines, m: float, c: float) -> Sines:
 
 
 def _least_m(box: Sines, c: float, target: float, most: int) -> int | None:
-    """The least m whose joined bound is at most the target at this c."""
-    divergence = dirichlet.by_images(_with(box, 1, c))
+    """The least m ≤ most whose joined bound is at most the target at this c."""
+    at = _with(box, most, c)
+    divergence = dirichlet.by_images(at)
     if not divergence < target:
         return None
-    return least(lambda m: dirichlet.joined(_with(box, m, c), divergence)[0] <= target, 1, most)
+    value = dirichlet.joining(divergence)
+    if not value(at) <= target:
+        return None
+    return bisected(lambda m: value(_with(box, m, c)) <= target, 0, most)
 
 
 def _on_a_line(box: Sines, target: float) -> Sines:
@@ -292,9 +296,9 @@ def _on_a_line(box: Sines, target: float) -> Sines:
     best: tuple[int, float] | None = None
     grid = _factors(box, 14)
     for rounds in range(3):
-        for c in grid.tolist():
-            m = _least_m(box, c, target, MOST_FUNCTIONS if best is None else best[0])
-            if m is not None and (best is None or m < best[0]):
+        for c in grid.tolist() if best is None or best[0] > 1 else []:
+            m = _least_m(box, c, target, MOST_FUNCTIONS if best is None else best[0] - 1)
+            if m is not None:
                 best = (m, c)
         if best is None:
             raise NotConverged(
@@ -371,8 +375,10 @@ def _radial(box: Sines, target: float) -> Sines:
             frequency = 2.0 * at.c * at.reach / math.pi
             return replace(at, m=np.ceil(height / 64.0 * frequency))
 
-        def enough(height: int, divergence: float = divergence, at_height: Any = at_height) -> bool:
-            return bool(dirichlet.joined(at_height(height), divergence)[0] <= target)
+        value = dirichlet.joining(divergence)
+
+        def enough(height: int, value: Any = value, at_height: Any = at_height) -> bool:
+            return bool(value(at_height(height)) <= target)
 
         height = least(enough, 1, 2**40)
         if height is None:
