@@ -239,15 +239,15 @@ def hilbert_rank(
     goal = scalar(positive, "target", target)
     aim = goal / UP
     for _ in range(4):
-        found = _planned(setting.box, aim)
-        bound = _record(setting, found)
+        planned = _planned(setting.box, aim)
+        bound = _record(setting, planned)
         if float(bound) <= goal:
             break
         aim *= 0.999 * goal / float(bound)
     else:
-        raise NotConverged(f"expected m and c with a bound at most {goal:g}, got {float(bound):g} at m = {found.m}")
-    m, c = found.m.astype(int).tolist(), found.c.tolist()
-    if found.dim == 1:
+        raise NotConverged(f"expected m and c with a bound at most {goal:g}, got {float(bound):g} at m = {planned.m}")
+    m, c = planned.m.astype(int).tolist(), planned.c.tolist()
+    if planned.dim == 1:
         return HilbertRank(m[0], c[0], bound, goal)
     return HilbertRank(tuple(m), tuple(c), bound, goal)
 
@@ -284,7 +284,7 @@ def _least_m(box: Sines, c: float, target: float, most: int) -> int | None:
 
 
 def _on_a_line(box: Sines, target: float) -> Sines:
-    """The least m, and among equal m the c of the smallest bound found."""
+    """The least m, and among equal m the c of the smallest bound met."""
     best: tuple[int, float] | None = None
     grid = _factors(box, 14)
     for rounds in range(3):
