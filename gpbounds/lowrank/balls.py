@@ -480,15 +480,22 @@ class EnclosedSines:
         assert chosen is not None
         r, N, S, L = chosen[0][0], exact(self.box.N), self.reach[0], self.length[0]
         x = [S * node for node in _lobatto(r)]
-        noise, K, theirs = self.level / N, [], []
+        half, noise = r // 2, self.level / N
         series = self._series(x) if kept else None
-        for i, j in itertools.product(range(r), repeat=2):
-            here = self.correlation(abs(x[i] - x[j]))
-            other = series[i, j] if series is not None else here + self._added(x[i] - x[j], x[i] + x[j])
-            shift = noise if i == j else exact(0.0)
-            K.append(here + shift)
-            theirs.append(other + shift)
-        value = max_of(_both_ways(r, K, theirs))
+        parts = []
+        for parity in (1, -1):
+            ours, theirs = [], []
+            for i, j in itertools.product(range(half, r), repeat=2):
+                here, other = exact(0.0), exact(0.0)
+                for side, k in ((1, j), (parity, r - 1 - j)):
+                    entry = self.correlation(abs(x[i] - x[k]))
+                    more = self._added(x[i] - x[k], x[i] + x[k]) if series is None else series[i, k] - entry
+                    here, other = here + side * entry, other + side * (entry + more)
+                shift = noise if i == j else exact(0.0)
+                ours.append(here + shift)
+                theirs.append(other + shift)
+            parts.append(_both_ways(half, ours, theirs))
+        value = (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
         ratio = S * S / (4 * (r + exact(1.0)))
         error = exact(0.0)
         for n in (r, r + 1):
@@ -536,14 +543,6 @@ def _both_ways(size: int, A: list[Any], B: list[Any]) -> list[Any]:
     logs = second.det().log() - first.det().log()
     traces = [sum((A[i, i] for i in range(size)), arb(0)) for A in (there, back)]
     return [(traces[0] - size + logs) / 2, (traces[1] - size - logs) / 2]
-
-
-def max_of(balls: Sequence[Any]) -> Any:
-    """The largest of balls."""
-    result = balls[0]
-    for ball in balls[1:]:
-        result = result.max(ball)
-    return result
 
 
 def ctx_bits() -> int:

@@ -204,21 +204,28 @@ def by_norm(box: Sines) -> float:
     return delta * delta / (4.0 * (1.0 - delta)) if delta < 1.0 else math.inf
 
 
-def both_ways(C: Float, E: Float, noise: float) -> float:
-    """The larger of KL(N(0, C + noise I)‖N(0, C + E + noise I)) and its reverse, from C and the difference E."""
-    shift = noise * np.eye(len(C))
-    values = []
-    for base, sign in ((C + E + shift, -1.0), (C + shift, 1.0)):
-        try:
-            L = np.linalg.cholesky(base)
-        except np.linalg.LinAlgError:
-            return math.inf
-        half = np.linalg.solve(L, sign * E)
-        e = np.linalg.eigvalsh(_even(np.linalg.solve(L, half.T)))
-        if not e[0] > -1.0:
-            return math.inf
-        values.append(0.5 * float(log1p_residual(e).sum()))
-    return max(values)
+Blocks = list[tuple[Float, Float]]
+"""Pairs (C, E) of even and odd parts of two processes: covariances C and C + E."""
+
+
+def both_ways(blocks: Blocks, noise: float) -> float:
+    """The larger of ΣKL(N(0, C + noise I)‖N(0, C + E + noise I)) over the blocks and its reverse; inf if indefinite."""
+    there, back = 0.0, 0.0
+    for C, E in blocks:
+        shift = noise * np.eye(len(C))
+        there += _kl(C + E + shift, -E)
+        back += _kl(C + shift, E)
+    return max(there, back)
+
+
+def _kl(base: Float, more: Float) -> float:
+    """KL(N(0, base + more)‖N(0, base)), from the eigenvalues of the difference, whitened."""
+    try:
+        L = np.linalg.cholesky(base)
+    except np.linalg.LinAlgError:
+        return math.inf
+    e = np.linalg.eigvalsh(_even(np.linalg.solve(L, np.linalg.solve(L, more).T)))
+    return 0.5 * float(log1p_residual(e).sum()) if e[0] > -1.0 else math.inf
 
 
 def _even(A: Float) -> Float:
@@ -246,8 +253,7 @@ def at_ends(box: Sines) -> float:
     even, odd = (0.5 * (1.0 + sign * alternate) for sign in (1.0, -1.0))
     added_same = signs[None, :] * (middle @ even)[order] - (ends @ odd)[order]
     added_other = (ends @ even)[order] - signs[None, :] * (middle @ odd)[order]
-    parities = ((same + s * other, added_same + s * added_other) for s in (1.0, -1.0))
-    return sum(both_ways(_even(C), _even(E), 0.0) for C, E in parities)
+    return both_ways([(_even(same + s * other), _even(added_same + s * added_other)) for s in (1.0, -1.0)], 0.0)
 
 
 def derivatives(p: int, u: Any) -> Float:
@@ -272,18 +278,19 @@ def lobatto(r: int) -> Float:
     return np.concatenate([[-1.0], 0.5 * (inner - inner[::-1]), [1.0]])
 
 
-def interpolation(reach: float, c: float, r: int) -> tuple[float, float]:
+def interpolation(reach: float, c: float, r: Any) -> tuple[Any, Any]:
     """κ with |k − IkI| ≤ κ on the box, I the interpolation at r nodes: for k and for k_m or k_∞.
 
-    (1 + √r)²E, E = 2Σ_{n≥r} (z/√2)ⁿ Γ((n+1)/2)/(√π n!), times 2 + √(2π)/L for the series.
+    (1 + √r)²E, E = 2Σ_{n≥r} (z/√2)ⁿ Γ((n+1)/2)/(√π n!), times 2 + √(2π)/L for the series; inf for too few nodes.
     """
     ratio = reach * reach / (4.0 * (r + 1.0))
-    if ratio >= 0.9:
-        return math.inf, math.inf
-    n = np.array([r, r + 1.0])
-    logs = n * math.log(reach / math.sqrt(2.0)) + gammaln((n + 1.0) / 2.0) - gammaln(n + 1.0)
-    error = 2.0 / math.sqrt(math.pi) * float(np.exp(logs).sum()) / (1.0 - ratio)
-    error *= (1.0 + math.sqrt(r)) ** 2
+    first, second = (
+        n * math.log(reach / math.sqrt(2.0)) + gammaln((n + 1.0) / 2.0) - gammaln(n + 1.0) for n in (r, r + 1.0)
+    )
+    with np.errstate(over="ignore"):
+        rest = np.where(ratio < 0.9, 1.0 - ratio, 1.0)
+        error = 2.0 / math.sqrt(math.pi) * (np.exp(first) + np.exp(second)) / rest * (1.0 + np.sqrt(r)) ** 2
+    error = np.where(ratio < 0.9, error, np.inf)[()]
     return error, error * (2.0 + math.sqrt(2.0 * math.pi) / (c * reach))
 
 
@@ -292,24 +299,20 @@ def nodes(box: Sines) -> tuple[list[int], float, float] | None:
     numbers, exact_error, series_error, heights = [], 0.0, 0.0, 0.0
     for S, c in zip(box.reach.tolist(), box.c.tolist(), strict=True):
         wanted = 1e-7 * box.level / (float(box.N) ** 2 * box.dim)
-        r = next((r for r in _sizes(S) if interpolation(S, c, r)[1] <= wanted), None)
-        if r is None:
-            return None
+        r = np.arange(4.0, MOST_NODES + 1.0, 2.0)  # even numbers: no node in the middle
         first, second = interpolation(S, c, r)
+        place = int(np.argmax(second <= wanted))
+        if not second[place] <= wanted:
+            return None
         height = total(box.nu, c * S)
-        numbers.append(r)
-        exact_error += math.log1p(first)
-        series_error += math.log1p(second / height)
+        numbers.append(int(r[place]))
+        exact_error += math.log1p(first[place])
+        series_error += math.log1p(second[place] / height)
         heights += math.log(height)
     if math.prod(numbers) > MOST_PRODUCTS:
         return None
     ratio = box.N / box.level
     return numbers, ratio * math.expm1(exact_error), ratio * math.exp(heights) * math.expm1(series_error)
-
-
-def _sizes(reach: float) -> range:
-    """Numbers of nodes at which the remainder of the series is geometric, from the first."""
-    return range(max(4, math.ceil(reach * reach / 3.6)), MOST_NODES + 1)
 
 
 def at_nodes(box: Sines, *, kept: bool) -> float:
@@ -318,48 +321,56 @@ def at_nodes(box: Sines, *, kept: bool) -> float:
     if chosen is None:
         return math.inf
     numbers, first, second = chosen
-    pairs = [_matrices(box.line(d), r, kept) for d, r in enumerate(numbers)]
     noise, size = box.level / box.N, math.prod(numbers)
-    rounding = 1e-15 * size / noise
+    rounding = 1e-15 * size / noise * (1.0 if box.dim == 1 else math.sqrt(size))
     if not rounding < 1e-3:
         return math.inf
+    sides = [_blocks(box.line(d), r, kept) for d, r in enumerate(numbers)]
     if box.dim == 1:
-        value = both_ways(*pairs[0], noise)
+        value = both_ways(sides[0], noise)
     else:
-        value = max(products_kl(pairs, noise), products_kl([(C + E, -E) for C, E in pairs], noise))
+        swapped = [[(C + E, -E) for C, E in blocks] for blocks in sides]
+        value = max(products_kl(sides, noise), products_kl(swapped, noise))
     return value * (1.0 + 1e-9) + rounding + remainder(box.N, size, value, max(first, second))
 
 
-def _matrices(line: Sines, r: int, kept: bool) -> tuple[Float, Float]:
-    """K at the nodes of one dimension and K_m − K or K_∞ − K."""
+def _blocks(line: Sines, r: int, kept: bool) -> Blocks:
+    """K at the nodes of one dimension and K_m − K or K_∞ − K, in blocks of even and odd functions of x."""
     S, L = float(line.reach[0]), float(line.c[0] * line.reach[0])
     x = S * lobatto(r)
-    minus, plus = np.abs(x[:, None] - x), x[:, None] + x
-    K = correlation(line.nu, minus)
+    right = x[r // 2 :, None]
+    K = correlation(line.nu, np.abs(right - x))
     if kept:
         w = np.arange(1.0, float(line.m[0]) + 1.0) * (math.pi / (2.0 * L))
         values = np.sin(w * (x[:, None] + L)) * np.sqrt(density(line.nu, w) / L)
-        return K, values @ values.T - K
-    E = -correlation(line.nu, np.abs(plus + 2.0 * L)) - correlation(line.nu, np.abs(plus - 2.0 * L))
-    for n in range(1, 2 + int(12.0 / L)):
-        for shift in (4.0 * n * L, -4.0 * n * L):
-            E += correlation(line.nu, np.abs(x[:, None] - x + shift))
-        E -= correlation(line.nu, np.abs(plus + (4.0 * n + 2.0) * L))
-        E -= correlation(line.nu, np.abs(plus - (4.0 * n + 2.0) * L))
-    return K, E
+        E = values[r // 2 :] @ values.T - K
+    else:
+        E = np.zeros_like(K)
+        for n in range(1, 4 + int(24.0 / L)):  # images at ±2nL: even n of x − x', odd n of x + x'
+            centre, sign = (right - x, 1.0) if n % 2 == 0 else (right + x, -1.0)
+            for shift in (2.0 * n * L, -2.0 * n * L):
+                E += sign * correlation(line.nu, np.abs(centre + shift))
+    return [(_folded(K, s), _folded(E, s)) for s in (1.0, -1.0)]
 
 
-def products_kl(pairs: list[tuple[Float, Float]], noise: float) -> float:
-    """KL(N(0, ⊗C_d + noise I)‖N(0, ⊗(C_d + E_d) + noise I)) from the eigenvalues of the factors."""
+def _folded(A: Float, sign: float) -> Float:
+    """A(x, x') ± A(x, −x') for nodes x, x' > 0."""
+    half = A.shape[0]
+    return _even(A[:, half:] + sign * A[:, half - 1 :: -1])
+
+
+def products_kl(sides: list[Blocks], noise: float) -> float:
+    """KL(N(0, ⊗C_d + noise I)‖N(0, ⊗(C_d + E_d) + noise I)) from the eigenvalues of the factors, given in blocks."""
     exact, inner, outer = [], [], []
-    for C, E in pairs:
-        values, U = np.linalg.eigh(C + E)
-        exact.append(np.linalg.eigvalsh(C).clip(0.0))
-        outer.append(values.clip(0.0))
-        inner.append(np.einsum("ji,jk,ki->i", U, C, U).clip(0.0))
-    ours, theirs, across = (_outer_product(parts) + noise for parts in (exact, outer, inner))
+    for blocks in sides:
+        eigen = [np.linalg.eigh(C + E) for C, E in blocks]
+        exact.append(np.concatenate([np.linalg.eigvalsh(C) for C, _ in blocks]).clip(0.0))
+        outer.append(np.concatenate([values for values, _ in eigen]).clip(0.0))
+        across = [((C @ U) * U).sum(axis=0) for (C, _), (_, U) in zip(blocks, eigen, strict=True)]
+        inner.append(np.concatenate(across).clip(0.0))
+    ours, theirs, mixed = (_outer_product(parts) + noise for parts in (exact, outer, inner))
     logs = float((np.log(theirs) - np.log(ours)).sum())
-    return max(0.5 * float(((across - theirs) / theirs).sum() + logs), 0.0)
+    return max(0.5 * float(((mixed - theirs) / theirs).sum() + logs), 0.0)
 
 
 def _outer_product(vectors: list[Float]) -> Float:
