@@ -62,8 +62,8 @@ def _checked(
     numbers, factors, widths = sides(m, c, half_width)
     lengthscales = known.lengthscales(widths.size)
     reach = widths / lengthscales
-    if not ((reach >= 1e-3) & (reach <= 1e6)).all():
-        raise ValueError(f"half_width: expected 1e-3 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
+    if not ((reach >= 1e-2) & (reach <= 1e6)).all():
+        raise ValueError(f"half_width: expected 0.01 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
     level = scalar(positive, "noise", noise)
     sharp = rigor_of(rigor) == "sharp"
     at_nodes = not sharp or reach.size == 1
