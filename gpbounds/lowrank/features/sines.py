@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, Indices, namespace
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank.features.base import Features
@@ -33,6 +33,25 @@ def sides(m: ArrayLike, c: ArrayLike, half_width: ArrayLike) -> tuple[Float, Flo
     if not (factors > 1.0).all():
         raise ValueError(f"c: expected numbers above 1, as the functions vanish at ±c·half_width, got {factors.min()}")
     return np.broadcast_to(numbers, widths.shape), np.broadcast_to(factors, widths.shape), widths
+
+
+def densities(kernel: Any, frequencies: Float) -> Float:
+    """s(ω) of a SquaredExponential or Matern kernel at frequencies (m, D), with ∫s = (2π)^D·variance; shape (m,)."""
+    dim = frequencies.shape[1]
+    ells = kernel.lengthscales(dim)
+    squared = ((frequencies * ells) ** 2).sum(axis=1)
+    scale = kernel.variance * float(np.prod(ells)) * (2.0 * math.pi) ** (dim / 2.0)
+    if has_formula(kernel, SquaredExponential):
+        return scale * np.exp(-0.5 * squared)
+    nu: float = kernel.nu
+    constant = math.exp(math.lgamma(nu + 0.5 * dim) - math.lgamma(nu)) * nu ** (-0.5 * dim)
+    return scale * constant * (1.0 + squared / (2.0 * nu)) ** -(nu + 0.5 * dim)
+
+
+def products(m: ArrayLike) -> Indices:
+    """All j in Π{1 … m_d}, the last coordinate fastest, shape (Πm_d, D)."""
+    counts = np.atleast_1d(np.asarray(m, dtype=np.int64)).tolist()
+    return np.array(list(itertools.product(*(range(1, count + 1) for count in counts))), dtype=np.int64)
 
 
 class HilbertFeatures(Features):
@@ -96,7 +115,7 @@ class HilbertFeatures(Features):
         self.half_width, self.c, self.m = widths, factors, numbers.astype(np.int64)
         self.centre: Float = each_dimension("centre", finite("centre", centre), dim)
         self._lengths = factors * widths
-        self.indices = np.array(list(itertools.product(*(range(1, int(n) + 1) for n in numbers))), dtype=np.int64)
+        self.indices = products(numbers)
 
     @property
     def frequencies(self) -> Float:
@@ -106,15 +125,7 @@ class HilbertFeatures(Features):
     @property
     def weights(self) -> Float:
         """s(ω_j), shape (rank,): variance·(2π)^D times the density of N(0, ℓ⁻²) or Student's with 2ν degrees."""
-        dim = self._lengths.size
-        ells = self.kernel.lengthscales(dim)  # type: ignore[union-attr]
-        squared = ((self.frequencies * ells) ** 2).sum(axis=1)
-        scale = self.kernel.variance * float(np.prod(ells)) * (2.0 * math.pi) ** (dim / 2.0)
-        if has_formula(self.kernel, SquaredExponential):
-            return scale * np.exp(-0.5 * squared)
-        nu: float = self.kernel.nu  # type: ignore[union-attr]
-        constant = math.exp(math.lgamma(nu + 0.5 * dim) - math.lgamma(nu)) * nu ** (-0.5 * dim)
-        return scale * constant * (1.0 + squared / (2.0 * nu)) ** -(nu + 0.5 * dim)
+        return densities(self.kernel, self.frequencies)
 
     def _learn(self, points: Array) -> None:
         dim = self._lengths.size
