@@ -9,10 +9,19 @@ from fitting import LowRankGP, load
 from fitting.features import MLP, Composed, FeatureKernel, Hilbert, HilbertMap
 from fitting.features.hilbert_space import Box, numbers_for
 from gpbounds.kernels import Matern, RationalQuadratic, SquaredExponential
-from gpbounds.lowrank import hilbert_kernel_error, hilbert_kl, hilbert_rank, kl_features
+from gpbounds.lowrank import (
+    HilbertFeatures,
+    hilbert_kernel_error,
+    hilbert_kl,
+    hilbert_rank,
+    hilbert_report,
+    hilbert_report_of,
+    kl_features,
+)
 from gpbounds.rows import Source
 from gpbounds.rows.engines import Local
 from gpbounds.rows.formats import ArrayPart
+from gpbounds.texts import short
 
 RNG = np.random.default_rng(11)
 X = RNG.uniform([-1.0, 4.0], [3.0, 5.0], (300, 2))
@@ -162,3 +171,99 @@ def test_predictions_outside_are_refused() -> None:
     model = LowRankGP("hilbert", 10, random_state=0, max_iter=3).fit(LINE, WAVE)
     with pytest.raises(ValueError, match=r"X: expected inputs within c·half_width .*train with a larger box"):
         model.predict([[40.0]])
+
+
+# What a given HSGP costs
+
+
+class ExpQuad:
+    """The covariance function of PyMC, as far as it is read."""
+
+    def __init__(self, ls, input_dim=1, active_dims=None):
+        self.ls, self.input_dim, self.active_dims = ls, input_dim, active_dims
+
+
+class Matern52(ExpQuad):
+    pass
+
+
+class Cosine(ExpQuad):
+    pass
+
+
+class Prod:
+    def __init__(self, *factors):
+        self._factor_list = list(factors)
+
+
+class Constant:
+    """A constant tensor."""
+
+    def __init__(self, data):
+        self.data = np.asarray(data)
+
+
+class HSGP:
+    def __init__(self, m, cov_func, c=None, L=None, drop_first=False):
+        self._m, self._c, self._L, self._drop_first, self.cov_func = m, c, L, drop_first, cov_func
+
+
+def test_a_report_has_the_numbers_of_the_library() -> None:
+    kernel = SquaredExponential(1.3, [0.9, 0.7])
+    report = hilbert_report(kernel, (12, 6), 1.4, X, noise=0.05, target=0.2)
+    box = Box.around(X)
+    Xi = HilbertFeatures(kernel, (12, 6), 1.4, half_width=box.half_width, centre=box.centre).fit(X)(X)
+    assert report.at_rows == pytest.approx(kl_features(kernel(X), Xi, noise=0.05), rel=1e-6)
+    assert float(report.bound) == float(hilbert_kl(kernel, 300, (12, 6), 1.4, half_width=box.half_width, noise=0.05))
+    assert report.at_rows <= float(report.bound)
+    assert report.enough.m == hilbert_rank(kernel, 300, half_width=box.half_width, noise=0.05, target=0.2).m
+    again = hilbert_report(kernel, report.enough.m, report.enough.c, X, noise=0.05)
+    assert 0.0 < again.at_rows <= float(again.bound) <= 0.2
+    text = str(report)
+    assert f"At these rows: KL(exact || Hilbert space) = {report.at_rows:.4g} nats." in text
+    assert f"m = {short(report.enough.m)}, c = {short(report.enough.c)}, {report.enough.rank} functions" in text
+    assert report.to_dict()["enough"]["rank"] == report.enough.rank
+
+
+def test_an_object_of_pymc_is_its_parameters() -> None:
+    """c or L; columns; a factor in front; the mean as the middle where PyMC takes it."""
+    plain = hilbert_report(SquaredExponential(4.0, 0.6), 15, 1.5, LINE, noise=0.1)
+    for ls, scale in ((0.6, 4.0), (Constant(0.6), Constant(4.0))):
+        covariance = Prod(ExpQuad(ls), scale)
+        assert hilbert_report_of(HSGP([15], covariance, c=1.5), LINE, noise=0.1).to_dict() == plain.to_dict()
+    reach = plain.features.half_width[0]
+    by_side = hilbert_report_of(HSGP([15], Prod(ExpQuad(0.6), 4.0), L=[1.5 * reach]), LINE, noise=0.1)
+    assert by_side.at_rows == pytest.approx(plain.at_rows, rel=1e-9)
+    first = hilbert_report_of(HSGP([15], ExpQuad(0.6, 2, [0]), c=1.5), X, noise=0.1)
+    assert first.at_rows == pytest.approx(
+        hilbert_report(SquaredExponential(1.0, 0.6), 15, 1.5, LINE, noise=0.1).at_rows
+    )
+    two = hilbert_report_of(HSGP([12, 6], Matern52(np.array([0.9, 0.7]), 2, [0, 1]), c=1.4), X, noise=0.1)
+    assert two.at_rows == hilbert_report(Matern(2.5, 1.0, [0.9, 0.7]), [12, 6], 1.4, X, noise=0.1).at_rows
+    old = HSGP([15], ExpQuad(0.6), c=1.5)
+    old._X_mean = "symbolic"
+    report = hilbert_report_of(old, LINE, noise=0.1)
+    assert report.features.centre[0] == LINE.mean()
+    assert report.features.half_width[0] == np.abs(LINE - LINE.mean()).max()
+    chosen = hilbert_report_of(
+        HSGP([15], ExpQuad(object()), c=1.5), LINE, noise=0.1, kernel=SquaredExponential(4.0, 0.6)
+    )
+    assert chosen.to_dict() == plain.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("gp", "words"),
+    [
+        (3.0, "gp: expected a pymc.gp.HSGP, got float without _m, _c, _L, cov_func"),
+        (HSGP([9], Cosine(1.0), c=1.5), "gp: expected a cov_func made of ExpQuad, .*, got Cosine"),
+        (HSGP([9], Prod(ExpQuad(1.0), ExpQuad(2.0)), c=1.5), r"got ExpQuad \* ExpQuad"),
+        (HSGP([9], Prod(ExpQuad(1.0), Cosine(2.0)), c=1.5), r"got ExpQuad \* Cosine"),
+        (HSGP([9], ExpQuad(object()), c=1.5), "gp: expected numbers for ls, got object: pass kernel="),
+        (HSGP([9], ExpQuad(1.0), L=[object()]), "gp: expected numbers for L"),
+        (HSGP([9], ExpQuad(1.0), c=1.5, drop_first=True), "gp: expected drop_first=False"),
+        (HSGP([9], ExpQuad(1.0), c=1.0), "c: expected numbers above 1"),
+    ],
+)
+def test_objects_that_cannot_be_read(gp, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        hilbert_report_of(gp, LINE, noise=0.1)

@@ -17,12 +17,14 @@ from gpbounds.lowrank.features import FourierFeatures, HilbertFeatures, Leverage
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
 from gpbounds.lowrank.hilbert import HilbertRank, hilbert_kernel_error, hilbert_kl, hilbert_rank
+from gpbounds.lowrank.hsgp import HilbertReport, hilbert_report, hilbert_report_of
 from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, optimal_kl, optimal_rank, residual_certificate
 
 __all__ = [
     "FourierFeatures",
     "HilbertFeatures",
     "HilbertRank",
+    "HilbertReport",
     "LeverageDensity",
     "LeverageFourierFeatures",
     "MercerFeatures",
@@ -31,6 +33,8 @@ __all__ = [
     "hilbert_kernel_error",
     "hilbert_kl",
     "hilbert_rank",
+    "hilbert_report",
+    "hilbert_report_of",
     "kappa",
     "kappa_inverse",
     "kl",
