@@ -297,17 +297,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
     *("SparsePosterior", "ExpectedResidual", "Sample", "Selection", "Cholesky", "Eigen", "LeverageDensity"),
     *("ProductSample", "Nystrom", "Source", "Blocks", "Factor", "Composed", "FeatureKernel", "FourierMap"),
     *("HilbertMap", "MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run"),
-        "HilbertMap",
-        "MercerMap",
-        "Network",
-        "Projection",
-        "Scaled",
-        "IterativeEvidence",
-        "Resolution",
-        "Run",
-        "Steps",
-        "Sampler",
-    ),
+    *("Steps", "Sampler"),
     *("Compared", "HeldOut", "Model", "Stationary", "TableOfNumbers"),
 }
 ELSEWHERE = {  # tested below, or by `source`
