@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap
+from fitting.features import Composed, FeatureKernel, FourierMap, HilbertMap, MercerMap, MixedMap
 from fitting.features.base import KernelMap
-from fitting.features.transform import kernel_map
+from fitting.features.hilbert_space import EXTENT, Extent
+from fitting.features.transform import Projected, kernel_map
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel, RationalQuadratic
-from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl, residual_certificate
+from gpbounds.lowrank import MercerFeatures, fourier_kl, hilbert_kl, kl_features, mercer_kl, residual_certificate
 from gpbounds.rows import Source
 from gpbounds.rows.engines import Engine, Memory
 from gpbounds.rows.program import Program, Rows, Statistics
@@ -46,7 +48,8 @@ class LowRankKL:
         kernel and the noise.  It holds for hyperparameters that were fixed in advance (``optimizer=None``), and for
         Mercer features if also the inputs have the normal law of the features; its mean and variance, which a model
         takes from the inputs, count as fixed.  Among the other kernels of Fourier features, L-29 covers the rational
-        quadratic alone.
+        quadratic alone.  For Hilbert-space features it is `hilbert_kl` (N-hilbert-kl), which is proved for every
+        kernel, noise and projection, fitted or not, if the rows are in the box.
     exact : float or None
         The divergence itself, by `gpbounds.lowrank.kl_features`, up to 5000 rows.  It remains true after any training.
     residual : Bound or None
@@ -69,9 +72,10 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
     Parameters
     ----------
     kernel : FeatureKernel
-        Fourier or Mercer features, with or without a projection.
+        Fourier, Mercer or Hilbert-space features, with or without a projection.
     X : array (N, D), or Source
-        Of rows that are read by partitions only the inputs count; there is one pass over them for ``residual``.
+        Of rows that are read by partitions only the inputs count; there is one pass over them for ``residual``,
+        or for the box.
     noise : float
         σ².
     delta : float
@@ -87,6 +91,7 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
     outer, inner = kernel.features, kernel_map(kernel.features)
     approximated = inner.kernel_at(kernel.parameters)
     N, prior, residual, exact = (X.N if isinstance(X, Source) else len(X)), None, None, None
+    engine: Engine = X.holder if isinstance(X, Source) else Memory([Rows(X, X[:, :0], 0)])
     if isinstance(inner, FourierMap) and np.ptp(inner.weights) == 0.0:
         m = len(inner.weights)
         prior = fourier_kl(approximated, N, m, noise=noise, delta=delta, features="classical")
@@ -103,17 +108,34 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
         kept = sorted(map(tuple, inner.degrees.tolist()))
         if outer is inner and sorted(map(tuple, features.degrees.tolist())) == kept:
             prior = mercer_kl(approximated, N, inner.rank, inputs=law, noise=noise, delta=delta)
-        engine: Engine = X.holder if isinstance(X, Source) else Memory([Rows(X, X[:, :0], 0)])
         left = engine.run(_residual_pass(kernel))
         residual = residual_certificate(left.trace, noise=noise, rounding=left.allowance)
     if N <= LARGEST:
         points = X.rows(np.arange(N))[0] if isinstance(X, Source) else X
         K, Xi = approximated(_inputs(kernel, points)), kernel.features(kernel.parameters, points)
         exact = kl_features(K, Xi, noise=noise)
+    if isinstance(inner, HilbertMap):
+        return _of_box(kernel, inner, engine, LowRankKL(None, exact, None), N, noise)
     if prior is not None:
         more = [FITTED, _TRANSFORMED] if isinstance(outer, Composed) else [FITTED]
         prior = replace(prior, assumptions=(*prior.assumptions, *more))
     return LowRankKL(prior, exact, residual, "" if prior is not None else _reason(inner))
+
+
+def _of_box(
+    kernel: FeatureKernel, inner: HilbertMap, engine: Engine, found: LowRankKL, N: int, noise: float
+) -> LowRankKL:
+    """``found`` with the bound for any rows in the box, if these are in it."""
+    outer = kernel.features
+    program = EXTENT.after(Projected(outer.transform, kernel.weights)) if isinstance(outer, Composed) else EXTENT
+    if not inner.box.contains(Extent.over(engine, program)):
+        return replace(found, reason="N-hilbert-kl is about rows in the box, not for these, of which some are outside.")
+    try:
+        approximated: Any = inner.kernel_at(kernel.parameters)
+        prior = hilbert_kl(approximated, N, inner.m, inner.c, half_width=inner.half_width, noise=noise)
+    except ValueError as error:
+        return replace(found, reason=f"N-hilbert-kl does not hold here: {error}.")
+    return replace(found, prior=prior)
 
 
 def _reason(inner: KernelMap) -> str:

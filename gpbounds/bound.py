@@ -213,6 +213,7 @@ UNITS = {
     "inducing": ("inducing points", "inducing point"),
     "fourier": ("random Fourier features", "frequency"),
     "mercer": ("eigenfunctions", "eigenfunction"),
+    "hilbert": ("basis functions of a Hilbert space", "function"),
 }
 """By method: the meaning of M, and the unit by which it changes."""
 
@@ -241,7 +242,7 @@ class Plan:
     Attributes
     ----------
     method : str
-        Kind of approximation: "inducing", "fourier" or "mercer".
+        Kind of approximation: "inducing", "fourier", "mercer" or "hilbert".
     N : int
     target : float
         The bound must not exceed it.

@@ -5,6 +5,7 @@ import inspect
 import pkgutil
 import re
 from functools import cache
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -42,6 +43,7 @@ TRIPLE = {"likelihood": POISSON, "y": COUNTS, "m": MEANS, "v": SPREADS}
 ONE = {"likelihood": GAUSSIAN, "y": np.array([1.0]), "m": np.array([0.0]), "v": np.array([1.0])}
 FREE = {"mean": MEANS, "covariance": COVARIANCE}
 DESCENT = {"loss": lambda x: (float(x @ x), 2.0 * x), "start": np.array([3.0]), "bounds": [(-9.0, 9.0)], "max_iter": 9}
+HSGP = SimpleNamespace(_m=[30], _c=2.0, _L=None, cov_func=type("ExpQuad", (), {"ls": 1.0})())
 MODEL = fitting.ExactGP(SE, 0.5, optimizer=None).fit(X, Y)
 
 
@@ -136,6 +138,9 @@ DOORS = {
     "gpbounds.linalg.eigen": [{"A": K, "name": "A"}],
     "gpbounds.linalg.solve_triangular": [{"L": FACTOR + np.eye(3), "B": COVARIANCE}],
     "gpbounds.losses.outside_probability": [{"low": MEANS, "high": MEANS + 1.0, "m": MEANS, "v": SPREADS}],
+    "gpbounds.lowrank.HilbertFeatures": [
+        {"kernel": SE, "m": np.array([3.0]), "c": np.array([1.5]), "half_width": np.array([4.0]), "centre": MEANS[:1]}
+    ],
     "gpbounds.lowrank.LeverageFourierFeatures": [
         {"kernel": SE, "rank": 4, "noise": 0.5, "N": 6, "width": 8.0, "rng": 0}
     ],
@@ -144,6 +149,19 @@ DOORS = {
     ],
     "gpbounds.lowrank.fourier_kl": [{"kernel": SE, "N": 6, "m": 400.0, "noise": 0.5, "width": np.array([8.0])}],
     "gpbounds.lowrank.fourier_rank": [{"kernel": SE, "N": 6, "target": 2.0, "noise": 0.5, "width": np.array([8.0])}],
+    "gpbounds.lowrank.hilbert_kernel_error": [
+        {"kernel": SE, "m": np.array([9.0]), "c": np.array([2.0]), "half_width": np.array([4.0])}
+    ],
+    "gpbounds.lowrank.hilbert_kl": [
+        {"kernel": SE, "N": 6, "m": np.array([30.0]), "c": np.array([2.0]), "half_width": np.array([4.0]), "noise": 0.5}
+    ],
+    "gpbounds.lowrank.hilbert_rank": [
+        {"kernel": SE, "N": 6, "half_width": np.array([4.0]), "noise": 0.5, "target": 0.5}
+    ],
+    "gpbounds.lowrank.hilbert_report": [
+        ROWS | {"m": np.array([30.0]), "c": np.array([2.0]), "centre": np.array([3.0]), "target": 0.5}
+    ],
+    "gpbounds.lowrank.hilbert_report_of": [{"gp": HSGP, "X": X, "noise": 0.5, "kernel": SE, "target": 0.5}],
     "gpbounds.lowrank.kappa": [{"Delta": 0.25}],
     "gpbounds.lowrank.kappa_inverse": [{"divergence": SPREADS}],
     "gpbounds.lowrank.kl": [{"K": K, "Sigma": SIGMA, "noise": 0.5}],
@@ -286,7 +304,8 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
     *("Bound", "Calibration", "Differences", "Enough", "Places", "Subject", "FullPosterior", "Prediction"),
     *("SparsePosterior", "ExpectedResidual", "Sample", "Selection", "Cholesky", "Eigen", "LeverageDensity"),
     *("ProductSample", "Nystrom", "Source", "Blocks", "Factor", "Composed", "FeatureKernel", "FourierMap"),
-    *("MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run", "Steps", "Sampler"),
+    *("HilbertMap", "MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run"),
+    *("Steps", "Sampler"),
     *("Compared", "HeldOut", "Model", "Stationary", "TableOfNumbers"),
 }
 ELSEWHERE = {  # tested below, or by `source`

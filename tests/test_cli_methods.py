@@ -10,11 +10,20 @@ import pytest
 import gpbounds
 from fitting.study.standardised import load
 from gpbounds.cli import main
-from gpbounds.lowrank import LeverageFourierFeatures, MercerFeatures, kl_features, optimal_kl
+from gpbounds.kernels import Matern
+from gpbounds.lowrank import (
+    HilbertFeatures,
+    LeverageFourierFeatures,
+    MercerFeatures,
+    hilbert_rank,
+    kl_features,
+    optimal_kl,
+)
 from gpbounds.lowrank.fourier import fourier_rank
 from gpbounds.lowrank.truncation import mercer_rank
 
 KERNEL = gpbounds.SquaredExponential(0.5, [3.0, 4.0])
+FLAT = gpbounds.SquaredExponential(0.5, [3.0, 1e4])
 FIXED = ("--lengthscale", "3,4", "--variance", "0.5", "--noise", "10")
 ALL = ("inducing", "fourier", "mercer")
 
@@ -78,6 +87,42 @@ def test_the_table_says_what_the_plans_say(capsys):
     assert f"With one eigenfunction fewer, the bound is {mercer['bound_before']['value']:.6g}." in flat
     assert "With one inducing point fewer" in flat
     assert "(L-63, N-tail)" in flat
+
+
+def test_hilbert_has_the_functions_of_the_library(capsys):
+    """For inputs in a box alone, with no law: gaussian ones need a width."""
+    words = ("plan", "-N", "1e5", "--lengthscale", 0.15, "--nats", 0.1, "--method", "hilbert")
+    (plan,) = ask_json(capsys, *words, "--width", 2)["plans"]
+    rank = hilbert_rank(gpbounds.SquaredExponential(1.0, 0.15), 10**5, half_width=1.0, noise=0.1, target=0.1)
+    assert plan["M"] == rank.m == plan["bound"]["terms"]["m"][0]
+    assert plan["bound"]["value"] == float(rank.bound) <= 0.1
+    assert plan["bound"]["terms"]["c"] == [rank.c]
+    text = " ".join(ask(capsys, *words, "--width", 2).split())
+    assert f"sines, m {rank.m}, c {rank.c:.3g} certain" in text
+    assert f"M = {rank.m} basis functions of a Hilbert space suffice for a bound <= 0.1" in text
+    assert "state the range of the data with --width" in refused(capsys, *words)
+    assert "plan for both ends" in refused(
+        capsys, "plan", "-N", "1e5", "--lengthscale-range", "1:2", "--inputs", "uniform", "--method", "hilbert"
+    )
+    matern = ("--inputs", "uniform", "--kernel", "matern32", "--method", "hilbert")
+    (plan,) = ask_json(capsys, "plan", "-N", "1e5", *matern)["plans"]
+    assert plan["M"] == hilbert_rank(Matern(1.5), 10**5, half_width=0.5, noise=0.1, target=1.0).m
+
+
+def test_hilbert_holds_on_real_rows(capsys, table):
+    """A box of their range, and a wider one for a dimension that hardly varies in lengthscales."""
+    for kernel, words in ((KERNEL, FIXED), (FLAT, (*FIXED[:1], "3,1e4", *FIXED[2:]))):
+        answer = ask_json(capsys, "plan", "--data", table, *words, "--nats", 0.7, "--method", "hilbert", "mercer")
+        plan = {(p["method"], p["case"]): p for p in answer["plans"]}["hilbert", "data-aware"]
+        X = load(table).centred.X
+        m, c = plan["bound"]["terms"]["m"], plan["bound"]["terms"]["c"]
+        width = np.array(json.loads(plan["inputs"].removeprefix("any of range ")))
+        assert (width >= np.ptp(X, axis=0)).all()
+        middle = 0.5 * (X.min(axis=0) + X.max(axis=0))
+        Xi = HilbertFeatures(kernel, m, c, half_width=width / 2.0, centre=middle).fit(X)(X)
+        kl = float(kl_features(kernel(X), Xi, noise=10.0))
+        assert plan["needed"] <= plan["M"] == np.prod(m)
+        assert 0.0 < kl <= 0.7
 
 
 def test_the_default_is_inducing_points_alone(capsys):

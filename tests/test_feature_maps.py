@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, MixedMap, Projection, Scaled
+from fitting.features import Composed, FeatureKernel, FourierMap, HilbertMap, MercerMap, MixedMap, Projection, Scaled
+from fitting.features.hilbert_space import Box
+from fitting.features.transform import Squashed
 from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import LowRankLaw
 from fitting.objectives.objective import Objective, at_point, objective
@@ -17,7 +19,14 @@ from gpbounds import NonFinite
 from gpbounds.arrays import host
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Constant, Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
-from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures, log_evidence, predict
+from gpbounds.lowrank import (
+    FourierFeatures,
+    HilbertFeatures,
+    LeverageFourierFeatures,
+    MercerFeatures,
+    log_evidence,
+    predict,
+)
 from tests.blas import blas_threads
 
 pytestmark = pytest.mark.lanes
@@ -76,6 +85,17 @@ def maps(seed: int, D: int = 3):
         "leverage": FourierMap.by_leverage(ard, 8, X, rng, noise=0.1),
         "mercer": MercerMap.chosen(ard, 9, "best", X.mean(axis=0), X.std(axis=0)),
         "mercer, one lengthscale": MercerMap.chosen(shared, 7, "degree", X.mean(axis=0), X.std(axis=0)),
+        "hilbert": HilbertMap.within(ard, 18, Box.around(X)),
+        "hilbert, one lengthscale": HilbertMap.of(shared, [2, 4, 1], 1.8, Box.around(X)),
+        "hilbert, Matérn": HilbertMap.within(matern, 24, Box.around(X)),
+        "projected hilbert": Composed(
+            HilbertMap.of(flat, [4, 3], 1.3, Box(np.zeros(2), np.ones(2) * projection.reach(X))), projection, W
+        ),
+        "squashed hilbert": Composed(
+            HilbertMap.of(flat, 3, [1.1, 1.6], Box(np.zeros(2), np.array([1.5, 2.0]))),
+            Squashed(projection, np.array([1.5, 2.0])),
+            W,
+        ),
         "projected fourier": Composed(FourierMap.drawn(flat, 8, np.zeros((1, 2)), rng), projection, W),
         "projected mercer": Composed(MercerMap.chosen(flat, 9, "grid", np.zeros(2), np.ones(2)), projection, W),
         "user's": Scaled.of(Tanh(), X, rng),
@@ -107,7 +127,7 @@ def test_pull_backs_are_derivatives(name: str, seed: int) -> None:
 def test_pull_backs_to_inputs_are_derivatives(seed: int) -> None:
     X, found = maps(seed)
     rng = np.random.default_rng(seed)
-    for name in ("fourier", "mercer", "mercer, one lengthscale", "sum", "product"):
+    for name in ("fourier", "mercer", "mercer, one lengthscale", "hilbert", "hilbert, Matérn", "sum", "product"):
         features = found[name].at(found[name].kernel.log_parameters)
         V, cotangent = features.filled(X)[1], rng.standard_normal((len(X), features.rank))
         moved = features.pull_inputs(X, V, cotangent.copy())[1]
@@ -135,6 +155,11 @@ def test_maps_are_the_features_of_the_library(order: str, seed: int) -> None:
     ]
     for trained, fixed in pairs:
         np.testing.assert_allclose(trained(kernel.log_parameters, X), fixed.fit(X)(X), rtol=1e-12, atol=1e-14)
+    box = Box.around(X)
+    for other in (kernel, Matern(1.5, 1.3, kernel.lengthscale)):
+        fixed = HilbertFeatures(other, [3, 5], 1.4, half_width=box.half_width, centre=box.centre).fit(X)
+        trained = HilbertMap.of(other, [3, 5], 1.4, box)
+        np.testing.assert_allclose(trained(other.log_parameters, X), fixed(X), rtol=1e-12, atol=1e-14)
     width = np.ptp(X, axis=0)
     fixed = LeverageFourierFeatures(kernel, 10, noise=0.1, N=9, width=width, rng=seed).fit(X)
     trained = FourierMap.by_leverage(kernel, 10, X, seed, noise=0.1)

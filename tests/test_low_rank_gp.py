@@ -26,7 +26,9 @@ KINDS = {
     "fourier": {"rank": 30},
     "leverage": {"rank": 30},
     "mercer": {"rank": 30, "order": "best"},
+    "hilbert": {"rank": 120},
     "projected mercer": {"features": "mercer", "rank": 8, "dim": 1},
+    "projected hilbert": {"features": "hilbert", "rank": 16, "dim": 1},
     "projected fourier": {"features": "fourier", "rank": 12, "dim": 2},
 }
 
@@ -271,8 +273,8 @@ def test_fixed_hyperparameters_keep_their_values() -> None:
         ({"rank": 200}, "rank: expected at most the number of rows, 150, got 200"),
         ({"dim": 4}, "dim: expected at most the number of columns of X, 3, got 4"),
         ({"dim": 0}, "dim: expected a whole number >= 1, got 0$"),
-        ({"features": "sine"}, "features: expected one of 'fourier', 'leverage', 'mercer', got 'sine'"),
-        ({"features": 3.0}, "features: expected 'fourier', 'leverage', 'mercer' or an object with rank"),
+        ({"features": "sine"}, "features: expected one of 'fourier', 'leverage', 'mercer', 'hilbert', got 'sine'"),
+        ({"features": 3.0}, "features: expected 'fourier', 'leverage', 'mercer', 'hilbert' or an object with rank"),
         ({"features": "mercer", "order": "tensor"}, "order: expected one of 'degree', 'best', 'grid', got 'tensor'"),
         ({"features": "mercer", "order": "grid", "rank": 30}, r"rank: expected n\^3 with .* use 27 or 64"),
         ({"features": "mercer", "kernel": Matern(1.5)}, "kernel: expected SquaredExponential for features='mercer'"),

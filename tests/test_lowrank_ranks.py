@@ -14,10 +14,14 @@ from hypothesis import strategies as st
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform
 from gpbounds.kernels import Linear, Periodic
 from gpbounds.lowrank import (
+    HilbertFeatures,
     LeverageFourierFeatures,
     MercerFeatures,
     fourier_kl,
     fourier_rank,
+    hilbert_kernel_error,
+    hilbert_kl,
+    hilbert_rank,
     kl_features,
     leverage_bound,
     leverage_density,
@@ -362,3 +366,63 @@ def test_deviations_say_what_they_expect() -> None:
         mean_above(2.0, 1.0, 10, 0.1)
     assert float(mean_above(0.0, 1.0, 10, 0.1)) == 0.0
     assert float(mean_above(1.0, 1.0, 10, 0.1)) == 1.0
+
+
+# ---- Hilbert-space GPs
+
+
+def test_hilbert_bounds_fall_with_m_to_a_floor_that_c_sets():
+    """brms: c = 5/4, rows one lengthscale to each side: no number of functions brings 1500 rows below 100 nats."""
+    box = {"half_width": 1.0, "noise": 0.1}
+    values = [float(hilbert_kl(SE, 1500, m, 1.25, **box)) for m in (5, 20, 300)]
+    assert values[0] >= values[1] >= values[2] > 100.0
+    x = np.linspace(-1.0, 1.0, 150)[:, None]
+    Xi = HilbertFeatures(SE, 140, 1.25, half_width=1.0).fit(x)(x)
+    assert kl_features(SE(x), Xi, noise=0.01) > 100.0
+    assert float(hilbert_kl(SE, 1500, 6, 2.65, **box)) < 0.1
+
+
+def test_hilbert_bounds_do_not_depend_on_units():
+    first = hilbert_kl(SquaredExponential(3.0, [0.5, 2.0]), 500, [14, 9], [2.0, 3.0], half_width=[1.0, 2.0], noise=0.3)
+    second = hilbert_kl(
+        SquaredExponential(1.0, [5.0, 1.0]), 500, [14, 9], [2.0, 3.0], half_width=[10.0, 1.0], noise=0.1
+    )
+    assert float(first) == pytest.approx(float(second), rel=1e-9)
+    few = hilbert_rank(Matern(2.5), 100, half_width=1.0, noise=0.1, target=1.0)
+    many = hilbert_rank(Matern(2.5), 10_000, half_width=1.0, noise=0.1, target=1.0)
+    assert few.rank < many.rank
+    assert f"{many.rank} functions suffice for 1 nats" in str(many)
+
+
+def test_hilbert_features_about_another_centre():
+    x = np.linspace(3.0, 5.0, 9)[:, None]
+    moved = HilbertFeatures(SE, 12, 3.0, half_width=1.0, centre=4.0).fit(x)(x)
+    assert moved == pytest.approx(HilbertFeatures(SE, 12, 3.0, half_width=1.0).fit(x)(x - 4.0), abs=1e-12)
+    assert moved @ moved.T == pytest.approx(SE(x), abs=float(hilbert_kernel_error(SE, 12, 3.0, half_width=1.0)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kernel": Periodic()}, "kernel: expected SquaredExponential, or Matern with nu 0.5, 1.5 or 2.5"),
+        ({"kernel": Matern(0.7)}, "kernel: expected SquaredExponential, or Matern with nu 0.5, 1.5 or 2.5"),
+        ({"c": 1.0}, "c: expected numbers above 1"),
+        ({"c": [2.0, 2.0]}, "c: expected a number or one for each of the 1 dimension"),
+        ({"m": [3, 4]}, "m: expected a number or one for each of the 1 dimension"),
+        ({"m": 0}, "m: expected"),
+        ({"half_width": -1.0}, "half_width: expected"),
+        ({"half_width": 1e-4}, "half_width: expected 0.01 to 1e6 lengthscales"),
+        ({"noise": 0.0}, "noise: expected"),
+        ({"rigor": "arbitrary"}, "rigor: expected"),
+    ],
+)
+def test_hilbert_arguments_are_checked(change, message):
+    right = {"kernel": SE, "N": 10, "m": 5, "c": 2.0, "half_width": 1.0, "noise": 0.1}
+    with pytest.raises(ValueError, match=message):
+        hilbert_kl(**right | change)
+
+
+def test_hilbert_features_refuse_rows_outside():
+    features = HilbertFeatures(SE, 5, 1.5, half_width=1.0).fit([0.0])
+    with pytest.raises(ValueError, match="X: expected inputs within c·half_width"):
+        features([1.6])

@@ -1,4 +1,4 @@
-"""Low-rank Gaussian processes with trained features: Fourier, Mercer, or a map that the user wrote."""
+"""Low-rank Gaussian processes with trained features: Fourier, Mercer, Hilbert-space, or a map that the user wrote."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.features import Composed, FeatureKernel, FourierMap, MixedMap, Projection, Scaled
 from fitting.features.base import TrainedMap
 from fitting.features.choices import ORDERS, even, of_families
+from fitting.features.hilbert_space import Box
 from fitting.features.mixed import require_lines
 from fitting.features.named import NAMES, approximated, chosen_again, named_map
 from fitting.features.objects import check_features, trained_map
@@ -30,7 +31,8 @@ from fitting.rows.columns import Columns
 from fitting.starts.starts import choose_inducing, mean_square, passed_kernel, units, with_noise_apart
 from fitting.training import Run, Session
 from gpbounds.arrays import Float, host
-from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.bound import UP
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.families import Family
 from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.rows import Source, is_elsewhere, source
@@ -56,14 +58,19 @@ class LowRankGP(Regression, GaussianProcess):
 
     Parameters
     ----------
-    features : "fourier", "leverage", "mercer", or an object
+    features : "fourier", "leverage", "mercer", "hilbert", or an object
         "fourier": cosines and sines of random frequencies, which are drawn once; the hyperparameters are trained.
         "leverage": frequencies of large ridge leverage at the start of training are drawn more often; squared
         exponential only.  "mercer": eigenfunctions of the squared exponential kernel under normal inputs.
+        "hilbert": products of sines that vanish at 1.5 times the half widths of the least box around the rows, for
+        squared exponential and Matérn kernels; inputs beyond are an error.  `fitting.features.Hilbert` takes other
+        factors, boxes and numbers per dimension.
         An object is a `fitting.features.MLP`, with which the kernel is deep, or any other
         `fitting.features.FeatureMap`; its parameters and a factor ("variance") of ΞΞᵀ are trained.
     rank : int, optional
-        r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  None: 100.  An object has
+        r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  None: 100.  "hilbert" has
+        m_d functions in dimension d, in several dimensions with Πm_d ≤ r, such that the highest frequencies are nearly
+        equal in lengthscales of the start.  An object has
         its own: another number is an error.
     kernel : Kernel, optional
         As in `ExactGP`, of the projected inputs if there is a projection.  "fourier" takes functions of x − x' with
@@ -156,10 +163,11 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if self.features != "mercer":
             self._without_order(f"features={self.features!r}", "")
         if self.features != "fourier":
-            of_families("kernel", kernel, repr(self.features), (SquaredExponential,))
+            families = (SquaredExponential, *((Matern,) if self.features == "hilbert" else ()))
+            of_families("kernel", kernel, repr(self.features), families)
         elif kernel is not None:
             require_lines(with_noise_apart(kernel, self.noise)[0])
-        if self.features != "mercer":
+        if self.features not in ("mercer", "hilbert"):
             even("rank", self._columns)
 
     def _without_order(self, kind: str, instead: str) -> None:
@@ -252,12 +260,13 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if trainer.batch_size is not None:
             trainer = self._by_batches(trainer, start)
+        box = self._box(X) if self._named and self.features == "hilbert" else None
         X, Y = self._some(X, Y, trainer.session)
         Y = self._about(start.prior_mean, X, Y)
 
         def redraw(point: Parameters, i: int) -> Parameters:
             if self._named:
-                return self._featured(point, X, Y, i)
+                return self._featured(point, X, Y, i, box)
             if i == 0 or not hasattr(self.features, "prepare"):
                 return point
             return replace(point, kernel=self._of_object(Y, i).with_log_parameters(point.kernel.log_parameters))
@@ -276,7 +285,13 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             best = max(best, current, key=lambda outcome: outcome.run.value)
         return best, runs
 
-    def _featured(self, point: Parameters, X: Float, Y: Float, i: int) -> Parameters:
+    def _box(self, X: Any) -> Box:
+        """A box that contains the kernel's inputs of all rows; those of a projection for all its weights."""
+        if self._projection is None:
+            return Box.around(X)
+        return Box(np.zeros(self._projection.dim), np.full(self._projection.dim, UP * self._projection.reach(X)))
+
+    def _featured(self, point: Parameters, X: Float, Y: Float, i: int, box: Box | None) -> Parameters:
         """``point`` with features of its kernel, and with W of start i."""
         kernel = point.kernel
         if isinstance(kernel, FeatureKernel):
@@ -286,9 +301,8 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if self._projection is None:
             mean, stds = inputs.mean(axis=0), units(inputs)
         rng = self._rng(FREQUENCIES)
-        inner = named_map(
-            self.features, kernel, self._columns, inputs, rng, noise=point.noise, order=self.order, mean=mean, stds=stds
-        )
+        law: dict[str, Any] = {"order": self.order, "mean": mean, "stds": stds}
+        inner = named_map(self.features, kernel, self._columns, inputs, rng, noise=point.noise, box=box, **law)
         features: TrainedMap = inner
         parameters = kernel.log_parameters
         if self._projection is not None:

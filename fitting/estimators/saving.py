@@ -13,6 +13,7 @@ import numpy as np
 from fitting.archive import one_line, packed, read_archive, unpacked, write_archive
 from fitting.estimators.remarks import Remark
 from fitting.features import FeatureKernel
+from fitting.features.base import TrainedMap
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
 from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
@@ -380,7 +381,9 @@ def check(model: Any) -> None:
     P = 1 if y.ndim == 1 else y.shape[1]
     if model.y_mean_.shape != (P,) or model.y_scale_.shape != (P,) or not (model.y_scale_ > 0.0).all():
         raise ValueError(f"y_mean_, y_scale_: expected {P} numbers each, scales > 0")
-    row = model._inputs(np.zeros((1, D)))
+    features = getattr(getattr(model.posterior_, "kernel", None), "features", None)
+    is_trained = isinstance(features, TrainedMap)
+    row = np.reshape(features.inside(D), (1, D)) if is_trained else model._inputs(np.zeros((1, D)))
     mean = host(model.posterior_.mean(place(row, model._module()), blocks=model._labels(row)))
     if not np.isfinite(mean).all() or mean.shape != (1, *y.shape[1:]):
         raise ValueError("its posterior gives no prediction")

@@ -2,8 +2,9 @@
 
 from fitting.features.adapters import from_jax, from_sklearn, from_torch
 from fitting.features.base import FeatureKernel, FeatureMap, FeaturesAt
-from fitting.features.choices import FeatureChoice, Fourier, Mercer
+from fitting.features.choices import FeatureChoice, Fourier, Hilbert, Mercer
 from fitting.features.fourier import FourierMap
+from fitting.features.hilbert_space import HilbertMap
 from fitting.features.mercer import MercerMap
 from fitting.features.mixed import MixedMap
 from fitting.features.mlp import MLP
@@ -21,6 +22,8 @@ __all__ = [
     "FeaturesAt",
     "Fourier",
     "FourierMap",
+    "Hilbert",
+    "HilbertMap",
     "Mercer",
     "MercerMap",
     "MixedMap",

@@ -156,6 +156,10 @@ class TrainedMap(ABC):
     def at(self, parameters: Float) -> FeaturesAt:
         """The features at these parameters."""
 
+    def inside(self, D: int) -> Float:
+        """An input (D,) that has features; 0 but for features of a box."""
+        return np.zeros(D)
+
     def __call__(self, parameters: Float, X: Array) -> Array:
         """Ξ (n, rank)."""
         return self.at(parameters).filled(X)[1]

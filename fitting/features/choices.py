@@ -1,4 +1,4 @@
-"""Fourier and Mercer features by arguments that are chosen before the data are known."""
+"""Fourier, Mercer and Hilbert-space features by arguments that are chosen before the data are known."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from sklearn.base import BaseEstimator
 
 from fitting.features.base import FeatureMap, KernelMap
 from fitting.features.fourier import FourierMap
+from fitting.features.hilbert_space import FACTOR, Box, HilbertMap
 from fitting.features.mercer import MercerMap
 from fitting.features.mixed import MixedMap, require_lines
+from fitting.features.transform import Composed, Squashed, Transform
 from fitting.starts.starts import default_kernel, units
-from gpbounds.arrays import Array, host
+from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.facts import has_formula
-from gpbounds.validation import choice, count
+from gpbounds.lowrank.features.sines import sides
+from gpbounds.validation import choice, count, each_dimension, finite, positive
 
 ORDERS = ("degree", "best", "grid")
 
@@ -44,6 +47,10 @@ class KernelChoice(FeatureChoice):
     @abstractmethod
     def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> KernelMap:
         """The features of the kernel, or of one at the scale of X and Y."""
+
+    def after(self, transform: Transform, weights: Float, X: Array, Y: Array, rng: np.random.Generator) -> Composed:
+        """The features of z = g(x) for a transform g with these weights."""
+        return Composed(self.prepare(transform.project(weights, X), Y, rng), transform, weights)
 
 
 @dataclass(eq=False, repr=False)
@@ -105,6 +112,78 @@ class Mercer(KernelChoice):
         points, kernel = host(X), _kernel(self.kernel, X, Y)
         assert isinstance(kernel, SquaredExponential)
         return MercerMap.chosen(kernel, self.rank, self.order, points.mean(axis=0), units(points))
+
+
+REACH = 3.0
+"""Half width of the box for the outputs of a network, which have mean 0 and variance 1 at the start."""
+
+
+@dataclass(eq=False, repr=False)
+class Hilbert(KernelChoice):
+    """Products of sines on a box around the rows, with the spectral density as weights (`HilbertMap`).
+
+    `gpbounds.lowrank.hilbert_kl` bounds the divergence from the exact GP for any rows in the box, also for
+    hyperparameters that were fitted to them, and `gpbounds.lowrank.hilbert_rank` finds ``m`` and ``c``.  After a
+    network (``MLP(then=Hilbert(...))``) the kernel is one of z = S·tanh(g(x)/S), which never leaves the box ±S.
+
+    Parameters
+    ----------
+    m : int, or a tuple of D
+        Functions in each dimension; the rank is their product.
+    c : float, or a tuple of D
+        Boundary factors above 1: the functions vanish at the centre ± c·half_width.
+    half_width, centre : float, or a tuple of D, optional
+        The box; inputs beyond c·half_width are an error.  None: the least box that contains the rows, about the middle
+        of their ranges; after a network, ±3.
+    kernel : SquaredExponential or Matern, optional
+        Where training starts.  None: a squared exponential at the scale of the data.
+
+    >>> X = np.linspace(-1.0, 3.0, 5)[:, None]
+    >>> features = Hilbert(6).prepare(X, np.sin(X), np.random.default_rng(0))
+    >>> features.rank, features.centre.tolist(), features.lengths.tolist()
+    (6, [1.0], [3.0])
+    """
+
+    m: int | tuple[int, ...] = 20
+    c: float | tuple[float, ...] = FACTOR
+    half_width: float | tuple[float, ...] | None = None
+    centre: float | tuple[float, ...] | None = None
+    kernel: Kernel | None = None
+
+    def check(self) -> None:
+        given = (self.m, self.c, 1.0 if self.half_width is None else self.half_width)
+        dim = max(np.size(each) for each in (*given, 0.0 if self.centre is None else self.centre))
+        sides(*given[:2], each_dimension("half_width", positive("half_width", given[2]), dim))
+        if self.centre is not None:
+            finite("centre", self.centre)
+            if self.half_width is None:
+                raise ValueError("half_width: expected a number beside centre, got None")
+        of_families("kernel", self.kernel, "Hilbert", (SquaredExponential, Matern))
+
+    def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> HilbertMap:
+        points = host(X)
+        return self._in(Box.around(points), points, Y)
+
+    def after(self, transform: Transform, weights: Float, X: Array, Y: Array, rng: np.random.Generator) -> Composed:
+        """The features of the squashed z."""
+        box = self._stated(Box(np.zeros(transform.dim), np.full(transform.dim, REACH)))
+        if box.centre.any():
+            raise ValueError(f"centre: expected None or 0 after a network, got {self.centre}")
+        squashed = Squashed(transform, box.half_width)
+        return Composed(self._in(box, squashed.project(weights, X), Y), squashed, weights)
+
+    def _in(self, box: Box, X: Array, Y: Array) -> HilbertMap:
+        kernel = _kernel(self.kernel, X, Y)
+        assert isinstance(kernel, SquaredExponential | Matern)
+        return HilbertMap.of(kernel, self.m, self.c, self._stated(box))
+
+    def _stated(self, box: Box) -> Box:
+        """The box of the arguments, or else this one."""
+        if self.half_width is None:
+            return box
+        dim = box.centre.size
+        centre = np.zeros(dim) if self.centre is None else each_dimension("centre", finite("centre", self.centre), dim)
+        return Box(centre, each_dimension("half_width", positive("half_width", self.half_width), dim))
 
 
 def even(name: str, rank: Any) -> int:

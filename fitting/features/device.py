@@ -1,6 +1,6 @@
-"""Fourier and Mercer features on a GPU: their numbers go there once, and nothing is read for a chunk of rows.
+"""Fourier, Mercer and Hilbert-space features on a GPU: their numbers go there once; no chunk of rows reads any.
 
-The formulas are those of `fitting.features.fourier`, `fitting.features.mercer` and
+The formulas are those of `fitting.features.fourier`, `fitting.features.hilbert_space`, `fitting.features.mercer` and
 `gpbounds.lowrank.features.mercer`; one kernel fills the eigenfunctions of a dimension, and one multiplies them.
 """
 
@@ -90,6 +90,46 @@ class MixedOnDevice(FourierOnDevice):
         turned -= sines
         both = cupy.concatenate([-(turned.T @ X), (logs[: self.m] + logs[self.m :]).reshape(-1, 1)], axis=1)
         return self.slopes @ both.reshape(-1)
+
+
+_SINES = """
+long long row = i / rank, column = i % rank;
+double product = a[column];
+for (int d = 0; d < D; ++d) {
+  double x = X[row * D + d] - box[d], L = box[D + d];
+  product *= fabs(x) <= L ? sin(frequencies[column * D + d] * (x + L)) : nan("");
+}
+V[i] = product;
+"""
+
+
+class SinesOnDevice(DeviceFeatures):
+    """Products of sines on the box centre ± lengths; a row outside of it has the features NaN.
+
+    Frequencies (rank, D), amplitudes (rank,), slopes (D, rank) of log a in the log lengthscales, all in host memory.
+    """
+
+    def __init__(self, frequencies: Float, amplitudes: Float, slopes: Float, centre: Float, lengths: Float) -> None:
+        import cupy
+
+        self.rank, self.D = frequencies.shape
+        sizes = np.cumsum([frequencies.size, amplitudes.size, slopes.size])
+        parts = (frequencies.reshape(-1), amplitudes, slopes.reshape(-1), centre, lengths)
+        moved = cupy.asarray(np.concatenate(parts))
+        self.frequencies, self.amplitudes = moved[: sizes[0]], moved[sizes[0] : sizes[1]]
+        self.slopes, self.box = moved[sizes[1] : sizes[2]].reshape(self.D, self.rank), moved[sizes[2] :]
+
+    def fill(self, X: Array, V: Array) -> None:
+        inputs = "raw float64 X, raw float64 frequencies, raw float64 a, raw float64 box, int64 D, int64 rank"
+        kernel = _compiled(inputs, "raw float64 V", _SINES)
+        numbers = (self.frequencies, self.amplitudes, self.box, self.D, self.rank)
+        kernel(X, *numbers, V, size=int(X.shape[0]) * self.rank)
+
+    def pull(self, X: Array, V: Array, cotangent: Array) -> Array:
+        import cupy
+
+        products = cupy.einsum("ij,ij->j", cotangent, V)
+        return cupy.concatenate([0.5 * products.sum().reshape(1), self.slopes @ products])
 
 
 class Eigenfunctions(NamedTuple):

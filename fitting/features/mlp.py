@@ -12,7 +12,6 @@ from fitting.features.choices import FeatureChoice, KernelChoice
 from fitting.features.network import ACTIVATIONS, Network
 from fitting.features.objects import Scaled
 from fitting.features.pretraining import Regressor, least_squares
-from fitting.features.transform import Composed
 from fitting.starts.starts import units
 from gpbounds.arrays import Array, host
 from gpbounds.validation import choice, count, positive, scalar
@@ -35,8 +34,8 @@ class MLP(FeatureChoice):
         Number of outputs.
     activation : "tanh" or "relu"
         Of the hidden layers.
-    then : Fourier or Mercer, optional
-        φ.  None: the features are z itself.
+    then : Fourier, Mercer or Hilbert, optional
+        φ; Hilbert is one of z squashed into its box.  None: the features are z itself.
     pretraining : int
         Number of passes of Adam over the rows for the least squares; 0 starts at random weights.
     batch_size, learning_rate : int, float
@@ -69,7 +68,7 @@ class MLP(FeatureChoice):
         if self.then is None:
             return
         if not isinstance(self.then, KernelChoice):
-            raise ValueError(f"then: expected Fourier(...), Mercer(...) or None, got {self.then!r}")
+            raise ValueError(f"then: expected Fourier(...), Mercer(...), Hilbert(...) or None, got {self.then!r}")
         self.then.check()
 
     def regressor(self, X: Array, Y: Array, rng: np.random.Generator) -> Regressor:
@@ -88,5 +87,4 @@ class MLP(FeatureChoice):
         network = replace(start.network, shift=z.mean(axis=0), scale=units(z))
         if self.then is None:
             return Scaled(network, start.weights)
-        inner = self.then.prepare((z - network.shift) / network.scale, host(Y), rng)
-        return Composed(inner, network, start.weights)
+        return self.then.after(network, start.weights, X, Y, rng)

@@ -9,13 +9,14 @@ import numpy as np
 from fitting.features.base import FeatureKernel, KernelMap, TrainedMap
 from fitting.features.choices import fourier_map
 from fitting.features.fourier import FourierMap
+from fitting.features.hilbert_space import Box, HilbertMap
 from fitting.features.mercer import MercerMap
 from fitting.features.objects import Scaled
 from fitting.features.transform import Composed, kernel_map
 from gpbounds.arrays import Float
-from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
 
-NAMES = ("fourier", "leverage", "mercer")
+NAMES = ("fourier", "leverage", "mercer", "hilbert")
 
 
 def named_map(
@@ -29,12 +30,13 @@ def named_map(
     order: str,
     mean: Float,
     stds: Float,
+    box: Box | None = None,
 ) -> KernelMap:
     """The features of ``kernel`` with this name, for its ``inputs`` (N, d).
 
     Parameters
     ----------
-    features : "fourier", "leverage" or "mercer"
+    features : "fourier", "leverage", "mercer" or "hilbert"
     kernel : Kernel
     rank : int
     inputs : array (N, d)
@@ -45,12 +47,17 @@ def named_map(
     order : "degree", "best" or "grid"
     mean, stds : arrays (d,)
         Of the normal law that defines the eigenfunctions; these two and ``order`` are for "mercer".
+    box : Box, optional
+        That of all rows, for "hilbert".
     """
     if features == "fourier":
         return fourier_map(kernel, rank, inputs, rng)
     if features == "leverage":
         assert isinstance(kernel, SquaredExponential)
         return FourierMap.by_leverage(kernel, rank, inputs, rng, noise=noise)
+    if features == "hilbert":
+        assert isinstance(kernel, SquaredExponential | Matern)
+        return HilbertMap.within(kernel, rank, Box.around(inputs) if box is None else box)
     assert isinstance(kernel, SquaredExponential)
     return MercerMap.chosen(kernel, rank, order, mean, stds)
 

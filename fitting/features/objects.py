@@ -49,8 +49,8 @@ def _checked_map(features: Any) -> FeatureMap:
     missing = [name for name in _PROTOCOL if not hasattr(features, name)]
     if missing:
         raise ValueError(
-            f"features: expected 'fourier', 'leverage', 'mercer' or an object with {', '.join(_PROTOCOL)}, got "
-            f"{features!r} without {', '.join(missing)}"
+            "features: expected 'fourier', 'leverage', 'mercer', 'hilbert' or an object with "
+            f"{', '.join(_PROTOCOL)}, got {features!r} without {', '.join(missing)}"
         )
     count("features.rank", features.rank)
     return features

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitting.features.transform import Transform, TransformAt
-from fitting.starts.starts import units
+from fitting.starts.starts import PIECE, units
 from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.whitening import slices
 
 SPREAD = 0.3
 """Standard deviation of the entries of the columns of U at the start, besides the first."""
@@ -67,6 +68,10 @@ class Projection(Transform):
         """Number of entries of U."""
         return self.whitening.shape[1] * self.dim
 
+    @property
+    def middle(self) -> Float:
+        return self.mean
+
     def matrix(self, weights: Float) -> Float:
         """W (D, d), from the entries of U (k·d,) row by row."""
         U = weights.reshape(-1, self.dim)
@@ -76,6 +81,10 @@ class Projection(Transform):
         """x̃ of the rows, (n, k)."""
         xp = namespace(X)
         return (X - xp.asarray(self.mean)) @ xp.asarray(self.whitening)
+
+    def reach(self, X: Float) -> float:
+        """max |x̃| over the rows X: no |z_j| of theirs exceeds it, for any U."""
+        return max(float(np.linalg.norm(self.whitened(X[rows]), axis=1).max()) for rows in slices(X.shape[0], PIECE))
 
     def at(self, weights: Float) -> _ProjectionAt:
         return _ProjectionAt(self, weights)

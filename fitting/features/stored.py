@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from fitting.features import spectrum
-from fitting.features.choices import Fourier, Mercer
+from fitting.features.choices import Fourier, Hilbert, Mercer
 from fitting.features.fourier import FourierMap
+from fitting.features.hilbert_space import HilbertMap
 from fitting.features.mercer import MercerMap
 from fitting.features.mixed import MixedMap, Term
 from fitting.features.mlp import MLP
 from fitting.features.network import Network
 from fitting.features.objects import Scaled
 from fitting.features.projection import Projection
-from fitting.features.transform import Composed
+from fitting.features.transform import Composed, Squashed
 from gpbounds.arrays import host
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
@@ -31,7 +32,8 @@ KINDS: Variants[Any] = Variants(
     {
         kind.__name__: Format(kind, slots_of(kind, OBJECT))
         for kind in (
-            *(Composed, Fourier, FourierMap, MLP, Mercer, MercerMap, MixedMap, Network, Projection, Scaled),
+            *(Composed, Fourier, FourierMap, Hilbert, HilbertMap, MLP, Mercer, MercerMap, MixedMap, Network),
+            *(Projection, Scaled, Squashed),
             *(spectrum.Mixture, spectrum.Multiples, spectrum.Normal, spectrum.Zero, Term),
         )
     },

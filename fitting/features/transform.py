@@ -62,6 +62,11 @@ class Transform(ABC):
     def size(self) -> int:
         """Number of weights."""
 
+    @property
+    def middle(self) -> Float | None:
+        """An input with z = 0 at all weights, if there is one."""
+        return None
+
     @abstractmethod
     def at(self, weights: Float) -> TransformAt:
         """g at these weights."""
@@ -83,6 +88,60 @@ class Projected:
 
     def __call__(self, rows: Rows) -> Rows:
         return rows._replace(X=self.transform.project(self.weights, rows.points))
+
+
+@dataclass(frozen=True, eq=False)
+class Squashed(Transform):
+    """z = reach·tanh(g(x)/reach): every z is in the open box ±reach, whatever the weights of g.
+
+    Attributes
+    ----------
+    inner : Transform
+        g.
+    reach : array (d,)
+    """
+
+    inner: Transform
+    reach: Float
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """d."""
+        return self.inner.dim
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def at(self, weights: Float) -> _SquashedAt:
+        return _SquashedAt(self.inner.at(weights), self.reach)
+
+
+@dataclass(frozen=True, eq=False)
+class _SquashedAt(TransformAt):
+    """z at given weights, behind what g writes; ∂z/∂g = 1 − (z/reach)²."""
+
+    inner: TransformAt
+    reach: Float
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    @property
+    def width(self) -> int:
+        return self.inner.width + self.reach.size
+
+    def fill(self, X: Array, K: Array) -> None:
+        xp, own = namespace(X), self.inner.width
+        reach = xp.asarray(self.reach)
+        self.inner.fill(X, K[:, :own])
+        K[:, own:] = reach * xp.tanh(K[:, own - self.reach.size : own] / reach)
+
+    def add(self, X: Array, K: Array, cotangent: Array, out: Float) -> None:
+        own = self.inner.width
+        share = K[:, own:] / namespace(X).asarray(self.reach)
+        self.inner.add(X, K[:, :own], cotangent * (1.0 - share * share), out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +173,9 @@ class Composed(TrainedMap):
     @property
     def size(self) -> int:
         return self.inner.size + self.transform.size
+
+    def inside(self, D: int) -> Float:
+        return super().inside(D) if self.transform.middle is None else self.transform.middle
 
     def start(self, X: Array, rng: np.random.Generator) -> Float:
         return np.concatenate([self.inner.start(X, rng), self.weights])

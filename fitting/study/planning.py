@@ -107,9 +107,10 @@ def plan(
         The same as in :func:`gpbounds.rate`.  ``inputs`` is by default the Gaussian with the covariance of the
         columns; ``y_norm2`` None is the squared norm of y less its mean, "prior" takes y from the prior.
     method : str or tuple of str
-        Of "inducing", "fourier" (random Fourier features), "mercer" (terms of a Mercer expansion).
+        Of "inducing", "fourier" (random Fourier features), "mercer" (terms of a Mercer expansion), "hilbert"
+        (basis functions of a Hilbert-space GP).
     width : float or list of D floats, optional
-        Range of the inputs for "fourier"; by default that of the rows.
+        Range of the inputs for "fourier" and "hilbert"; by default that of the rows.
     draws : int
         The draw with the greatest ELBO of so many is kept; 0 for the bounds on one draw.
     simulate : int, optional

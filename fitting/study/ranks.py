@@ -1,4 +1,4 @@
-"""Ranks that three approximations need for one target: inducing points, random Fourier features, a Mercer expansion."""
+"""Ranks that four approximations need for one target: inducing points, Fourier, Mercer and Hilbert-space features."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from fitting.study.steps import Steps, WrongArguments, full_stop
 from fitting.study.words import Spelling, describe, describe_kernel
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.bound import UP, Plan, outward
+from gpbounds.bound import UP, Bound, Cost, Plan, outward
+from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.kernels import Kernel, SquaredExponential, Stationary
 from gpbounds.numerics.search import least
 from gpbounds.progress import bar, on_terminal
 from gpbounds.texts import short
 
-METHODS = ("inducing", "fourier", "mercer")
+METHODS = ("inducing", "fourier", "mercer", "hilbert")
 _TWO_DIVERGENCES = (
     "The target bounds two different divergences: for inducing points, the divergence between the approximate "
-    "posterior q* of f and the exact posterior p; for fourier and mercer, KL(exact || approximate) between the laws of "
+    "posterior q* of f and the exact posterior p; for the others, KL(exact || approximate) between the laws of "
     "all N targets y, noise included (L-11)."
 )
 
@@ -45,7 +46,7 @@ class Aims:
     methods : sequence of str
         Of `METHODS`.
     width : numbers or None
-        Range of the inputs, for Fourier features.
+        Range of the inputs, for Fourier and Hilbert-space features.
     select : str
         How inducing points are chosen after the fact; "none" omits this part.
     most : int or None
@@ -93,12 +94,20 @@ class Aims:
 
 
 ETA = 0.1
+LEAST_WIDTH = 0.0201
+"""Width of the box of a Hilbert-space GP in lengthscales, for inputs whose range is less."""
+
 _NO_FUNCTIONS = (
     "gpbounds has no closed form for the eigenfunctions of this kernel and law (MercerFeatures has those of se with "
     "Gaussian inputs): the rank is valid, but you must compute the truncated expansion by other means."
 )
 
-TITLES = {"inducing": "Inducing points", "fourier": "Random Fourier features", "mercer": "Mercer expansion"}
+TITLES = {
+    "inducing": "Inducing points",
+    "fourier": "Random Fourier features",
+    "mercer": "Mercer expansion",
+    "hilbert": "Hilbert-space GP",
+}
 
 
 @dataclass(frozen=True)
@@ -344,6 +353,66 @@ def _certificate(problem: Problem, aims: Aims, rows: Rows) -> Entry:
     return Entry("data-aware", title, f"{data.N} rows", _explained(plan, target, "given", tuple(notes)))
 
 
+# Hilbert-space GP
+
+
+def hilbert(problem: Problem, aims: Aims, rows: Rows) -> Answers:
+    """For any inputs in a box, whose sides are the width; the rows only say how wide they are."""
+    if problem.asked.lengthscale_range:
+        option = problem.asked.spelled("lengthscale_range")
+        return [], [f"short lengthscales need functions, long ones a wider box: plan for both ends, without {option}."]
+    found: list[Entry | str] = []
+    for case in problem.cases:
+        if case.kind != "a priori":
+            continue
+        width = _width(problem, aims, case.inputs.dim)
+        if width is None and isinstance(case.inputs, Uniform):
+            width = case.inputs.widths
+        if width is not None:
+            found.append(_boxed(problem, aims, case.sizes[0], width))
+        elif problem.data is None:
+            law, option = f"{describe(case.inputs)}, which are not bounded", problem.asked.spelled("width")
+            found.append(f"no bound for {law}; state the range of the data with {option}.")
+    if problem.data is not None:
+        width = _width_of_rows(problem, problem.data, aims)
+        found.append(_boxed(problem, aims, problem.data.N, width, rows()[1]))
+    return [each for each in found if isinstance(each, Entry)], [each for each in found if isinstance(each, str)]
+
+
+def _boxed(problem: Problem, aims: Aims, N: int, width: Float, needed: int | None = None) -> Entry | str:
+    """The plan for N inputs in a box of this width, for given rows if ``needed`` is known; or why there is none."""
+    from gpbounds.lowrank.hilbert import hilbert_rank
+
+    level = "a priori" if needed is None else "data-aware"
+    kernel: Any = problem.kernels[0]
+    if isinstance(kernel, Stationary):  # a wider box contains the inputs, too
+        width = np.maximum(width, LEAST_WIDTH * kernel.lengthscales(width.size))
+    options: dict[str, Any] = {"noise": problem.settings.noise, "target": aims.nats, "rigor": problem.asked.rigor}
+    try:
+        found = hilbert_rank(kernel, N, half_width=width / 2.0, **options)
+    except (ValueError, NotConverged) as error:
+        return f"no {level} bound: {full_stop(error)}"
+    numbers = found.m if isinstance(found.m, int) else list(found.m)
+    lengths = short(np.atleast_1d(found.c) * width / 2.0)
+    note = f"m = {numbers}, c = {short(found.c)}; the functions vanish {lengths} from the middle of the range of x."
+    enough = found.rank < N
+    plan = Plan(
+        method="hilbert",
+        N=N,
+        target=aims.nats,
+        M=found.rank if enough else None,
+        bound=found.bound if enough else None,
+        bound_before=None,
+        needed=needed,
+        cost=Cost.of(N, found.rank) if enough else None,
+    )
+    about = _box(width, width.size, False)
+    about = about if needed is None else f"these {N} rows; {about}"
+    notes = (note if enough else f"{note}  These are {found.rank} functions.",)
+    explained = _explained(plan, aims.nats, "hilbert", notes)
+    return Entry(level, f"{TITLES['hilbert']}, {level}: {about}", _repr(width), explained)
+
+
 # Bounds from the rows
 
 
@@ -407,7 +476,10 @@ def comparison(entries: Sequence[Entry], after: Afterwards | None) -> tuple[tupl
             "inducing": "inducing points",
             "fourier": "features" if plan.M is None else f"cos, sin of {plan.M // 2}",
             "mercer": "eigenfunctions",
+            "hilbert": "sines",
         }[plan.method]
+        if plan.method == "hilbert" and bound is not None:
+            made = f"sines, {_sides(bound)}"
         confidence = "-" if bound is None else _percent(float(np.asarray(bound.confidence)))
         value = "-" if bound is None else f"{float(bound):.3g}"
         needed = "-" if plan.needed is None else str(plan.needed)
@@ -420,6 +492,12 @@ def comparison(entries: Sequence[Entry], after: Afterwards | None) -> tuple[tupl
     return ("method", "level", "rows", "rank", "basis", "probability", "needed", "bound"), rows
 
 
+def _sides(bound: Bound) -> str:
+    """m and c of a Hilbert-space GP in a few characters: "m 21, c 1.3"."""
+    m, c = (np.atleast_1d(bound.terms[name]) for name in ("m", "c"))
+    return f"m {'x'.join(f'{n:g}' for n in m)}, c {'|'.join(f'{factor:.3g}' for factor in c)}"
+
+
 def _percent(confidence: float) -> str:
     return "certain" if confidence == 1.0 else f"{100 * confidence:g} %"
 
@@ -430,8 +508,8 @@ def plans(problem: Problem, aims: Aims, steps: Steps) -> Answers:
     entries: list[Entry] = []
     reasons: list[str] = []
     rows = cache(lambda: _from_rows(problem, aims))
-    if aims.width is not None and "fourier" not in methods:
-        raise WrongArguments(f"{spelled('width')} belongs to {spelled('method', 'fourier')}")
+    if aims.width is not None and not {"fourier", "hilbert"} & set(methods):
+        raise WrongArguments(f"{spelled('width')} belongs to {spelled('method', 'fourier')} and hilbert")
     for method in methods:
         if method == "inducing":
             entries += _inducing(problem, aims, methods, steps)
@@ -444,7 +522,7 @@ def plans(problem: Problem, aims: Aims, steps: Steps) -> Answers:
         if problem.settings.direction != "q||p":
             reasons.append(f"{method}: its theorems bound only KL(exact || approximate); omit {spelled('direction')}.")
             continue
-        ranks = fourier if method == "fourier" else mercer
+        ranks = {"fourier": fourier, "mercer": mercer, "hilbert": hilbert}[method]
         more, sentences = steps.take(method, partial(ranks, problem, aims, rows)) or ([], [])
         entries += more
         reasons += [f"{method}: {sentence}" for sentence in sentences]
@@ -453,7 +531,8 @@ def plans(problem: Problem, aims: Aims, steps: Steps) -> Answers:
     if len({e.plan.method == "inducing" for e in entries}) == 2:
         reasons.insert(0, _TWO_DIVERGENCES)
     if problem.asked.y_norm2 not in (None, "prior") and methods != ["inducing"]:
-        reasons.append(f"fourier, mercer: these bounds concern the law of y, so they do not use {spelled('y_norm2')}.")
+        others = ", ".join(method for method in methods if method != "inducing")
+        reasons.append(f"{others}: these bounds concern the law of y, so they do not use {spelled('y_norm2')}.")
     return entries, reasons
 
 

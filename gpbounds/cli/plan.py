@@ -1,4 +1,4 @@
-"""``gpbounds plan``: the least rank that meets a level in nats, for inducing points and two other approximations."""
+"""``gpbounds plan``: the least rank that meets a level in nats, for inducing points and three other approximations."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ example:
   compares the ranks that three approximations need: inducing points, random Fourier features (two real features for
   each frequency), terms of a Mercer expansion.
 
+  gpbounds plan --data table.csv.gz --target price --method hilbert --nats 0.1
+
+  prints the numbers of basis functions and the boundary factors with which a Hilbert-space GP (HSGP in PyMC, Stan,
+  NumPyro, brms) is within 0.1 nats of the exact GP.
+
   gpbounds plan -N 1e6 --noise 0.1 --relative 0.05
 
   prints M = 26 inducing points, with which means at the training inputs are within 5 % of the residual of the exact GP,
@@ -47,8 +52,8 @@ theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with 
 expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, which holds with certainty); lower bounds:
 N-low and N-lowprior.  --loss and --relative with --data: N-solve (the exact GP between proved ends), N-op and N-op-low
 (training inputs); --relative with -N: N-op-draw and N-op-pop.  fourier: N-rff and N-shell instead of Theorem 2 of
-Daskalakis et al.  mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.  For
-both, the column `needed` is the lower bound L-10.
+Daskalakis et al.  mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.
+hilbert: N-hilbert-kl, for any inputs in a box.  For these three, the column `needed` is the lower bound L-10.
 """
 
 
@@ -66,17 +71,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--method",
         nargs="+",
-        choices=("inducing", "fourier", "mercer"),
+        choices=("inducing", "fourier", "mercer", "hilbert"),
         default=["inducing"],
         help="one or several approximations to compare: inducing points (default), random Fourier features, "
-        "terms of a Mercer expansion",
+        "terms of a Mercer expansion, basis functions of a Hilbert-space GP",
     )
     group.add_argument(
         "--width",
         metavar="W[,W,...]",
         type=options.numbers,
-        help="range of the inputs in the units of x, one number or one for each dimension: fourier needs it with "
-        "gaussian inputs (default: the range of uniform inputs, or of the rows of --data)",
+        help="range of the inputs in the units of x, one number or one for each dimension: fourier and hilbert need "
+        "it with gaussian inputs (default: the range of uniform inputs, or of the rows of --data)",
     )
     options.add_kernel(parser)
     options.add_inputs(parser)

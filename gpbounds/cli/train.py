@@ -160,9 +160,10 @@ def _add_kept(group: Any) -> None:
 def _add_features(group: Any) -> None:
     group.add_argument(
         "--features",
-        choices=("fourier", "leverage", "mercer"),
+        choices=("fourier", "leverage", "mercer", "hilbert"),
         help="fourier (default): cosines and sines of random frequencies; leverage: more of those with a large ridge "
-        "leverage; mercer: eigenfunctions under normal inputs.  The last two need --kernel se",
+        "leverage; mercer: eigenfunctions under normal inputs; hilbert: sines on a box around the rows.  leverage and "
+        "mercer need --kernel se, hilbert se or Matérn",
     )
     group.add_argument("--rank", metavar="R", type=options.whole, help="number of features (default 100)")
     group.add_argument(

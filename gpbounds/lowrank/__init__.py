@@ -1,4 +1,4 @@
-"""Low-rank approximations of a GP: their KL divergence, Fourier and Mercer features, and the ranks that suffice."""
+"""Low-rank approximations of a GP: their KL, Fourier, Mercer and Hilbert-space features, and the ranks that suffice."""
 
 from gpbounds.lowrank.approximation import kappa, kappa_inverse, spectral_kl
 from gpbounds.lowrank.divergence import (
@@ -13,18 +13,28 @@ from gpbounds.lowrank.divergence import (
     log_evidence,
     predict,
 )
-from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
+from gpbounds.lowrank.features import FourierFeatures, HilbertFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
+from gpbounds.lowrank.hilbert import HilbertRank, hilbert_kernel_error, hilbert_kl, hilbert_rank
+from gpbounds.lowrank.hsgp import HilbertReport, hilbert_report, hilbert_report_of
 from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, optimal_kl, optimal_rank, residual_certificate
 
 __all__ = [
     "FourierFeatures",
+    "HilbertFeatures",
+    "HilbertRank",
+    "HilbertReport",
     "LeverageDensity",
     "LeverageFourierFeatures",
     "MercerFeatures",
     "fourier_kl",
     "fourier_rank",
+    "hilbert_kernel_error",
+    "hilbert_kl",
+    "hilbert_rank",
+    "hilbert_report",
+    "hilbert_report_of",
     "kappa",
     "kappa_inverse",
     "kl",

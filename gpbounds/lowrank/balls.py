@@ -1,7 +1,8 @@
-"""The bounds on random Fourier features with ``rigor="sharp"``: outer ends of balls."""
+"""The bounds on low-rank GPs with ``rigor="sharp"``: outer ends of balls."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.errors import NotConverged
 from gpbounds.kernels import SquaredExponential
-from gpbounds.lowrank import frequencies
+from gpbounds.lowrank import dirichlet, frequencies
 from gpbounds.lowrank.approximation import kappa_inverse
+from gpbounds.lowrank.dirichlet import LATTICE, Sines
 from gpbounds.lowrank.frequencies import LeverageDensity
 from gpbounds.numerics.balls import residual, root
 from gpbounds.numerics.search import first_double, least
-from gpbounds.rigor import at_bits, end_above, exact, outer, rounded, sign
+from gpbounds.rigor import above, at_bits, end_above, exact, outer, rounded, sign, within
+from gpbounds.sandwich import roots
 
 # KL divergences of random Fourier features in balls, and the mass of their density (N-rff, N-shell, L-27, L-28).
 
@@ -294,3 +297,292 @@ def mean_divergence(mean: Any, top: Any, N: Any, noise: Any) -> Any:
     first = (x - some * (top / noise).log1p()) / 2
     second = divergence(x) + N * half * (top - half) / (4 * noise * noise)
     return first.min(second).min(x / 2)
+
+
+# Hilbert-space GPs in balls: images, tails, boundary derivatives and nodes (N-hilbert-*).
+
+
+@dataclass(frozen=True)
+class EnclosedSines:
+    """The arguments of a Hilbert-space GP as balls, in lengthscales and in units of the variance; D = len(reach).
+
+    ``box`` holds the same in doubles, from which only free choices are taken: numbers of nodes, the better of two
+    bounds, and η, which is then checked.
+    """
+
+    box: Sines
+    reach: list[Any]
+    length: list[Any]
+    level: Any
+
+    @classmethod
+    def of(cls, box: Sines, widths: Float, lengthscales: Float, variance: float, noise: float) -> EnclosedSines:
+        """From the arguments of the bound, which are exact."""
+        reach = [exact(a) / exact(b) for a, b in zip(widths.tolist(), lengthscales.tolist(), strict=True)]
+        length = [exact(c) * S for c, S in zip(box.c.tolist(), reach, strict=True)]
+        return cls(box, reach, length, exact(noise) / exact(variance))
+
+    # The kernel, its density and its images.
+
+    def correlation(self, r: Any) -> Any:
+        """ρ(r), r ≥ 0."""
+        if self.box.nu == math.inf:
+            return (-r * r / 2).exp()
+        z = exact(2.0 * self.box.nu).sqrt() * r
+        return {0.5: exact(1.0), 1.5: 1 + z, 2.5: 1 + z + z * z / 3}[self.box.nu] * (-z).exp()
+
+    def density(self, w: Any) -> Any:
+        """s(ω) in one dimension."""
+        if self.box.nu == math.inf:
+            return (2 * _pi()).sqrt() * (-w * w / 2).exp()
+        nu = exact(self.box.nu)
+        power = (nu + exact(0.5)).gamma() / nu.gamma()
+        return 2 * _pi() * power / (2 * nu * _pi()).sqrt() / (1 + w * w / (2 * nu)) ** (nu + exact(0.5))
+
+    def beyond(self, a: Any) -> Any:
+        """P(|ω| > a)."""
+        if self.box.nu == math.inf:
+            return (a / exact(2.0).sqrt()).erfc()
+        y = a / exact(2.0 * self.box.nu).sqrt()
+        q = 1 / (1 + y * y)
+        taken = {0.5: exact(0.0), 1.5: y * q, 2.5: y * q * (1 + 2 * q / 3)}[self.box.nu]
+        return 2 / _pi() * ((1 / y).atan() - taken)
+
+    def _steps(self, first: Any, step: Any) -> Any:
+        """Σ_{n≥0} ρ(first + n·step), with the remainder of `dirichlet`."""
+        total, last = exact(0.0), first
+        for n in range(2 + int(50.0 / float(step))):
+            last = first + n * step
+            total += self.correlation(last)
+        return total + 11 * self.correlation(last) / (10 * step)
+
+    def _pairs(self, first: Any, step: Any, width: Any) -> Any:
+        return self._steps(first - width, step) + self._steps(first, step)
+
+    def images(self) -> Any:
+        """ε with |k_∞ − k| ≤ ε."""
+        if not self.box.product:
+            return self._lattice()
+        ends = list(zip(self.reach, self.length, strict=True))
+        odd = [self._pairs(2 * L, 4 * L, 2 * S) for S, L in ends]
+        if self.box.dim == 1:
+            return odd[0]
+        product = exact(1.0)
+        for part, (S, L) in zip(odd, ends, strict=True):
+            product *= 1 + part + self._pairs(4 * L, 4 * L, 2 * S)
+        return product - 1
+
+    def _lattice(self) -> Any:
+        nu, dim, far, outside = self.box.nu, self.box.dim, [], []
+        rate = (exact(2.0 * nu) / dim).sqrt() / 2
+        for S, L in zip(self.reach, self.length, strict=True):
+            centres = [2 * n * L for n in range(1, 2 * LATTICE + 1)]
+            far.append([exact(0.0), *(a - 2 * S for a in centres), *centres])
+            outside.append(4 * (-rate * (4 * (LATTICE + 1) * L - 2 * L - 2 * S)).exp() / (1 - (-4 * rate * L).exp()))
+        squares = [[u * u for u in distances] for distances in far]
+        explicit = exact(-1.0)
+        for combined in itertools.product(*squares):
+            explicit += self.correlation(sum(combined, exact(0.0)).sqrt())
+        all_of_them = inner = exact(1.0)
+        for distances, rest in zip(far, outside, strict=True):
+            inside = sum(((-rate * u).exp() for u in distances), exact(0.0))
+            inner, all_of_them = inner * inside, all_of_them * (inside + rest)
+        return explicit + exact(1.61) * (all_of_them - inner)
+
+    # What is left out.
+
+    def tail(self, d: int) -> Any:
+        """t of one dimension."""
+        m, L, nu = int(self.box.m[d]), self.length[d], self.box.nu
+        step = _pi() / (2 * L)
+        turn = exact(1.0) if nu == math.inf else (exact(nu) / exact(nu + 1.0)).sqrt()
+        start = (m + exact(0.5)) * step
+        share = self.beyond(start if start >= turn else m * step)
+        cosine = (_pi() / (2 * exact(float(self.box.c[d])))).cos()
+        return (share + self.density((m + 1) * step) / (2 * L * cosine)).min(2 * share)
+
+    def omitted(self) -> Any:
+        """A bound on k_∞(x, x) − k_m(x, x)."""
+        numbers = [int(m) for m in self.box.m]
+        if not self.box.product:
+            steps = (m * _pi() / (2 * L) for m, L in zip(numbers, self.length, strict=True))
+            return 2**self.box.dim * sum((self.beyond(a) for a in steps), exact(0.0)).min(exact(1.0))
+        full = kept = exact(1.0)
+        for d, L in enumerate(self.length):
+            height = 1 + 2 * self._steps(4 * L, 4 * L)
+            full, kept = full * height, kept * (height - self.tail(d).min(height))
+        return full - kept
+
+    # The divergence.
+
+    def bound(self) -> Any:
+        """The bound of N-hilbert-kl that is best in doubles."""
+        box = self.box
+        if box.at_nodes and box.nu == math.inf:
+            joined = dirichlet.joined(box, dirichlet.by_images(box))
+            if dirichlet.at_nodes(box, kept=True) < joined:
+                return self.at_nodes(kept=True)
+        return self.joined(self.by_images())
+
+    def joined(self, divergence: Any) -> Any:
+        """κ + ½φ(x) + ½ηx for any η ≥ 0 with φ(η) ≥ 2κ."""
+        if not divergence.is_finite():
+            return divergence
+        x = exact(self.box.N) * self.omitted() / self.level
+        eta = exact(float(roots(above(divergence), minus_one=True)[1]) * (1.0 + 1e-9) + 1e-300)
+        while not residual(eta) >= 2 * divergence:
+            eta = 2 * eta
+        return divergence + (residual(x) + eta * x) / 2
+
+    def by_images(self) -> Any:
+        """κ: by the ends or nodes where these are better in doubles, else by the sup-norm."""
+        box = self.box
+        norm = dirichlet.by_norm(box)
+        if box.dim == 1 and box.nu < math.inf and dirichlet.at_ends(box) < norm:
+            return self.at_ends()
+        if box.at_nodes and box.nu == math.inf and dirichlet.at_nodes(box, kept=False) < norm:
+            return self.at_nodes(kept=False)
+        delta = exact(box.N) * self.images() / self.level
+        return delta * delta / (4 * (1 - delta)) if delta < 1 else exact(math.inf)
+
+    def at_ends(self) -> Any:
+        """KL of the derivatives at ±S, both ways: even and odd parts."""
+        scale = exact(2.0 * self.box.nu).sqrt()
+        S, L, p = scale * self.reach[0], scale * self.length[0], round(self.box.nu + 0.5)
+
+        def even(u: Any, i: int, j: int) -> Any:  # derivatives of k(x − x') + k(x + x' …) in pairs ±u
+            return _derivative(p, i + j, u) * (1 + (-1) ** (i + j))
+
+        def both(u: Any, i: int, j: int) -> Any:
+            return _derivative(p, i + j, u + 2 * S) + (-1) ** (i + j) * _derivative(p, i + j, u - 2 * S)
+
+        last = 2 + int((ctx_bits() + 40) / float(L))
+        first_left_out = 2 * (last + 1) * L - 2 * S
+        rest = 20 * (1 + first_left_out) ** 2 * (-first_left_out).exp() / (1 - (-L).exp())
+        blocks: list[list[Any]] = []
+        for parity in (1, -1):
+            C, E = [], []
+            for i, j in itertools.product(range(p), repeat=2):
+                sign = (-1) ** j
+                C.append(sign * _derivative(p, i + j, exact(0.0)) + parity * _derivative(p, i + j, 2 * S))
+                total = rest * within(0.0, 1.0)
+                for n in range(1, last + 1):
+                    a, b = sign * even(2 * n * L, i, j), both(2 * n * L, i, j)
+                    total += a + parity * b if n % 2 == 0 else -(b + parity * a)
+                E.append(total)
+            blocks.append([C, E])
+        parts = [_both_ways(p, C, [c + e for c, e in zip(C, E, strict=True)]) for C, E in blocks]
+        return (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+
+    def at_nodes(self, *, kept: bool) -> Any:
+        """KL at Lobatto's nodes with noise level/N, both ways, plus what interpolation adds; D = 1."""
+        chosen = dirichlet.nodes(self.box)
+        assert chosen is not None
+        r, N, S, L = chosen[0][0], exact(self.box.N), self.reach[0], self.length[0]
+        x = [S * node for node in _lobatto(r)]
+        half, noise = r // 2, self.level / N
+        series = self._series(x) if kept else None
+        parts = []
+        for parity in (1, -1):
+            ours, theirs = [], []
+            for i, j in itertools.product(range(half, r), repeat=2):
+                here, other = exact(0.0), exact(0.0)
+                for side, k in ((1, j), (parity, r - 1 - j)):
+                    entry = self.correlation(abs(x[i] - x[k]))
+                    more = self._added(x[i] - x[k], x[i] + x[k]) if series is None else series[i, k] - entry
+                    here, other = here + side * entry, other + side * (entry + more)
+                shift = noise if i == j else exact(0.0)
+                ours.append(here + shift)
+                theirs.append(other + shift)
+            parts.append(_both_ways(half, ours, theirs))
+        value = (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+        ratio = S * S / (4 * (r + exact(1.0)))
+        error = exact(0.0)
+        for n in (r, r + 1):
+            error += (S / exact(2.0).sqrt()) ** n * (exact(n + 1.0) / 2).gamma() / exact(n + 1.0).gamma()
+        error *= 2 / _pi().sqrt() / (1 - ratio) * (1 + exact(r).sqrt()) ** 2 * (2 + (2 * _pi()).sqrt() / L)
+        delta = N * error / self.level
+        trace = delta / (1 - delta) * (N + 4 * value + 39 * exact(r) / 100)
+        return value + (trace + N * (delta - (-delta).log1p() + delta.log1p())) / 2
+
+    def _series(self, x: list[Any]) -> Any:
+        """K_m at the points x."""
+        from flint import arb_mat
+
+        L, m = self.length[0], int(self.box.m[0])
+        rows = []
+        for j in range(1, m + 1):
+            w = j * _pi() / (2 * L)
+            scale = (self.density(w) / L).sqrt()
+            rows.append([scale * (w * (point + L)).sin() for point in x])
+        features = arb_mat(rows)
+        return features.transpose() * features
+
+    def _added(self, minus: Any, plus: Any) -> Any:
+        """k_∞ − k for the squared exponential kernel: images at ±2nL, the rest in a ball."""
+        S, L = self.reach[0], self.length[0]
+        last = 2 + int(math.sqrt(2.0 * ctx_bits()) / float(2 * L)) + int(float(S / L))
+        total = exact(0.0)
+        for n in range(1, last + 1):
+            centre = minus if n % 2 == 0 else plus
+            pair = self.correlation(abs(centre + 2 * n * L)) + self.correlation(abs(centre - 2 * n * L))
+            total += pair if n % 2 == 0 else -pair
+        first = 2 * (last + 1) * L - 2 * S
+        return total + within(0.0, 1.0) * 2 * self.correlation(first) / (1 - (-2 * first * L).exp())
+
+
+def _both_ways(size: int, A: list[Any], B: list[Any]) -> list[Any]:
+    """KL(N(0, A)‖N(0, B)) and KL(N(0, B)‖N(0, A)), matrices by rows."""
+    from flint import arb, arb_mat
+
+    first, second = arb_mat(size, size, A), arb_mat(size, size, B)
+    try:
+        there, back = second.solve(first), first.solve(second)
+    except ZeroDivisionError:  # not enough bits to tell the matrix from a singular one
+        return [arb("nan"), arb("nan")]
+    logs = second.det().log() - first.det().log()
+    traces = [sum((A[i, i] for i in range(size)), arb(0)) for A in (there, back)]
+    return [(traces[0] - size + logs) / 2, (traces[1] - size - logs) / 2]
+
+
+def ctx_bits() -> int:
+    """Arb's precision now."""
+    from flint import ctx
+
+    return int(ctx.prec)
+
+
+def _derivative(p: int, q: int, u: Any) -> Any:
+    """k^(q)(u), u ≥ 0, of the Matérn kernel with ν = p − ½ in units of ℓ/√(2ν)."""
+    coefficients = {1: [3], 2: [3, 3], 3: [3, 3, 1]}[p]  # three times the polynomial
+    for _ in range(q):
+        slope = [*[i * a for i, a in enumerate(coefficients)][1:], 0]
+        coefficients = [b - a for a, b in zip(coefficients, slope, strict=True)]
+    total = exact(0.0)
+    for a in reversed(coefficients):
+        total = total * u + a
+    return total * (-u).exp() / 3
+
+
+def _lobatto(r: int) -> list[Any]:
+    """Balls of Lobatto's nodes: (1 − x²)P'_{r−1}(x)/(r − 1) = P_{r−2} − xP_{r−1} changes its sign inside each."""
+    from flint import arb
+
+    n = r - 1
+
+    def value(x: Any) -> Any:
+        return x.legendre_p(n - 1) - x * x.legendre_p(n)
+
+    nodes = [arb(-1)]
+    for guess in dirichlet.lobatto(r)[1:-1].tolist():
+        x = exact(guess)
+        for _ in range(max(2, ctx_bits().bit_length() - 4)):
+            x = (x + value(x) / (r * x.legendre_p(n))).mid()
+        radius = arb(2) ** (40 - ctx_bits())
+        while not value(x - radius) * value(x + radius) < 0:
+            radius *= 4
+            if not radius < exact(1e-6):
+                raise NotConverged(f"expected a sign change near the node {guess}, found none")
+        nodes.append(arb(x, radius))
+    nodes.append(arb(1))
+    return nodes

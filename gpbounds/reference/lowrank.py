@@ -294,3 +294,96 @@ def level_rank(q: Any, dim: int, largest: Any) -> int:
     while mp.betainc(m - dim, dim, 0, q, regularized=True) > largest:
         m += 1
     return int(mp.binomial(m - 1, dim))
+
+
+# Hilbert-space GPs on [−S, S] with k = ρ of variance and lengthscale 1, ν = mp.inf for the squared exponential kernel.
+
+
+def correlation(nu: Any, r: Any) -> Any:
+    """ρ(r) of a Matérn kernel by the Bessel function, or e^{−r²/2}."""
+    r = abs(mp.mpf(r))
+    if nu == mp.inf:
+        return mp.exp(-r * r / 2)
+    if r == 0:
+        return mp.mpf(1)
+    z = mp.sqrt(2 * mp.mpf(nu)) * r
+    return 2 ** (1 - mp.mpf(nu)) / mp.gamma(nu) * z**nu * mp.besselk(nu, z)
+
+
+def line_density(nu: Any, w: Any) -> Any:
+    """s(ω) with ∫s = 2π."""
+    if nu == mp.inf:
+        return mp.sqrt(2 * mp.pi) * mp.exp(-(mp.mpf(w) ** 2) / 2)
+    nu = mp.mpf(nu)
+    scale = mp.sqrt(2 * mp.pi) * mp.gamma(nu + mp.mpf(1) / 2) / (mp.gamma(nu) * mp.sqrt(nu))
+    return scale * (1 + mp.mpf(w) ** 2 / (2 * nu)) ** -(nu + mp.mpf(1) / 2)
+
+
+def sines(nu: Any, L: Any, m: int, x: Any, y: Any, first: int = 1) -> Any:
+    """Σ_{j = first … m} s(ω_j)φ_j(x)φ_j(y)."""
+    w = mp.pi / (2 * mp.mpf(L))
+    x, y = mp.mpf(x) + L, mp.mpf(y) + L
+    return sum(line_density(nu, j * w) * mp.sin(j * w * x) * mp.sin(j * w * y) for j in range(first, m + 1)) / L
+
+
+def image_sum(nu: Any, L: Any, x: Any, y: Any, terms: int) -> Any:
+    """Σ_{|n| ≤ terms} k(x − y + 4nL) − k(x + y + 2L + 4nL) (N-hilbert-images)."""
+    x, y = mp.mpf(x), mp.mpf(y)
+    shifts = [4 * n * mp.mpf(L) for n in range(-terms, terms + 1)]
+    return sum(correlation(nu, x - y + a) - correlation(nu, x + y + 2 * L + a) for a in shifts)
+
+
+def image_error(nu: Any, S: Any, L: Any) -> Any:
+    """ε = Σ_{n≥0} ρ((4n+2)L − 2S) + ρ((4n+2)L) (N-hilbert-images)."""
+    S, L = mp.mpf(S), mp.mpf(L)
+    last = int(100 / L) + 2
+    return sum(correlation(nu, (4 * n + 2) * L - a) for n in range(last) for a in (2 * S, 0))
+
+
+def omitted_sines(nu: Any, L: Any, c: Any, m: int, turn: Any) -> Any:
+    """t of N-hilbert-tail, by quadrature of s beyond (m + ½)π/(2L), or mπ/(2L) below ``turn``."""
+    step = mp.pi / (2 * mp.mpf(L))
+    start = (m + mp.mpf(1) / 2) * step
+    start = start if start >= turn else m * step
+    ends = [start, start + 1, start + 10, mp.inf]
+    share = mp.quad(lambda w: line_density(nu, w), ends) / mp.pi
+    return min(share + line_density(nu, (m + 1) * step) / (2 * L * mp.cos(mp.pi / (2 * mp.mpf(c)))), 2 * share)
+
+
+def joined(divergence: Any, x: Any) -> Any:
+    """κ + ½φ(x) + ½ηx, φ(η) = 2κ (N-hilbert-psd)."""
+    divergence, x = mp.mpf(divergence), mp.mpf(x)
+    low, high = mp.mpf(0), 4 * divergence + 4 * mp.sqrt(divergence) + mp.mpf(10) ** -mp.dps
+    for _ in range(4 * mp.dps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if phi(middle) < 2 * divergence else (low, middle)
+    return divergence + phi(x) / 2 + high * x / 2
+
+
+def ends_kl(nu: Any, S: Any, L: Any, terms: int) -> tuple[Any, Any]:
+    """KL of (f, f', …, f^(p−1)) at ±S, p = ν + ½, under k and under the image sum, both ways (N-hilbert-ends)."""
+    p = int(nu + mp.mpf(1) / 2)
+    polynomial = [mp.mpf(a) for a in {1: (1,), 2: (1, 1), 3: (1, 1, mp.mpf(1) / 3)}[p]]
+    scale = mp.sqrt(2 * mp.mpf(nu))
+    tables = [polynomial]
+    for _ in range(2 * p - 2):
+        before = tables[-1]
+        slope = [*[(i + 1) * a for i, a in enumerate(before[1:])], mp.mpf(0)]
+        tables.append([b - a for a, b in zip(before, slope, strict=True)])
+
+    def value(q: int, u: Any) -> Any:
+        size = abs(u) * scale
+        side = -1 if u < 0 and q % 2 else 1
+        return side * scale**q * sum(a * size**i for i, a in enumerate(tables[q])) * mp.exp(-size)
+
+    points = [(s * mp.mpf(S), i) for s in (1, -1) for i in range(p)]
+    exact_law, images = mp.matrix(2 * p), mp.matrix(2 * p)
+    for a, (x, i) in enumerate(points):
+        for b, (y, j) in enumerate(points):
+            exact_law[a, b] = (-1) ** j * value(i + j, x - y)
+            images[a, b] = sum(
+                (-1) ** j * value(i + j, x - y + 4 * n * L) - value(i + j, x + y + 2 * L + 4 * n * L)
+                for n in range(-terms, terms + 1)
+            )
+    zero = mp.zeros(2 * p, 1)
+    return gaussian_kl(zero, exact_law, zero, images), gaussian_kl(zero, images, zero, exact_law)

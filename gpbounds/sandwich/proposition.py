@@ -194,6 +194,7 @@ _TEST_INPUTS = {
         "X_test is any set of points within the width of the plan; the features are drawn for N_total inputs, "
         "independently of y_train.",
     ),
+    "hilbert": ("X_test is any set of points in the box of the plan.",),
     "mercer": (
         "X_test is also drawn iid from the law μ of the Mercer expansion; a random X_train alone is not enough (L-60).",
     ),
@@ -259,10 +260,10 @@ def predictive(
         Probability η of a y_train for which the bound fails.
     train : Bound, float or array
         A lower bound on the KL between the laws of y_train alone (a lower `Bound`, or a number); 0 is always valid.
-    test_inputs : "given", "fourier" or "mercer"
-        The origin of Γ.  "given": Γ is for the given X_test.  "fourier": Γ is a bound for random features.  "mercer": Γ
-        is a bound for a truncated Mercer expansion; then X_test must be drawn from μ, like X_train (the paper omits
-        this; L-60).
+    test_inputs : "given", "fourier", "hilbert" or "mercer"
+        The origin of Γ.  "given": Γ is for the given X_test.  "fourier": Γ is a bound for random features,
+        "hilbert" one for any points of a box.  "mercer": Γ is a bound for a truncated Mercer expansion; then X_test
+        must be drawn from μ, like X_train (the paper omits this; L-60).
     form : "sharpest" or "printed"
     rigor : "auto", "float" or "sharp"
         "sharp": each number is by construction the double next to the outer end of an Arb ball, and the result is

@@ -1,0 +1,388 @@
+"""KL divergence of Hilbert-space GPs in doubles: images, tails, nodes and boundary derivatives (N-hilbert-*).
+
+Lengths are in units of the lengthscale, covariances and noise in units of the variance: k = ρ, z = S/ℓ, L = cz.  The
+Dirichlet eigenfunctions of [−L, L] are φ_j(x) = sin(jπ(x + L)/(2L))/√L with frequencies ω_j = jπ/(2L); k_m keeps
+j ≤ m and k_∞ all of them, with weights s(ω_j).  ν is ∞ for the squared exponential kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc, erfc, gamma, gammaln
+
+from gpbounds.arrays import Float
+from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.sandwich import roots
+
+MOST_NODES = 400
+"""Nodes per dimension beyond which the divergence at nodes is not computed."""
+MOST_PRODUCTS = 2**20
+"""Products of nodes beyond which it is not."""
+LATTICE = 4
+"""Images on either side, per dimension, that `images` sums one by one for a Matérn kernel in D > 1."""
+
+
+def correlation(nu: float, r: Any) -> Any:
+    """ρ(r), r ≥ 0 in lengthscales, ν in ½, 3/2, 5/2, ∞."""
+    if nu == math.inf:
+        return np.exp(-0.5 * r * r)
+    z = math.sqrt(2.0 * nu) * r
+    polynomial = {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}[nu]
+    return np.polynomial.polynomial.polyval(z, polynomial) * np.exp(-z)
+
+
+def density(nu: float, w: Any) -> Any:
+    """s(ω) in one dimension: ∫s = 2π."""
+    if nu == math.inf:
+        return math.sqrt(2.0 * math.pi) * np.exp(-0.5 * w * w)
+    constant = 2.0 * math.pi * gamma(nu + 0.5) / (gamma(nu) * math.sqrt(2.0 * math.pi * nu))
+    return constant * (1.0 + w * w / (2.0 * nu)) ** -(nu + 0.5)
+
+
+def beyond(nu: float, a: float) -> float:
+    """P(|ω| > a) under s/(2π): a normal law, or Student's with 2ν degrees of freedom."""
+    if nu == math.inf:
+        return float(erfc(a / math.sqrt(2.0)))
+    return float(betainc(nu, 0.5, 1.0 / (1.0 + a * a / (2.0 * nu))))
+
+
+@dataclass(frozen=True)
+class Sines:
+    """A Hilbert-space GP: ν, N, σ²/variance, and per dimension z = S/ℓ, c and m.
+
+    ``at_nodes`` says whether squared exponential kernels are bounded at nodes, or by the sup-norm of the images alone.
+    """
+
+    nu: float
+    N: int
+    level: float
+    reach: Float
+    c: Float
+    m: Float
+    at_nodes: bool = True
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.reach.size
+
+    @property
+    def product(self) -> bool:
+        """Whether the kernel is a product of kernels on one coordinate each."""
+        return self.nu == math.inf or self.dim == 1
+
+    def line(self, d: int) -> Sines:
+        """The same in dimension d alone."""
+        one = slice(d, d + 1)
+        return replace(self, reach=self.reach[one], c=self.c[one], m=self.m[one])
+
+
+# The two errors of the kernel: images (k_∞ − k) and omitted functions (k_∞ − k_m).
+
+
+def total(nu: float, length: float) -> float:
+    """a = 1 + 2Σ_{n≥1} ρ(4nL), at least k_∞(x, x)."""
+    return 1.0 + 2.0 * _steps(nu, 4.0 * length, 4.0 * length)
+
+
+def _steps(nu: float, first: float, step: float) -> float:
+    """Σ_{n≥0} ρ(first + n·step): terms up to 50 lengthscales, beyond which ∫ρ(r + t)dt ≤ 1.1ρ(r)."""
+    points = first + step * np.arange(2 + int(50.0 / step))
+    return float(correlation(nu, points).sum() + 1.1 / step * correlation(nu, points[-1]))
+
+
+def images(box: Sines) -> float:
+    """ε with |k_∞ − k| ≤ ε on the box (N-hilbert-images)."""
+    ends = list(zip(box.reach.tolist(), (box.c * box.reach).tolist(), strict=True))
+    odd = [_pairs(box.nu, 2.0 * L, 4.0 * L, 2.0 * S) for S, L in ends]
+    if box.dim == 1:
+        return odd[0]
+    if box.product:
+        even = [_pairs(box.nu, 4.0 * L, 4.0 * L, 2.0 * S) for S, L in ends]
+        return math.expm1(sum(math.log1p(a + b) for a, b in zip(odd, even, strict=True)))
+    n = np.arange(1, LATTICE + 1)
+    far = []
+    for S, L in ends:
+        centres = np.concatenate([4.0 * L * n, (4.0 * n - 2.0) * L])
+        far.append(np.concatenate([[0.0], centres - 2.0 * S, centres]))
+    squared = np.zeros(())
+    for distances in far:
+        squared = squared[..., None] + distances**2
+    explicit = float(correlation(box.nu, np.sqrt(squared)).sum()) - 1.0
+    # Beyond: ρ(r) <= 1.61 e^(−θ Σ|u_d|), θ = √(2ν)/(2√D), as p(z) e^(−z/2) <= 1.61.
+    rate = math.sqrt(2.0 * box.nu / box.dim) / 2.0
+    inside = [float(np.exp(-rate * distances).sum()) for distances in far]
+    outside = []
+    for S, L in ends:
+        first = 4.0 * L * (LATTICE + 1) - 2.0 * L - 2.0 * S
+        outside.append(4.0 * math.exp(-rate * first) / -math.expm1(-rate * 4.0 * L))
+    rest = math.prod(a + b for a, b in zip(inside, outside, strict=True)) - math.prod(inside)
+    return explicit + 1.61 * rest
+
+
+def _pairs(nu: float, first: float, step: float, width: float) -> float:
+    """Σ_{n≥0} ρ(a − width) + ρ(a), a = first + n·step: at least Σ ρ(a − u) + ρ(a + u) for |u| ≤ width."""
+    return _steps(nu, first - width, step) + _steps(nu, first, step)
+
+
+def tail(nu: float, reach: float, c: float, m: float) -> float:
+    """t ≥ Σ_{j>m} s(ω_j)φ_j(x)² for |x| ≤ S in one dimension (N-hilbert-tail).
+
+    (1/2L)[Σ_{j>m} s_j + s_{m+1}/cos(π/(2c))] ≤ P(|ω| > a) + s_{m+1}/(2L cos(π/(2c))), and ≤ 2P(|ω| > a); a =
+    (m + ½)π/(2L) where s is convex beyond, else mπ/(2L).
+    """
+    length = c * reach
+    step = math.pi / (2.0 * length)
+    turn = 1.0 if nu == math.inf else math.sqrt(nu / (nu + 1.0))
+    start = (m + 0.5) * step if (m + 0.5) * step >= turn else m * step
+    share = beyond(nu, start)
+    edge = float(density(nu, np.asarray((m + 1.0) * step))) / (2.0 * length * math.cos(math.pi / (2.0 * c)))
+    return min(share + edge, 2.0 * share)
+
+
+def omitted(box: Sines) -> float:
+    """A bound on k_∞(x, x) − k_m(x, x) in the box, also in more dimensions (N-hilbert-tail)."""
+    if not box.product:
+        steps = math.pi / (2.0 * box.c * box.reach)
+        return 2.0**box.dim * min(1.0, sum(beyond(box.nu, float(a)) for a in box.m * steps))
+    heights = [total(box.nu, float(L)) for L in box.c * box.reach]
+    tails = [tail(box.nu, *map(float, line)) for line in zip(box.reach, box.c, box.m, strict=True)]
+    kept = sum(math.log1p(-min(t / a, 1.0 - 2.0**-53)) for t, a in zip(tails, heights, strict=True))
+    return math.prod(heights) * -math.expm1(kept)
+
+
+# The divergence.
+
+
+def bound(box: Sines) -> tuple[float, dict[str, float]]:
+    """The least of the bounds of N-hilbert-kl on KL in both directions, and its parts."""
+    divergence = by_images(box)
+    parts = {"images": images(box), "omitted": omitted(box), "divergence of the images": divergence}
+    value = joined(box, divergence)
+    if box.at_nodes and box.nu == math.inf:
+        value = min(value, at_nodes(box, kept=True))
+    return value, parts
+
+
+def joined(box: Sines, divergence: float) -> float:
+    """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), from κ ≥ KL(k, k_∞) both ways; φ(η) = 2κ, x = N·omitted/level."""
+    return joining(divergence)(box)
+
+
+def joining(divergence: float) -> Callable[[Sines], float]:
+    """:func:`joined` at one κ, as a function of m."""
+    eta = float(roots(divergence, minus_one=True)[1])
+
+    def value(box: Sines) -> float:
+        x = box.N * omitted(box) / box.level
+        if not (math.isfinite(divergence) and math.isfinite(x)):
+            return math.inf
+        return divergence + 0.5 * float(log1p_residual(x)) + 0.5 * eta * x
+
+    return value
+
+
+def by_images(box: Sines) -> float:
+    """The least bound on KL(N(0, K + σ²I)‖N(0, K_∞ + σ²I)) and its reverse: by sup-norm, ends or nodes."""
+    value = by_norm(box)
+    if box.dim == 1 and box.nu < math.inf:
+        value = min(value, at_ends(box))
+    if box.at_nodes and box.nu == math.inf:
+        value = min(value, at_nodes(box, kept=False))
+    return value
+
+
+def by_norm(box: Sines) -> float:
+    """δ²/(4(1 − δ)), δ = Nε/level: Σe_i² ≤ δ² and φ(e) ≤ e²/(2(1 − |e|))."""
+    delta = box.N * images(box) / box.level
+    return delta * delta / (4.0 * (1.0 - delta)) if delta < 1.0 else math.inf
+
+
+Blocks = list[tuple[Float, Float]]
+"""Pairs (C, E) of even and odd parts of two processes: covariances C and C + E."""
+
+
+def both_ways(blocks: Blocks, noise: float) -> float:
+    """The larger of ΣKL(N(0, C + noise I)‖N(0, C + E + noise I)) over the blocks and its reverse; inf if indefinite."""
+    there, back = 0.0, 0.0
+    for C, E in blocks:
+        shift = noise * np.eye(len(C))
+        there += _kl(C + E + shift, -E)
+        back += _kl(C + shift, E)
+    return max(there, back)
+
+
+def _kl(base: Float, more: Float) -> float:
+    """KL(N(0, base + more)‖N(0, base)), from the eigenvalues of the difference, whitened."""
+    try:
+        L = np.linalg.cholesky(base)
+    except np.linalg.LinAlgError:
+        return math.inf
+    e = np.linalg.eigvalsh(_even(np.linalg.solve(L, np.linalg.solve(L, more).T)))
+    return 0.5 * float(log1p_residual(e).sum()) if e[0] > -1.0 else math.inf
+
+
+def _even(A: Float) -> Float:
+    return 0.5 * (A + A.T)
+
+
+# Matérn kernels on a line: the derivatives at the ends of the box decide (N-hilbert-ends).
+
+
+def at_ends(box: Sines) -> float:
+    """KL of the laws of f, f', …, f^(p−1) at ±S under k and k_∞, ν = p − ½: even and odd parts, p × p each."""
+    scale = math.sqrt(2.0 * box.nu)
+    S, L = scale * float(box.reach[0]), scale * float(box.c[0] * box.reach[0])
+    p = round(box.nu + 0.5)
+    order = np.add.outer(np.arange(p), np.arange(p))
+    signs = (-1.0) ** np.arange(p)
+    here, across = derivatives(p, 0.0), derivatives(p, 2.0 * S)
+    # f^(i)(S) with f^(j)(S), and with (−1)^j f^(j)(−S): derivatives of k(x − x'), and of the images that are added.
+    same, other = signs[None, :] * here[order], across[order]
+    flips = (-1.0) ** np.arange(2 * p - 1)
+    n = np.arange(1, 3 + int((45.0 + 2.0 * S) / (2.0 * L)))  # images at ±2nL: even n of x − x', odd n of x + x'
+    alternate = (-1.0) ** n
+    middle = derivatives(p, 2.0 * L * n) * (1.0 + flips[:, None])
+    ends = derivatives(p, 2.0 * L * n + 2.0 * S) + derivatives(p, 2.0 * L * n - 2.0 * S) * flips[:, None]
+    even, odd = (0.5 * (1.0 + sign * alternate) for sign in (1.0, -1.0))
+    added_same = signs[None, :] * (middle @ even)[order] - (ends @ odd)[order]
+    added_other = (ends @ even)[order] - signs[None, :] * (middle @ odd)[order]
+    return both_ways([(_even(same + s * other), _even(added_same + s * added_other)) for s in (1.0, -1.0)], 0.0)
+
+
+def derivatives(p: int, u: Any) -> Float:
+    """k^(q)(u), q = 0 … 2p − 2, u ≥ 0, of the Matérn kernel with ν = p − ½ in units of ℓ/√(2ν)."""
+    coefficients = np.array({1: [1.0], 2: [1.0, 1.0], 3: [1.0, 1.0, 1.0 / 3.0]}[p])
+    values, fall = [], np.exp(-np.asarray(u))
+    for _ in range(2 * p - 1):
+        values.append(np.polynomial.polynomial.polyval(u, coefficients) * fall)
+        coefficients = np.append(coefficients[1:] * np.arange(1, p), 0.0) - coefficients
+    return np.array(values)
+
+
+# Squared exponential kernels: the values at Lobatto's nodes decide, up to the error of interpolation (N-hilbert-nodes).
+
+
+@lru_cache(maxsize=64)
+def lobatto(r: int) -> Float:
+    """The r ≥ 3 Gauss–Lobatto nodes of [−1, 1]: ±1 and the zeros of P'_{r−1}."""
+    k = np.arange(1, r - 2, dtype=np.float64)  # P'_{r−1} is a Jacobi polynomial: eigenvalues of its matrix
+    off = np.sqrt(k * (k + 2.0) / ((2.0 * k + 1.0) * (2.0 * k + 3.0)))
+    inner = np.linalg.eigvalsh(np.diag(off, 1) + np.diag(off, -1))
+    return np.concatenate([[-1.0], 0.5 * (inner - inner[::-1]), [1.0]])
+
+
+def interpolation(reach: float, c: float, r: Any) -> tuple[Any, Any]:
+    """κ with |k − IkI| ≤ κ on the box, I the interpolation at r nodes: for k and for k_m or k_∞.
+
+    (1 + √r)²E, E = 2Σ_{n≥r} (z/√2)ⁿ Γ((n+1)/2)/(√π n!), times 2 + √(2π)/L for the series; inf for too few nodes.
+    """
+    ratio = reach * reach / (4.0 * (r + 1.0))
+    first, second = (
+        n * math.log(reach / math.sqrt(2.0)) + gammaln((n + 1.0) / 2.0) - gammaln(n + 1.0) for n in (r, r + 1.0)
+    )
+    with np.errstate(over="ignore"):
+        rest = np.where(ratio < 0.9, 1.0 - ratio, 1.0)
+        error = 2.0 / math.sqrt(math.pi) * (np.exp(first) + np.exp(second)) / rest * (1.0 + np.sqrt(r)) ** 2
+    error = np.where(ratio < 0.9, error, np.inf)[()]
+    return error, error * (2.0 + math.sqrt(2.0 * math.pi) / (c * reach))
+
+
+def nodes(box: Sines) -> tuple[list[int], float, float] | None:
+    """Numbers of nodes per dimension, and δ = Nκ/level for k and for its approximation; None if there are too many."""
+    numbers, exact_error, series_error, heights = [], 0.0, 0.0, 0.0
+    for S, c in zip(box.reach.tolist(), box.c.tolist(), strict=True):
+        wanted = 1e-7 * box.level / (float(box.N) ** 2 * box.dim)
+        r = np.arange(4.0, MOST_NODES + 1.0, 2.0)  # even numbers: no node in the middle
+        first, second = interpolation(S, c, r)
+        place = int(np.argmax(second <= wanted))
+        if not second[place] <= wanted:
+            return None
+        height = total(box.nu, c * S)
+        numbers.append(int(r[place]))
+        exact_error += math.log1p(first[place])
+        series_error += math.log1p(second[place] / height)
+        heights += math.log(height)
+    if math.prod(numbers) > MOST_PRODUCTS:
+        return None
+    ratio = box.N / box.level
+    return numbers, ratio * math.expm1(exact_error), ratio * math.exp(heights) * math.expm1(series_error)
+
+
+def at_nodes(box: Sines, *, kept: bool) -> float:
+    """KL at the nodes with noise level/N, both ways, plus the error of interpolation; of k_m if ``kept``, else k_∞."""
+    chosen = nodes(box)
+    if chosen is None:
+        return math.inf
+    numbers, first, second = chosen
+    noise, size = box.level / box.N, math.prod(numbers)
+    rounding = 1e-15 * size / noise * (1.0 if box.dim == 1 else math.sqrt(size))
+    if not rounding < 1e-3:
+        return math.inf
+    sides = [_blocks(box.line(d), r, kept) for d, r in enumerate(numbers)]
+    if box.dim == 1:
+        value = both_ways(sides[0], noise)
+    else:
+        swapped = [[(C + E, -E) for C, E in blocks] for blocks in sides]
+        value = max(products_kl(sides, noise), products_kl(swapped, noise))
+    return value * (1.0 + 1e-9) + rounding + remainder(box.N, size, value, max(first, second))
+
+
+def _blocks(line: Sines, r: int, kept: bool) -> Blocks:
+    """K at the nodes of one dimension and K_m − K or K_∞ − K, in blocks of even and odd functions of x."""
+    S, L = float(line.reach[0]), float(line.c[0] * line.reach[0])
+    x = S * lobatto(r)
+    right = x[r // 2 :, None]
+    K = correlation(line.nu, np.abs(right - x))
+    if kept:
+        w = np.arange(1.0, float(line.m[0]) + 1.0) * (math.pi / (2.0 * L))
+        values = np.sin(w * (x[:, None] + L)) * np.sqrt(density(line.nu, w) / L)
+        E = values[r // 2 :] @ values.T - K
+    else:
+        E = np.zeros_like(K)
+        for n in range(1, 4 + int(24.0 / L)):  # images at ±2nL: even n of x − x', odd n of x + x'
+            centre, sign = (right - x, 1.0) if n % 2 == 0 else (right + x, -1.0)
+            for shift in (2.0 * n * L, -2.0 * n * L):
+                E += sign * correlation(line.nu, np.abs(centre + shift))
+    return [(_folded(K, s), _folded(E, s)) for s in (1.0, -1.0)]
+
+
+def _folded(A: Float, sign: float) -> Float:
+    """A(x, x') ± A(x, −x') for nodes x, x' > 0."""
+    half = A.shape[0]
+    return _even(A[:, half:] + sign * A[:, half - 1 :: -1])
+
+
+def products_kl(sides: list[Blocks], noise: float) -> float:
+    """KL(N(0, ⊗C_d + noise I)‖N(0, ⊗(C_d + E_d) + noise I)) from the eigenvalues of the factors, given in blocks."""
+    exact, inner, outer = [], [], []
+    for blocks in sides:
+        eigen = [np.linalg.eigh(C + E) for C, E in blocks]
+        exact.append(np.concatenate([np.linalg.eigvalsh(C) for C, _ in blocks]).clip(0.0))
+        outer.append(np.concatenate([values for values, _ in eigen]).clip(0.0))
+        across = [((C @ U) * U).sum(axis=0) for (C, _), (_, U) in zip(blocks, eigen, strict=True)]
+        inner.append(np.concatenate(across).clip(0.0))
+    ours, theirs, mixed = (_outer_product(parts) + noise for parts in (exact, outer, inner))
+    logs = float((np.log(theirs) - np.log(ours)).sum())
+    return max(0.5 * float(((mixed - theirs) / theirs).sum() + logs), 0.0)
+
+
+def _outer_product(vectors: list[Float]) -> Float:
+    result = np.ones(1)
+    for vector in vectors:
+        result = np.multiply.outer(result, vector).ravel()
+    return result
+
+
+def remainder(N: int, size: int, divergence: float, delta: float) -> float:
+    """½[δ/(1−δ)·(N + 4κ + 0.39R) + N(δ − log(1 − δ)) + N log(1 + δ)]: what interpolation adds (N-hilbert-nodes)."""
+    if not delta < 0.5:
+        return math.inf
+    trace = delta / (1.0 - delta) * (N + 4.0 * divergence + 0.39 * size)
+    return 0.5 * (trace + N * (delta - math.log1p(-delta) + math.log1p(delta)))
