@@ -16,6 +16,7 @@ from gpbounds.lowrank.divergence import (
 from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
+from gpbounds.lowrank.given_y import evidence_gap, predictive_kl
 from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, optimal_kl, optimal_rank, residual_certificate
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LeverageDensity",
     "LeverageFourierFeatures",
     "MercerFeatures",
+    "evidence_gap",
     "fourier_kl",
     "fourier_rank",
     "kappa",
@@ -43,6 +45,7 @@ __all__ = [
     "optimal_kl",
     "optimal_rank",
     "predict",
+    "predictive_kl",
     "residual_certificate",
     "spectral_kl",
 ]
