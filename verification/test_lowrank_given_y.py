@@ -1,4 +1,4 @@
-"""What a low-rank GP changes for a given y: the log evidence and the predictions at the rows."""
+"""What a low-rank GP changes for a given y: log evidence, predictions at the rows; its KL through a basis."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mpmath import diag, eigsy, eye, log, mp, mpf, sqrt
+from mpmath import diag, eigsy, exp, eye, log, mp, mpf, sqrt
 from observer import Observer
 
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.kernels.errors import entry_bound
-from gpbounds.lowrank import FourierFeatures, evidence_gap, kl_features, predictive_kl
+from gpbounds.lowrank import FourierFeatures, ThroughBasis, evidence_gap, kl_features, predictive_kl
 from gpbounds.reference import linalg
 from gpbounds.reference import lowrank as reference
 from gpbounds.reference.linalg import trace
@@ -59,7 +59,8 @@ def test_ends_contain_the_truth(observe: Observer, claim: str, fast: Any, slow: 
     pair = fast(K, features, y, noise=noise)
     observe.upper(claim, truth, mpf(float(pair.upper)))
     observe.lower(claim, truth, mpf(float(pair.lower)))
-    assert pair.upper.certified and pair.lower.certified
+    assert pair.upper.certified
+    assert pair.lower.certified
     size = (np.trace(K) + (features**2).sum()) / noise + 1.0
     observe.holds(claim, pair.width <= 1e-13 * (size**2 + size * (y * y).sum() / noise + abs(float(truth))))
 
@@ -142,6 +143,73 @@ def test_a_larger_problem(observe: Observer) -> None:
     expected = kl_features(K, features, noise=noise / 2) - kl_features(K, features, noise=noise)
     observe.equal("N-given-predictive", float(pair.lower) / 2000, expected, rtol=0.05)
     assert pair.width < 1e-6 * float(pair.upper)
+
+
+@pytest.mark.claim("N-through-basis")
+@given(seed=SEEDS, p=st.integers(1, 5))
+def test_ends_through_any_basis(observe: Observer, seed: int, p: int) -> None:
+    """The ends of the claim contain the KL, for random bases and for one that contains K's range."""
+    K, features, y, noise = case(seed)
+    K, Sigma, _, s2 = exactly(K, features, y, noise)
+    rng = np.random.default_rng(seed)
+    U = matrix(rng.standard_normal((K.rows, min(p, K.rows))))
+    low, high, dimension = reference.through_basis(K, Sigma, U, s2)
+    truth = reference.kl(K, Sigma, s2)
+    observe.lower("N-through-basis", truth, low, tol=TINY)
+    observe.upper("N-through-basis", truth, high, tol=TINY)
+    whole = trace(K * linalg.inverse(reference.noisy(K, s2)))
+    observe.upper("N-through-basis", whole, dimension, tol=TINY)
+    low, high, dimension = reference.through_basis(K, Sigma, matrix(rng.standard_normal((K.rows, K.rows))), s2)
+    observe.equal("N-through-basis", [low, high], [truth, truth], rtol=mpf("1e-12"), atol=mpf("1e-12"))
+    observe.equal("N-through-basis", dimension, whole, rtol=mpf("1e-20"), atol=mpf("1e-20"))
+
+
+@pytest.mark.claim("N-through-basis")
+@given(seed=SEEDS)
+def test_computed_ends_through_a_basis(observe: Observer, seed: int) -> None:
+    """`ThroughBasis` contains the KL of the kernel's entries in 30 digits, with short bases and with long ones."""
+    rng = np.random.default_rng(seed)
+    N, noise = int(rng.integers(2, 9)), float(10.0 ** rng.uniform(-3, 0))
+    kernel, X = SquaredExponential(float(10.0 ** rng.uniform(-1, 1)), 1.0), rng.uniform(-1.0, 1.0, (N, 1))
+    basis = np.polynomial.chebyshev.chebvander(X[:, 0], int(rng.integers(0, min(N, 5))))
+    table = {tuple(x): row for x, row in zip(X, rng.standard_normal((N, int(rng.integers(1, 6)))), strict=True)}
+
+    def features(rows: np.ndarray) -> np.ndarray:
+        return np.array([table[tuple(x)] for x in rows])
+
+    through = ThroughBasis(kernel, X, basis, noise=noise)
+    pair = through.kl(features)
+    entries = [[mpf(kernel.variance) * exp(-((mpf(a) - mpf(b)) ** 2) / 2) for b in X[:, 0]] for a in X[:, 0]]
+    K, Xi = matrix(entries), matrix(features(X))
+    truth = reference.kl(K, Xi * Xi.T, mpf(noise))
+    observe.lower("N-through-basis", truth, mpf(float(pair.lower)))
+    observe.upper("N-through-basis", truth, mpf(float(pair.upper)))
+    whole = trace(K * linalg.inverse(reference.noisy(K, mpf(noise))))
+    observe.upper("N-through-basis", whole, mpf(through.effective_dimension))
+    assert pair.upper.certified
+
+
+@pytest.mark.claim("N-through-basis")
+def test_two_thousand_rows_through_twenty_five_polynomials(observe: Observer) -> None:
+    """Several chunks of rows: the ends are close, and a dense computation in doubles lies between them."""
+    kernel, noise = SquaredExponential(1.0, 0.5), 0.1
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (1300, 1))
+    features = FourierFeatures(kernel, 200, 0).fit(X)
+    pair = ThroughBasis(kernel, X, np.polynomial.chebyshev.chebvander(X[:, 0], 35), noise=noise).kl(features)
+    dense = kl_features(kernel(X), features(X), noise=noise)
+    observe.holds("N-through-basis", pair.lower - 1e-9 <= dense <= pair.upper + 1e-9)
+    assert pair.width < 1e-4 * dense
+
+
+def test_a_basis_without_full_rank_is_an_error() -> None:
+    X = np.array([[0.0], [0.5], [1.0]])
+    kernel = SquaredExponential()
+    with pytest.raises(ValueError, match="basis"):
+        ThroughBasis(kernel, X, np.ones((2, 1)), noise=0.1)
+    with pytest.raises(ValueError, match="basis"):
+        ThroughBasis(kernel, X, np.ones((3, 4)), noise=0.1)
+    with pytest.raises(ValueError, match="features"):
+        ThroughBasis(kernel, X, np.ones((3, 1)), noise=0.1).kl(lambda rows: rows[:, 0])
 
 
 def test_equal_laws_differ_by_nothing() -> None:

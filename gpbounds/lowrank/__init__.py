@@ -17,6 +17,7 @@ from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, 
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
 from gpbounds.lowrank.given_y import evidence_gap, predictive_kl
+from gpbounds.lowrank.through_basis import ThroughBasis
 from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, optimal_kl, optimal_rank, residual_certificate
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LeverageDensity",
     "LeverageFourierFeatures",
     "MercerFeatures",
+    "ThroughBasis",
     "evidence_gap",
     "fourier_kl",
     "fourier_rank",

@@ -93,7 +93,7 @@ def evidence_gap(
 def predictive_kl(
     K: ArrayLike, features: ArrayLike, y: ArrayLike, *, noise: float, entry_error: float = 0.0
 ) -> Interval:
-    """Lower and upper bound on KL(p(y'|y)‖p̃(y'|y)) for this y: new observations y' at the same rows, exact from low rank.
+    """Lower and upper bound on KL(p(y'|y)‖p̃(y'|y)) for this y: new observations y' at the same rows.
 
     With A = K + σ²I, Ã = ΞΞᵀ + σ²I, h = σ²/2, B and B̃ with h in place of σ², and d = σ²(Ã⁻¹ − A⁻¹)y the distance of
     the two means, in nats and summed over outputs,
@@ -154,7 +154,7 @@ class _Form:
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
+class Law:
     """N(0, A), A ⪰ noise·I, from a computed matrix that is within ``off`` of it in the Frobenius norm.
 
     Attributes
@@ -253,12 +253,12 @@ class _Pair:
         """fl(ΞΞᵀ)."""
         return gram(self.features.T)
 
-    def exact(self, noise: float) -> _Law:
-        return _Law(self.K, noise, UP * self.entry * len(self.K), self._exact_times, "K")
+    def exact(self, noise: float) -> Law:
+        return Law(self.K, noise, UP * self.entry * len(self.K), self._exact_times, "K")
 
-    def low_rank(self, noise: float) -> _Law:
+    def low_rank(self, noise: float) -> Law:
         off = gamma(self.features.shape[1] + 2.0) * norm(self.features) ** 2
-        return _Law(self.product, noise, UP * off, self._rank_times, "features features'")
+        return Law(self.product, noise, UP * off, self._rank_times, "features features'")
 
     def _exact_times(self, V: Array) -> tuple[Array, Array]:
         product, sizes, terms = _blocked(self.K, V)
@@ -282,12 +282,12 @@ def _blocked(A: Array, V: Array) -> tuple[Array, Array, float]:
     return total, sizes, float(min(columns, _COLUMNS) + -(-columns // _COLUMNS) + 4)
 
 
-def _evidence(law: _Law, form: _Form, P: int) -> float:
+def _evidence(law: Law, form: _Form, P: int) -> float:
     """log N(y; 0, A), without its error."""
     return -0.5 * (P * (law.log_det + law.N * math.log(2.0 * math.pi)) + form.value)
 
 
-def _of_means(exact: _Law, rank: _Law, inner: _Law, Y: Array) -> tuple[float, float, float]:
+def _of_means(exact: Law, rank: Law, inner: Law, Y: Array) -> tuple[float, float, float]:
     """½dᵀS̃⁻¹d = (|d|² + h dᵀB̃⁻¹d)/(4σ²) over outputs, with a lower and an upper bound.
 
     For d̂ near d, the roots of both forms differ by at most |d − d̂|/√(2σ²), as S̃ ⪰ σ²I; and |A⁻¹y − v| ≤ |y − Av|/σ².
@@ -305,7 +305,7 @@ def _of_means(exact: _Law, rank: _Law, inner: _Law, Y: Array) -> tuple[float, fl
     return value, low * low * (1.0 - 16.0 * U), high * high * (1.0 + 16.0 * U)
 
 
-def _of_inverses(exact: _Law, inner: _Law, half: float) -> tuple[float, float]:
+def _of_inverses(exact: Law, inner: Law, half: float) -> tuple[float, float]:
     """h tr(B̃⁻¹ − A⁻¹) − h² tr(B̃⁻¹A⁻¹), and a bound on its error."""
     xp, N = namespace(exact.matrix), exact.N
     (X, x), (Y, y) = exact.inverted(), inner.inverted()

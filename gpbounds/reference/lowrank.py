@@ -79,6 +79,18 @@ def predictive_kl(K: Any, Sigma: Any, y: Any, noise: Any) -> Any:
     return sum((gaussian_kl(*exact, *approximate) for exact, approximate in laws), mpf(0))
 
 
+def through_basis(K: Any, Sigma: Any, U: Any, noise: Any) -> tuple[Any, Any, Any]:
+    """Lower and upper end of the KL through the columns of U, and of tr K(K + σ²I)⁻¹ the upper one (N-through-basis)."""
+    zero, left = mp.zeros(U.cols, 1), eye(K.rows) - U * linalg.inverse(U.T * U) * U.T
+    low = gaussian_kl(zero, U.T * noisy(K, noise) * U, zero, U.T * noisy(Sigma, noise) * U)
+    s, rest, t = linalg.trace(left * K), linalg.trace(left * Sigma), 2 * low
+    rho = 1 + t + sqrt(t * t + 2 * t)
+    high = low + (s + rest + (sqrt(abs(s)) + sqrt(abs(rho * rest))) ** 2) / (2 * mpf(noise))
+    inside = U.T * K * U
+    dimension = linalg.trace(inside * linalg.inverse(inside + noise * U.T * U)) + s / mpf(noise)
+    return low, high, dimension
+
+
 def least_gamma(S1: Any, S2: Any) -> Any:
     """The least γ ≥ 0 with (1 + γ)Σ₁ ⪰ Σ₂."""
     return max(mpf(0), 1 / ratios(S1, S2)[0] - 1)
