@@ -142,6 +142,7 @@ DOORS = {
     "gpbounds.lowrank.MercerFeatures": [
         {"kernel": SE, "rank": 3, "inputs": gpbounds.Gaussian(), "mean": np.array([1.0])}
     ],
+    "gpbounds.lowrank.ThroughBasis": [{"kernel": SE, "X": X, "basis": X, "noise": 0.5}],
     "gpbounds.lowrank.evidence_gap": [
         {"K": K, "features": FEATURES, "y": VALUES, "noise": 0.5, "entry_error": 1e-12},
     ],

@@ -45,7 +45,7 @@ def evidence_gap(
 
         log p(y) − log p̃(y) = ½[log|Ã| − log|A| + yᵀ(Ã⁻¹ − A⁻¹)y].
 
-    Claim N-given-evidence: for y from p its mean is KL(p‖p̃), and it is above −log(1/δ) with probability 1 − δ.  For a
+    Claim N-evgap: for y from p its mean is KL(p‖p̃), and it is above −log(1/δ) with probability 1 − δ.  For a
     given y it can be negative: the low-rank model may explain these data better.  The interval is as wide as the
     rounding errors, which are proved as in N-computed: about 1e-15·N^1.5·Tr(K)/σ² nats.
 
@@ -83,7 +83,7 @@ def evidence_gap(
     value = 0.5 * (P * (rank.log_det - exact.log_det) + second.value - first.value)
     own = 16.0 * U * (P * (abs(rank.log_det) + abs(exact.log_det)) + abs(second.value) + abs(first.value))
     common = P * (rank.log_det_error + exact.log_det_error) + second.error + first.error
-    claim, proved = "N-given-evidence", namespace(pair.Y) is np
+    claim, proved = "N-evgap", namespace(pair.Y) is np
     below = Member(value, UP * (0.5 * (common + first.rest) + own), claim, proved)
     above = Member(value, UP * (0.5 * (common + second.rest) + own), claim, proved)
     terms = {"exact": _evidence(exact, first, P), "low rank": _evidence(rank, second, P)}
@@ -100,7 +100,7 @@ def predictive_kl(
 
         KL = ½[h tr(B̃⁻¹ − A⁻¹) − h² tr(B̃⁻¹A⁻¹) + log|B̃||A|/(|Ã||B|)] + (|d|² + h dᵀB̃⁻¹d)/(4σ²).
 
-    Claim N-given-predictive: for y from the exact GP, its mean is the divergence of `kl` at the noise σ²/2 less that at
+    Claim N-predkl: for y from the exact GP, its mean is the divergence of `kl` at the noise σ²/2 less that at
     σ², so that a bound on the first is one on this mean.  The interval is as wide as the rounding errors, which are
     proved: about 1e-15·N·Tr(K)/σ² nats, whatever the value is.
 
@@ -134,7 +134,7 @@ def predictive_kl(
     covariance = 0.5 * P * (trace + signed)
     own = 16.0 * U * P * sum(abs(law.log_det) for law in logs) + 16.0 * U * P * abs(trace)
     error = UP * (0.5 * P * (trace_error + sum(law.log_det_error for law in logs)) + own)
-    claim, proved = "N-given-predictive", xp is np
+    claim, proved = "N-predkl", xp is np
     below, above = Member(covariance + low, error, claim, proved), Member(covariance + high, error, claim, proved)
     parts = {"covariance": covariance, "mean": mean}
     return interval(

@@ -34,12 +34,12 @@ class ThroughBasis:
     """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) between proved ends for any features Ξ, in O(N) memory for N rows.
 
     U (N, p) has nearly orthonormal columns, which span those of ``basis``.  With K_U = UᵀKU + σ²UᵀU, Ξ_U likewise,
-    and s, s̃ the traces of K and ΞΞᵀ outside the span of U (claim N-through-basis),
+    and s, s̃ the traces of K and ΞΞᵀ outside the span of U (claim N-basis),
 
         KL_U ≤ KL ≤ KL_U + [s + s̃ + (√s + √(ρs̃))²]/(2σ²),    ρ = 1 + t + √(t² + 2t),   t = 2KL_U,
 
-    KL_U the divergence of the p × p laws.  For smooth kernels in one to three dimensions a few hundred polynomials make s
-    and s̃ smaller than all rounding.  The exact side takes O(N²p) time once; each Ξ then O(Nrp).
+    KL_U the divergence of the p × p laws.  For smooth kernels in one to three dimensions a few hundred polynomials make
+    s and s̃ smaller than all rounding.  The exact side takes O(N²p) time once; each Ξ then O(Nrp).
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class ThroughBasis:
         beyond = UP * (s + rest + (math.sqrt(s) + math.sqrt(rho * rest)) ** 2) / (2.0 * self.noise)
         assumptions = (_FEATURES,) if entry_bound(self.kernel, self.X[:1], self.X[:1]) is not None else (_UNKNOWN,)
         proved = assumptions == (_FEATURES,)
-        low, high = (Member(each, error, "N-through-basis", proved) for each in (value, value + beyond))
+        low, high = (Member(each, error, "N-basis", proved) for each in (value, value + beyond))
         terms = {"outside the basis": s + rest, "effective dimension": self.effective_dimension}
         return interval(KL, {"basis": low}, {"basis": high}, terms=terms, assumptions=assumptions, least=0.0)
 

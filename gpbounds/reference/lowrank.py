@@ -66,7 +66,7 @@ def predict(K: Any, cross: Any, new: Any, y: Any, noise: Any) -> tuple[Any, Any]
 
 
 def evidence_gap(K: Any, Sigma: Any, y: Any, noise: Any) -> Any:
-    """log N(y; 0, K + σ²I) − log N(y; 0, Sigma + σ²I), summed over the columns of y (N-given-evidence)."""
+    """log N(y; 0, K + σ²I) − log N(y; 0, Sigma + σ²I), summed over the columns of y (N-evgap)."""
     columns = [y[:, j] for j in range(y.cols)]
     return sum(
         (log_normal(column, noisy(K, noise)) - log_normal(column, noisy(Sigma, noise)) for column in columns), mpf(0)
@@ -74,13 +74,13 @@ def evidence_gap(K: Any, Sigma: Any, y: Any, noise: Any) -> Any:
 
 
 def predictive_kl(K: Any, Sigma: Any, y: Any, noise: Any) -> Any:
-    """KL of the laws of new noisy y' at the same rows given y (L-01), summed over columns of y (N-given-predictive)."""
+    """KL of the laws of new noisy y' at the same rows given y (L-01), summed over columns of y (N-predkl)."""
     laws = ((predict(K, K, K, y[:, j], noise), predict(Sigma, Sigma, Sigma, y[:, j], noise)) for j in range(y.cols))
     return sum((gaussian_kl(*exact, *approximate) for exact, approximate in laws), mpf(0))
 
 
 def through_basis(K: Any, Sigma: Any, U: Any, noise: Any) -> tuple[Any, Any, Any]:
-    """Lower and upper end of the KL through the columns of U, and of tr K(K + σ²I)⁻¹ the upper one (N-through-basis)."""
+    """Both ends of the KL through the columns of U, and the upper end of tr K(K + σ²I)⁻¹ (N-basis)."""
     zero, left = mp.zeros(U.cols, 1), eye(K.rows) - U * linalg.inverse(U.T * U) * U.T
     low = gaussian_kl(zero, U.T * noisy(K, noise) * U, zero, U.T * noisy(Sigma, noise) * U)
     s, rest, t = linalg.trace(left * K), linalg.trace(left * Sigma), 2 * low
