@@ -147,6 +147,10 @@ DOORS = {
     "gpbounds.lowrank.MercerFeatures": [
         {"kernel": SE, "rank": 3, "inputs": gpbounds.Gaussian(), "mean": np.array([1.0])}
     ],
+    "gpbounds.lowrank.ThroughBasis": [{"kernel": SE, "X": X, "basis": X, "noise": 0.5}],
+    "gpbounds.lowrank.evidence_gap": [
+        {"K": K, "features": FEATURES, "y": VALUES, "noise": 0.5, "entry_error": 1e-12},
+    ],
     "gpbounds.lowrank.fourier_kl": [{"kernel": SE, "N": 6, "m": 400.0, "noise": 0.5, "width": np.array([8.0])}],
     "gpbounds.lowrank.fourier_rank": [{"kernel": SE, "N": 6, "target": 2.0, "noise": 0.5, "width": np.array([8.0])}],
     "gpbounds.lowrank.hilbert_kernel_error": [
@@ -185,6 +189,9 @@ DOORS = {
     "gpbounds.lowrank.optimal_kl": [{"eigenvalues": VALUES, "noise": 0.5}],
     "gpbounds.lowrank.optimal_rank": [{"eigenvalues": VALUES, "target": 1.0, "noise": 0.5}],
     "gpbounds.lowrank.predict": [{"features": FEATURES, "y": VALUES, "features_new": FEATURES, "noise": 0.5}],
+    "gpbounds.lowrank.predictive_kl": [
+        {"K": K, "features": FEATURES, "y": VALUES, "noise": 0.5, "entry_error": 1e-12},
+    ],
     "gpbounds.lowrank.residual_certificate": [{"residual": SPREADS, "noise": 0.5}],
     "gpbounds.lowrank.spectral_kl": [{"Delta": 0.25, "N": 6.0}],
     "gpbounds.montecarlo.bias": [ONE | {"L": 400.0, "method": "expansion"}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import importlib
 import re
 import sys
@@ -30,6 +31,7 @@ def example(monkeypatch):
         "trained_divergence",
         "lowrank_tables",
         "lowrank_far_rows",
+        "fourier_truth",
         "exact_elevators",
         "dlm_setting",
         "paired",
@@ -312,3 +314,31 @@ def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys)
         assert values[-1] > values[0]
         assert f"{name}: log p(y)/N = {values[-1]:.4f} after 6 epochs" in out
     assert (small / "schemes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_truth_of_a_trained_fourier_gp_is_below_its_bounds(example, tmp_path):
+    """On a small table: each KL is proved, below N-rff at its rank, and equal to that of a dense computation."""
+    rng = np.random.default_rng(0)
+    income, age = rng.gamma(4.0, 1.0, 700), rng.uniform(1.0, 52.0, 700)
+    value = np.sin(income / 3.0) + 0.01 * age + 0.5 * rng.standard_normal(700)
+    rows = "\n".join(
+        f"{a!r},{b!r},{c!r}" for a, b, c in zip(*map(np.ndarray.tolist, (income, age, value)), strict=True)
+    )
+    with gzip.open(tmp_path / "cal_housing.csv.gz", "wt") as file:
+        file.write("income,age,value\n" + rows + "\n")
+    script = example("fourier_truth")
+    model = script.trained(tmp_path / "cal_housing.csv.gz", "income", 400, 0)
+    through = model.through(model.data.X)
+    found = [*script.truths(model, through, 512, 2), *script.bounds(model, through.effective_dimension, [512])]
+    kernel, X = model.kernel, model.data.X
+    for line in found[:4]:
+        features = model.drawn(line.what.split()[-1], 512, line.draw)
+        dense = kl_features(kernel(X), features(X), noise=model.noise)
+        assert line.lower - 1e-9 <= dense <= line.upper + 1e-9
+    bounds = {line.what: line.upper for line in found[4:]}
+    assert max(line.upper for line in found[:2]) < bounds["bound, leverage, dimension of the rows"] < np.inf
+    assert bounds["bound, leverage, dimension of the rows"] <= bounds["bound, leverage"]
+    given = {line.what: line for line in script.given(model, 512, 300, 0)}
+    mean = given["given rows: predictions, mean over y"]
+    assert 0.0 <= mean.lower <= mean.upper
+    assert given["given y: predictions"].lower > 0.0

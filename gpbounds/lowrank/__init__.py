@@ -16,8 +16,10 @@ from gpbounds.lowrank.divergence import (
 from gpbounds.lowrank.features import FourierFeatures, HilbertFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
+from gpbounds.lowrank.given_y import evidence_gap, predictive_kl
 from gpbounds.lowrank.hilbert import HilbertRank, hilbert_kernel_error, hilbert_kl, hilbert_rank
 from gpbounds.lowrank.hsgp import HilbertReport, hilbert_report, hilbert_report_of
+from gpbounds.lowrank.through_basis import ThroughBasis
 from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, optimal_kl, optimal_rank, residual_certificate
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "LeverageDensity",
     "LeverageFourierFeatures",
     "MercerFeatures",
+    "ThroughBasis",
+    "evidence_gap",
     "fourier_kl",
     "fourier_rank",
     "hilbert_kernel_error",
@@ -53,6 +57,7 @@ __all__ = [
     "optimal_kl",
     "optimal_rank",
     "predict",
+    "predictive_kl",
     "residual_certificate",
     "spectral_kl",
 ]

@@ -14,6 +14,7 @@ from mpmath import eigsy, eye, log, mp, mpf, sqrt
 from gpbounds.reference import linalg, pacbayes
 from gpbounds.reference.divergences import gaussian_kl
 from gpbounds.reference.linalg import log_det, solve
+from gpbounds.reference.renyi import log_normal
 
 SPARE = 60
 
@@ -62,6 +63,32 @@ def predict(K: Any, cross: Any, new: Any, y: Any, noise: Any) -> tuple[Any, Any]
     """Mean and covariance of noisy y_* given y: K_*A⁻¹y, K_** + σ²I − K_*A⁻¹K_*ᵀ, A = K + σ²I (L-01)."""
     inverse = linalg.inverse(noisy(K, noise))
     return cross * inverse * y, noisy(new, noise) - cross * inverse * cross.T
+
+
+def evidence_gap(K: Any, Sigma: Any, y: Any, noise: Any) -> Any:
+    """log N(y; 0, K + σ²I) − log N(y; 0, Sigma + σ²I), summed over the columns of y (N-evgap)."""
+    columns = [y[:, j] for j in range(y.cols)]
+    return sum(
+        (log_normal(column, noisy(K, noise)) - log_normal(column, noisy(Sigma, noise)) for column in columns), mpf(0)
+    )
+
+
+def predictive_kl(K: Any, Sigma: Any, y: Any, noise: Any) -> Any:
+    """KL of the laws of new noisy y' at the same rows given y (L-01), summed over columns of y (N-predkl)."""
+    laws = ((predict(K, K, K, y[:, j], noise), predict(Sigma, Sigma, Sigma, y[:, j], noise)) for j in range(y.cols))
+    return sum((gaussian_kl(*exact, *approximate) for exact, approximate in laws), mpf(0))
+
+
+def through_basis(K: Any, Sigma: Any, U: Any, noise: Any) -> tuple[Any, Any, Any]:
+    """Both ends of the KL through the columns of U, and the upper end of tr K(K + σ²I)⁻¹ (N-basis)."""
+    zero, left = mp.zeros(U.cols, 1), eye(K.rows) - U * linalg.inverse(U.T * U) * U.T
+    low = gaussian_kl(zero, U.T * noisy(K, noise) * U, zero, U.T * noisy(Sigma, noise) * U)
+    s, rest, t = linalg.trace(left * K), linalg.trace(left * Sigma), 2 * low
+    rho = 1 + t + sqrt(t * t + 2 * t)
+    high = low + (s + rest + (sqrt(abs(s)) + sqrt(abs(rho * rest))) ** 2) / (2 * mpf(noise))
+    inside = U.T * K * U
+    dimension = linalg.trace(inside * linalg.inverse(inside + noise * U.T * U)) + s / mpf(noise)
+    return low, high, dimension
 
 
 def least_gamma(S1: Any, S2: Any) -> Any:
