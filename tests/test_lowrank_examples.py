@@ -27,6 +27,7 @@ def example(monkeypatch):
         "lowrank_setting",
         "lowrank_ranks",
         "lowrank_decay",
+        "hilbert_ranks",
         "predictive_sandwich",
         "trained_divergence",
         "lowrank_tables",
@@ -92,6 +93,21 @@ def test_curves_are_in_the_order_that_theory_says(example):
     assert (mercer.median <= certificate.median)[above].all()
     assert (certificate.median <= curves[1, script.THEORY].median[: mercer.r.size]).all()
     assert (curves[1, script.THEORY].median <= curves[1, script.PRINTED].median).all()
+
+
+def test_the_bound_of_a_hilbert_space_gp_is_above_its_divergence(example, tmp_path, monkeypatch):
+    script = example("hilbert_ranks")
+    every = [script.costs(name, 0.3, 120, 0.1, 5) for name in script.KERNELS]
+    for each in every:
+        assert (each.at_rows <= each.bound).all()
+        assert each.at_rows[0] > script.TARGET > each.at_rows[-1]
+        assert each.of_enough <= float(each.enough.bound) <= script.TARGET
+        m, c, kl = each.rule
+        assert m < each.enough.m
+        assert kl > script.TARGET
+    monkeypatch.setattr(script, "LENGTHSCALES", (0.3, 0.5, 1.0))
+    script.picture(every, 120, 0.1).savefig(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", ["lowrank_ranks", "lowrank_decay"])

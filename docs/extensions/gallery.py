@@ -38,6 +38,7 @@ ORDER = (
         "trained_divergence",
         "lowrank_decay",
         "lowrank_ranks",
+        "hilbert_ranks",
         "lowrank_tables",
         "mercer_curves",
         "deep_features",
