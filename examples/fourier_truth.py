@@ -173,7 +173,10 @@ def picture(lines: Sequence[Line], rows: dict[str, int]) -> Any:
     }
     names = list(dict.fromkeys(line.model for line in lines))
     page = figure(5.0 * max(len(names), 2), 4.6)
-    headline(page, "KL from a trained Fourier GP to the exact one against the rank, with bounds at 95 %")
+    headline(
+        page,
+        "KL(exact‖Fourier) with trained hyperparameters against the rank; bounds at 95 %, for frequencies by leverage",
+    )
     panels = page.subplots(1, len(names), squeeze=False, sharey=True)[0]
     for ax, name in zip(panels, names, strict=True):
         for what, (label, color, line, marker) in styles.items():

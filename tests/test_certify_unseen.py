@@ -309,7 +309,8 @@ def test_labels_in_a_file_and_in_arrays_are_certified(tmp_path) -> None:
     assert certify(path, X, LABELS, method="held-out").mistakes == wrong > 0
     assert certify(predicted, X, LABELS, method="held-out").mistakes == wrong
     numbers = np.where(LABELS == "up", 1, 2)
-    path.write_text("label\n" + "\n".join("1" if each == "up" else "2.0" for each in predicted) + "\n")
+    written = "label\n" + "\n".join("1" if each == "up" else "2.0" for each in predicted) + "\n"
+    path.write_text(written, encoding="utf-8")
     assert certify(path, X, numbers, method="held-out").mistakes == wrong
     assert certify(np.where(predicted == "up", 1, 2), X, numbers, method="held-out", loss="zero-one").mistakes == wrong
 

@@ -13,7 +13,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RESULTS = EXAMPLES / "results"
-VERDICTS = ("reproduced", "in part", "not reproduced", "not testable")
+VERDICTS = ("reproduced", "in part", "not reproduced", "not tested", "not testable")
 
 
 @pytest.fixture

@@ -381,7 +381,7 @@ def check(model: Any) -> None:
     P = 1 if y.ndim == 1 else y.shape[1]
     if model.y_mean_.shape != (P,) or model.y_scale_.shape != (P,) or not (model.y_scale_ > 0.0).all():
         raise ValueError(f"y_mean_, y_scale_: expected {P} numbers each, scales > 0")
-    features = getattr(getattr(model.posterior_, "kernel", None), "features", None)
+    features: Any = getattr(getattr(model.posterior_, "kernel", None), "features", None)
     is_trained = isinstance(features, TrainedMap)
     row = np.reshape(features.inside(D), (1, D)) if is_trained else model._inputs(np.zeros((1, D)))
     mean = host(model.posterior_.mean(place(row, model._module()), blocks=model._labels(row)))

@@ -20,7 +20,7 @@ from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import finite_matrix
 from gpbounds.lowrank.divergence import KL
-from gpbounds.lowrank.given_y import UP, Law, U
+from gpbounds.lowrank.given_y import UP, NoisyLaw, U
 from gpbounds.validation import noise_variance
 
 ROWS = 512
@@ -105,7 +105,7 @@ class ThroughBasis:
         return f
 
     @cached_property
-    def exact(self) -> tuple[Law, float]:
+    def exact(self) -> tuple[NoisyLaw, float]:
         """The law of Uᵀy, and at least the trace of K outside the span of U."""
         entry = entry_bound(self.kernel, self.X, self.X)
         parts, N, kappa = self.parts, len(self.X), 0.0 if entry is None else entry
@@ -161,7 +161,7 @@ class ThroughBasis:
         errors = self.noise * math.sqrt(self.p) * away + s / self.noise + gamma(2.0 * self.p + 8.0) * self.p
         return trace + UP * (errors + self.p * self.unit)
 
-    def _of_features(self, features: Callable[[Array], Array]) -> tuple[Law, float]:
+    def _of_features(self, features: Callable[[Array], Array]) -> tuple[NoisyLaw, float]:
         total: Array | None = None
         squares = 0.0
         for rows in self.parts:
@@ -179,11 +179,11 @@ class ThroughBasis:
         off = 2.0 * size * delta + delta * delta + gamma(ROWS + len(blocks) + 4.0) * size * size
         return self._law(matrix, off, "features"), self._outside(trace, matrix, off)
 
-    def _law(self, matrix: Array, off: float, name: str) -> Law:
+    def _law(self, matrix: Array, off: float, name: str) -> NoisyLaw:
         """N(0, matrix + σ²UᵀU), which counts as matrix + σ²(1 − f)I up to its error."""
         matrix = 0.5 * (matrix + matrix.T)
         extra = UP * ((2.0 + math.sqrt(self.p)) * self.unit * self.noise + U * norm(matrix))
-        return Law(matrix, self.noise * (1.0 - self.unit), UP * off + extra, lambda V: (matrix @ V, V), name)
+        return NoisyLaw(matrix, self.noise * (1.0 - self.unit), UP * off + extra, lambda V: (matrix @ V, V), name)
 
     def _outside(self, trace: float, matrix: Array, off: float) -> float:
         """At least tr (I − Π)K, as the projector Π on the span is at least UUᵀ/(1 + f)."""
