@@ -123,19 +123,19 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
 
 
 def _of_box(
-    kernel: FeatureKernel, inner: HilbertMap, engine: Engine, found: LowRankKL, N: int, noise: float
+    kernel: FeatureKernel, inner: HilbertMap, engine: Engine, known: LowRankKL, N: int, noise: float
 ) -> LowRankKL:
-    """``found`` with the bound for any rows in the box, if these are in it."""
+    """``known`` with the bound for any rows in the box, if these are in it."""
     outer = kernel.features
     program = EXTENT.after(Projected(outer.transform, kernel.weights)) if isinstance(outer, Composed) else EXTENT
     if not inner.box.contains(Extent.over(engine, program)):
-        return replace(found, reason="N-hilbert-kl is about rows in the box, not for these, of which some are outside.")
+        return replace(known, reason="N-hilbert-kl is about rows in the box, not for these, of which some are outside.")
     try:
         approximated: Any = inner.kernel_at(kernel.parameters)
         prior = hilbert_kl(approximated, N, inner.m, inner.c, half_width=inner.half_width, noise=noise)
     except ValueError as error:
-        return replace(found, reason=f"N-hilbert-kl does not hold here: {error}.")
-    return replace(found, prior=prior)
+        return replace(known, reason=f"N-hilbert-kl does not hold here: {error}.")
+    return replace(known, prior=prior)
 
 
 def _reason(inner: KernelMap) -> str:

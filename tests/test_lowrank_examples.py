@@ -102,7 +102,7 @@ def test_the_bound_of_a_hilbert_space_gp_is_above_its_divergence(example, tmp_pa
         assert (each.at_rows <= each.bound).all()
         assert each.at_rows[0] > script.TARGET > each.at_rows[-1]
         assert each.of_enough <= float(each.enough.bound) <= script.TARGET
-        m, c, kl = each.rule
+        m, _, kl = each.rule
         assert m < each.enough.m
         assert kl > script.TARGET
     monkeypatch.setattr(script, "LENGTHSCALES", (0.3, 0.5, 1.0))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -296,6 +297,7 @@ ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("noise", "delta", "target", "alpha", "power", "ridge", "width"), 0.5),
     **dict.fromkeys(("block", "neighbours", "half_width"), 1),
     "c": 2.0,
+    "gp": SimpleNamespace(_m=[4], _c=2.0, _L=None, cov_func=type("ExpQuad", (), {"ls": 1.0})()),
     "Z": X[:2],
     "mean": np.zeros(2),
     **dict.fromkeys(("covariance", "factor"), np.eye(2)),

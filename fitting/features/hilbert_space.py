@@ -66,8 +66,8 @@ class Extent(Statistics):
     @classmethod
     def over(cls, engine: Engine, program: Program | None = None) -> Extent:
         """That of all rows of an engine."""
-        found: Extent = engine.run(EXTENT if program is None else program)
-        return found
+        extent: Extent = engine.run(EXTENT if program is None else program)
+        return extent
 
 
 EXTENT = Program.one_pass(Extent.of)
@@ -89,12 +89,12 @@ class Box:
         ([2.0, 5.0], [2.0000000000002, 1.0])
         """
         if isinstance(X, Columns):
-            found = Extent.over(X.source.holder)
+            extent = Extent.over(X.source.holder)
         else:
             pieces = [Rows(X[rows], X[rows, :0], 0) for rows in slices(X.shape[0], PIECE)]
-            found = Extent.over(Memory(pieces))
-        centre = found.low + 0.5 * (found.high - found.low)
-        reach = UP * np.maximum(found.high - centre, centre - found.low)
+            extent = Extent.over(Memory(pieces))
+        centre = extent.low + 0.5 * (extent.high - extent.low)
+        reach = UP * np.maximum(extent.high - centre, centre - extent.low)
         return cls(centre, np.where(reach > 0.0, reach, 1.0))
 
     def contains(self, extent: Extent) -> bool:

@@ -20,7 +20,8 @@ from gpbounds.arrays import Float
 from gpbounds.bound import UP, Bound, Cost, Plan, outward
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kernels import Kernel, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels.facts import has_formula
 from gpbounds.numerics.search import least
 from gpbounds.progress import bar, on_terminal
 from gpbounds.texts import short
@@ -361,7 +362,7 @@ def hilbert(problem: Problem, aims: Aims, rows: Rows) -> Answers:
     if problem.asked.lengthscale_range:
         option = problem.asked.spelled("lengthscale_range")
         return [], [f"short lengthscales need functions, long ones a wider box: plan for both ends, without {option}."]
-    found: list[Entry | str] = []
+    answers: list[Entry | str] = []
     for case in problem.cases:
         if case.kind != "a priori":
             continue
@@ -369,14 +370,14 @@ def hilbert(problem: Problem, aims: Aims, rows: Rows) -> Answers:
         if width is None and isinstance(case.inputs, Uniform):
             width = case.inputs.widths
         if width is not None:
-            found.append(_boxed(problem, aims, case.sizes[0], width))
+            answers.append(_boxed(problem, aims, case.sizes[0], width))
         elif problem.data is None:
             law, option = f"{describe(case.inputs)}, which are not bounded", problem.asked.spelled("width")
-            found.append(f"no bound for {law}; state the range of the data with {option}.")
+            answers.append(f"no bound for {law}; state the range of the data with {option}.")
     if problem.data is not None:
         width = _width_of_rows(problem, problem.data, aims)
-        found.append(_boxed(problem, aims, problem.data.N, width, rows()[1]))
-    return [each for each in found if isinstance(each, Entry)], [each for each in found if isinstance(each, str)]
+        answers.append(_boxed(problem, aims, problem.data.N, width, rows()[1]))
+    return [each for each in answers if isinstance(each, Entry)], [each for each in answers if isinstance(each, str)]
 
 
 def _boxed(problem: Problem, aims: Aims, N: int, width: Float, needed: int | None = None) -> Entry | str:
@@ -385,30 +386,30 @@ def _boxed(problem: Problem, aims: Aims, N: int, width: Float, needed: int | Non
 
     level = "a priori" if needed is None else "data-aware"
     kernel: Any = problem.kernels[0]
-    if isinstance(kernel, Stationary):  # a wider box contains the inputs, too
+    if has_formula(kernel, SquaredExponential, Matern):  # a wider box contains the inputs, too
         width = np.maximum(width, LEAST_WIDTH * kernel.lengthscales(width.size))
     options: dict[str, Any] = {"noise": problem.settings.noise, "target": aims.nats, "rigor": problem.asked.rigor}
     try:
-        found = hilbert_rank(kernel, N, half_width=width / 2.0, **options)
+        rank = hilbert_rank(kernel, N, half_width=width / 2.0, **options)
     except (ValueError, NotConverged) as error:
         return f"no {level} bound: {full_stop(error)}"
-    numbers = found.m if isinstance(found.m, int) else list(found.m)
-    lengths = short(np.atleast_1d(found.c) * width / 2.0)
-    note = f"m = {numbers}, c = {short(found.c)}; the functions vanish {lengths} from the middle of the range of x."
-    enough = found.rank < N
+    numbers = rank.m if isinstance(rank.m, int) else list(rank.m)
+    lengths = short(np.atleast_1d(rank.c) * width / 2.0)
+    note = f"m = {numbers}, c = {short(rank.c)}; the functions vanish {lengths} from the middle of the range of x."
+    enough = rank.rank < N
     plan = Plan(
         method="hilbert",
         N=N,
         target=aims.nats,
-        M=found.rank if enough else None,
-        bound=found.bound if enough else None,
+        M=rank.rank if enough else None,
+        bound=rank.bound if enough else None,
         bound_before=None,
         needed=needed,
-        cost=Cost.of(N, found.rank) if enough else None,
+        cost=Cost.of(N, rank.rank) if enough else None,
     )
     about = _box(width, width.size, False)
     about = about if needed is None else f"these {N} rows; {about}"
-    notes = (note if enough else f"{note}  These are {found.rank} functions.",)
+    notes = (note if enough else f"{note}  These are {rank.rank} functions.",)
     explained = _explained(plan, aims.nats, "hilbert", notes)
     return Entry(level, f"{TITLES['hilbert']}, {level}: {about}", _repr(width), explained)
 
