@@ -65,11 +65,11 @@ def test_the_divergence_of_a_trained_model_is_below_its_proved_bound(kernel) -> 
     proved = hilbert_kl(trained, 300, 25, 1.5, half_width=features.half_width, noise=model.noise_)
     K, Xi = trained(LINE), features(model.feature_kernel_.parameters, LINE)
     exact = kl_features(K, Xi, noise=model.noise_)
-    found = model.kl_bound_
-    assert float(found.prior) == float(proved)
-    assert found.exact == pytest.approx(exact, rel=1e-9)
+    divergence = model.kl_bound_
+    assert float(divergence.prior) == float(proved)
+    assert divergence.exact == pytest.approx(exact, rel=1e-9)
     assert 0.0 < exact <= float(proved)
-    assert not any("fixed before the data" in each for each in found.prior.assumptions)
+    assert not any("fixed before the data" in each for each in divergence.prior.assumptions)
     assert model.score(LINE, WAVE) > 0.95
     outside = model.kl_bound_of(np.concatenate([LINE, LINE.max(keepdims=True) + 0.3]))
     assert outside.prior is None
@@ -84,10 +84,10 @@ def test_planned_functions_meet_their_target() -> None:
     choice = Hilbert(plan.m, plan.c, kernel=kernel)
     model = LowRankGP(choice, noise=noise, optimizer=None, random_state=0).fit(X, Y)
     at = model.kernel_
-    found = model.kl_bound_
-    assert found.exact <= float(found.prior)
+    divergence = model.kl_bound_
+    assert divergence.exact <= float(divergence.prior)
     again = hilbert_kl(at, 300, plan.m, plan.c, half_width=box.half_width, noise=noise)
-    assert float(found.prior) == float(again)
+    assert float(divergence.prior) == float(again)
 
 
 @quiet
@@ -99,8 +99,8 @@ def test_a_network_never_leaves_its_box() -> None:
     z = features.transform.project(model.feature_kernel_.weights, far)
     assert np.abs(z).max() <= features.inner.half_width[0] == 3.0
     assert np.isfinite(model.predict(far)).all()
-    found = model.kl_bound_
-    assert found.exact <= float(found.prior)
+    divergence = model.kl_bound_
+    assert divergence.exact <= float(divergence.prior)
 
 
 @quiet

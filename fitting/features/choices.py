@@ -140,7 +140,7 @@ class Hilbert(KernelChoice):
 
     >>> X = np.linspace(-1.0, 3.0, 5)[:, None]
     >>> features = Hilbert(6).prepare(X, np.sin(X), np.random.default_rng(0))
-    >>> features.rank, features.centre.tolist(), features.lengths.tolist()
+    >>> features.rank, features.centre.tolist(), features.lengths.round(6).tolist()
     (6, [1.0], [3.0])
     """
 
