@@ -53,7 +53,7 @@ def exactly(K: np.ndarray, features: np.ndarray, y: np.ndarray, noise: float) ->
 @pytest.mark.claim("N-evgap", "N-predkl")
 @given(seed=SEEDS)
 def test_ends_contain_the_truth(observe: Observer, claim: str, fast: Any, slow: Any, seed: int) -> None:
-    """Without tolerance, and the interval is not wider than some thousand roundings of its largest terms."""
+    """Without tolerance, and the interval is not wider than 1e5 roundings of its largest terms."""
     K, features, y, noise = case(seed)
     truth = slow(*exactly(K, features, y, noise))
     pair = fast(K, features, y, noise=noise)
@@ -62,7 +62,7 @@ def test_ends_contain_the_truth(observe: Observer, claim: str, fast: Any, slow: 
     assert pair.upper.certified
     assert pair.lower.certified
     size = (np.trace(K) + (features**2).sum()) / noise + 1.0
-    observe.holds(claim, pair.width <= 1e-13 * (size**2 + size * (y * y).sum() / noise + abs(float(truth))))
+    observe.holds(claim, pair.width <= 1e-11 * (size**2 + size * (y * y).sum() / noise + abs(float(truth))))
 
 
 @PAIR
