@@ -14,6 +14,7 @@ from sklearn.base import clone
 from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.bounds import free_bound, risk_bound
 from fitting.features import FeatureKernel, FourierMap, MercerMap, MixedMap
+from fitting.features.hilbert_space import Box, HilbertMap
 from fitting.iterative.evidence import IterativeEvidence
 from fitting.objectives import blocks
 from fitting.objectives.collapsed import member
@@ -273,12 +274,13 @@ def maps(kernel: SquaredExponential, X: Any) -> dict[str, Any]:
     return {
         "Fourier": FourierMap.drawn(kernel, 20, X, rng=0),
         "Mercer": MercerMap.chosen(kernel, 40, "best", np.array([0.1, -0.3]), np.array([1.0, 2.0])),
+        "Hilbert": HilbertMap.within(kernel, 20, Box.around(X)),
         "mixed": MixedMap.drawn(kernel * Periodic(1.5).on([1]) + RationalQuadratic(0.7, 1.2).on([0]), 30, X, rng=0),
     }
 
 
 @pytest.mark.parametrize("kernel", [SE, SquaredExponential(0.7, 0.8)], ids=["lengthscales", "one lengthscale"])
-@pytest.mark.parametrize("name", ["Fourier", "Mercer", "mixed"])
+@pytest.mark.parametrize("name", ["Fourier", "Mercer", "Hilbert", "mixed"])
 def test_features(cupy, counts, name, kernel) -> None:
     """Rows far out need the exponents of the eigenfunctions, which are stored separately."""
 
