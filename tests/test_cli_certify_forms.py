@@ -162,6 +162,7 @@ def test_predict_reads_the_columns_of_the_file_and_knows_the_rows_of_training(ca
     assert record["scores"]["new rows"]["RMSE"] < 6.0  # without the units of the file it is above 50
 
 
+@pytest.mark.slow
 def test_several_epsilon_give_a_table_of_all_forms(capsys, folder, tmp_path):
     words = (*QUICK, "--epsilon", "0.6,1", "--posterior", "vfe", "--inducing", 12)
     record = answer(capsys, "train", folder / "data.csv", *words, "--out", tmp_path)
@@ -184,6 +185,7 @@ def test_several_epsilon_give_a_table_of_all_forms(capsys, folder, tmp_path):
         assert 0.0 <= min(map(float, line[2:-1])) - stated.bound < 1e-3
 
 
+@pytest.mark.slow
 def test_without_epsilon_standard_deviations_are_certified_that_no_data_have_influenced(capsys, folder, tmp_path):
     words = (*QUICK, "--method", "held-out", "--out", tmp_path)
     record = answer(capsys, "train", folder / "data.csv", *words)

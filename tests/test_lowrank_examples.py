@@ -176,18 +176,18 @@ def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, t
     options += ["--splits", "2", "--out", str(tmp_path / "tables.csv")]
     script.main(options)
     out = capsys.readouterr().out
-    found = script.load(tmp_path / "tables.csv", script.Score)
-    assert {(s.model, s.split) for s in found} == {(model, i) for model in script.MODELS for i in range(2)}
+    obtained = script.load(tmp_path / "tables.csv", script.Score)
+    assert {(s.model, s.split) for s in obtained} == {(model, i) for model in script.MODELS for i in range(2)}
     for model in script.MODELS:
         for what, paper in zip(("nlpd", "rmse"), script.printed("protein", model, 10), strict=True):
-            a, b = (getattr(score, what) for score in found if score.model == model)
+            a, b = (getattr(score, what) for score in obtained if score.model == model)
             assert f"{0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} *({paper:.2f})*" in out
-    mean = {model: np.mean([score.nlpd for score in found if score.model == model]) for model in script.MODELS}
+    mean = {model: np.mean([score.nlpd for score in obtained if score.model == model]) for model in script.MODELS}
     for one, other in (("MGP", "SGPR"), ("FGP", "MGP")):
         assert f"| protein {one} − {other} | {mean[one] - mean[other]:+.3f} ± " in out.replace("**", "")
-    assert all(s.nlpd >= 0.5 * np.log(2.0 * np.pi * s.noise) for s in found)
-    assert all(s.dim in ((2, 3) if s.model == "MGP" else (0,)) for s in found)
-    assert max(s.rmse for s in found if s.model == "MGP") < 0.8
+    assert all(s.nlpd >= 0.5 * np.log(2.0 * np.pi * s.noise) for s in obtained)
+    assert all(s.dim in ((2, 3) if s.model == "MGP" else (0,)) for s in obtained)
+    assert max(s.rmse for s in obtained if s.model == "MGP") < 0.8
     monkeypatch.setattr(script, "trained", None)  # no model is left to train
     script.main([*options, "--resume"])
     assert capsys.readouterr().out == out
@@ -204,8 +204,8 @@ def test_the_exact_baseline_predicts_as_dense_algebra_and_its_intervals_hold(exa
     options = ["--splits", "2", "--folder", str(tmp_path), "--out", str(tmp_path / "exact.csv")]
     script.main(options)
     out = capsys.readouterr().out
-    found = script.load(tmp_path / "exact.csv", script.Score)
-    for score, model in zip(found, models, strict=True):
+    obtained = script.load(tmp_path / "exact.csv", script.Score)
+    for score, model in zip(obtained, models, strict=True):
         X, y, X_test, y_test = script.split(tmp_path / "elevators.csv.gz", 0, score.split)
         assert score.rows == len(y) == 135
         covariance = model.kernel_(X) + model.noise_ * np.eye(len(y))
@@ -216,14 +216,14 @@ def test_the_exact_baseline_predicts_as_dense_algebra_and_its_intervals_hold(exa
         variance = model.kernel_(X_test) - cross @ np.linalg.solve(covariance, cross.T) + model.noise_ * np.eye(15)
         assert score.rmse == pytest.approx(np.sqrt(np.mean((y_test - mean) ** 2)), abs=1e-3)
         assert score.nlpd == pytest.approx(-np.mean(norm(mean, np.sqrt(np.diag(variance))).logpdf(y_test)), abs=0.01)
-    a, b = (score.nlpd for score in found)
+    a, b = (score.nlpd for score in obtained)
     assert f"| mean | {0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} |" in out
     printed = [tuple(map(float, pair)) for pair in re.findall(r"(-?[\d.]+) … (-?[\d.]+)", out)]
-    assert all(low <= s.lower and s.upper <= high for s, (low, high) in zip(found, printed, strict=True))
+    assert all(low <= s.lower and s.upper <= high for s, (low, high) in zip(obtained, printed, strict=True))
     monkeypatch.setattr(script, "trained", None)  # no model is left to train
     script.main([*options, "--resume"])
     assert capsys.readouterr().out == out
-    monkeypatch.setattr(script, "trained", lambda path, rows, seed: replace(found[seed], rows=rows))
+    monkeypatch.setattr(script, "trained", lambda path, rows, seed: replace(obtained[seed], rows=rows))
     script.main([*options, "--resume", "--rows", "100"])  # others, which do not mix with those of 135 rows
     assert [(s.split, s.rows) for s in script.load(tmp_path / "exact.csv", script.Score)] == [
         *((i, 135) for i in range(2)),
@@ -345,14 +345,14 @@ def test_the_truth_of_a_trained_fourier_gp_is_below_its_bounds(example, tmp_path
     script = example("fourier_truth")
     model = script.trained(tmp_path / "cal_housing.csv.gz", "income", 400, 0)
     through = model.through(model.data.X)
-    found = [*script.truths(model, through, 512, 2), *script.bounds(model, through.effective_dimension, [512])]
+    lines = [*script.truths(model, through, 512, 2), *script.bounds(model, through.effective_dimension, [512])]
     kernel, X = model.kernel, model.data.X
-    for line in found[:4]:
+    for line in lines[:4]:
         features = model.drawn(line.what.split()[-1], 512, line.draw)
         dense = kl_features(kernel(X), features(X), noise=model.noise)
         assert line.lower - 1e-9 <= dense <= line.upper + 1e-9
-    bounds = {line.what: line.upper for line in found[4:]}
-    assert max(line.upper for line in found[:2]) < bounds["bound, leverage, dimension of the rows"] < np.inf
+    bounds = {line.what: line.upper for line in lines[4:]}
+    assert max(line.upper for line in lines[:2]) < bounds["bound, leverage, dimension of the rows"] < np.inf
     assert bounds["bound, leverage, dimension of the rows"] <= bounds["bound, leverage"]
     given = {line.what: line for line in script.given(model, 512, 300, 0)}
     mean = given["given rows: predictions, mean over y"]

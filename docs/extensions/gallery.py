@@ -36,6 +36,7 @@ ORDER = (
     ),
     *(
         "trained_divergence",
+        "fourier_truth",
         "lowrank_decay",
         "lowrank_ranks",
         "hilbert_ranks",

@@ -87,6 +87,7 @@ def scalings_of(scaling: Any, nonrigorous: bool = False) -> tuple[Scaling, Scali
 def scaled_by(rows: Raw) -> tuple[Scaling, Scaling]:
     """The scalings of inputs and targets by means and standard deviations of ``rows``, which no certificate covers.
 
+    >>> from gpbounds.pacbayes.certificate.rows import Arrays
     >>> scaled_by(Arrays(np.array([[0.0], [4.0]]), np.array([1.0, 1.0])))[0]
     Scaling(origin='disjoint split', shift=(2.0,), scale=(2.0,), count=1)
     """

@@ -180,6 +180,7 @@ class NoisyLaw:
 
     @property
     def N(self) -> int:
+        """Number of rows."""
         return int(self.matrix.shape[0])
 
     @cached_property
@@ -193,6 +194,7 @@ class NoisyLaw:
 
     @property
     def log_det(self) -> float:
+        """log|A|, from the factor."""
         return self.chol.logdet
 
     @cached_property

@@ -81,6 +81,7 @@ class ThroughBasis:
 
     @property
     def p(self) -> int:
+        """Number of columns of the basis."""
         return int(self.U.shape[1])
 
     @property
