@@ -368,12 +368,15 @@ def image_error(nu: Any, S: Any, L: Any) -> Any:
 
 
 def omitted_sines(nu: Any, L: Any, c: Any, m: int, turn: Any) -> Any:
-    """t of N-hilbert-tail, by quadrature of s beyond (m + ½)π/(2L), or mπ/(2L) below ``turn``."""
+    """t of N-hilbert-tail, of s beyond (m + ½)π/(2L), or mπ/(2L) below ``turn``: a normal tail, or by quadrature."""
     step = mp.pi / (2 * mp.mpf(L))
     start = (m + mp.mpf(1) / 2) * step
     start = start if start >= turn else m * step
     ends = [start, start + 1, start + 10, mp.inf]
-    share = mp.quad(lambda w: line_density(nu, w), ends) / mp.pi
+    if nu == mp.inf:
+        share = mp.erfc(start / mp.sqrt(2))
+    else:
+        share = mp.quad(lambda w: line_density(nu, w), ends) / mp.pi
     return min(share + line_density(nu, (m + 1) * step) / (2 * L * mp.cos(mp.pi / (2 * mp.mpf(c)))), 2 * share)
 
 
