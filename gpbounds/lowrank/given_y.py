@@ -2,6 +2,9 @@
 
 A = K + σ²I, Ã = ΞΞᵀ + σ²I.  Between the latent posteriors the divergence is infinite wherever ΞΞᵀ is singular and K is
 not, so that predictions are compared with their noise.  Everything is O(N³) time, O(N²) memory.
+
+The proofs of rounding suppose that no product of numbers of the size of σ², of the variances or of y² underflows or
+overflows: keep them between 1e-150 and 1e150, by other units.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""KL(exact‖low rank) at any number of rows, through a basis of few columns that both covariances nearly lie in."""
+"""KL(exact‖low rank) at any number of rows, through a basis of few columns that both covariances nearly lie in.
+
+The proofs of rounding suppose, as those of `gpbounds.lowrank.given_y`, that σ² and the variances are between 1e-150 and
+1e150.
+"""
 
 from __future__ import annotations
 
