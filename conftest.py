@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import matplotlib as mpl
 import pytest
 from cases import PropertyCases
 from hypothesis import HealthCheck, settings
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 mpl.use("Agg")
@@ -61,6 +64,55 @@ def forced_lanes(pytestconfig: pytest.Config) -> Iterator[None]:
         if parallel.lanes() != count:
             raise pytest.UsageError(f"--lanes {count}: threadpoolctl limits BLAS to {parallel.lanes()} threads here")
         yield
+
+
+ONE_PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
+)
+"""A picture as a PNG file."""
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tests")
+
+
+@pytest.fixture(scope="session")
+def drawn_lines(pytestconfig: pytest.Config) -> set[tuple[str, int]] | None:
+    """The lines of the packages and examples that have drawn a picture in this process; None if all pictures are."""
+    return None if pytestconfig.getoption("--slow") else set()
+
+
+@pytest.fixture(autouse=True)
+def pictures(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, drawn_lines: set[tuple[str, int]] | None
+) -> None:
+    """A line that saves PNG pictures draws its first one, and all of them under ``drawn`` or ``--slow``.
+
+    The figure is made as ever.  Its pixels, a third of the time of many commands, are left out later on.
+    """
+    if drawn_lines is None or "drawn" in request.fixturenames:
+        return
+    true = Figure.savefig
+
+    def savefig(figure: Figure, fname: Any, **options: Any) -> None:
+        line = line_that_saves(sys._getframe(1))
+        if line in drawn_lines and options.get("format") == "png" and not line[0].startswith(TESTS):
+            fname.write(ONE_PIXEL)
+        else:
+            drawn_lines.add(line)
+            true(figure, fname, **options)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+
+
+@pytest.fixture
+def drawn() -> None:
+    """Every picture of this test is drawn."""
+
+
+def line_that_saves(frame: FrameType) -> tuple[str, int]:
+    """File and line of the call of `savefig`, behind the methods of that name."""
+    while frame.f_code.co_name == "savefig" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 @pytest.hookimpl(wrapper=True)

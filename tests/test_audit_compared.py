@@ -24,6 +24,8 @@ from gpbounds.means import LinearMean
 from gpbounds.pages.audit import audit_page
 from gpbounds.renyi import InducingLaw, Model, from_sklearn, gap
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 UNTRAINED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

@@ -38,6 +38,8 @@ from gpbounds.pacbayes import (
 from gpbounds.pacbayes.certificate import statement
 from gpbounds.plotting import Intervals, Labels, Stack, Wording, certificate_page, intervals_page
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 RNG = np.random.default_rng(1)
 N = 200
 X = RNG.uniform(-2.0, 2.0, (N, 1))

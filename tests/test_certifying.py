@@ -17,6 +17,8 @@ from gpbounds.losses import Band, Squared
 from gpbounds.pacbayes import Certificate, Charge, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors, rows
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 N = 100
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (N, 2))

@@ -64,6 +64,7 @@ def test_no_module_sets_the_threads_of_the_process_that_imports_it():
     assert ran.stdout == "set()\n", ran.stderr
 
 
+@pytest.mark.slow  # as the stages of .ci/run do
 def test_the_option_lanes_forces_lanes_on_any_machine():
     name = "tests/test_lanes.py::test_the_option_forces_lanes"
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--lanes", "5", name]

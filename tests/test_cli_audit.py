@@ -17,6 +17,8 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.means import LinearMean
 from gpbounds.renyi import InducingLaw, Model, exact_gap, from_sklearn, log_evidence, predict, variational_bound
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 N = 90
 
 

@@ -14,6 +14,8 @@ import fitting
 from gpbounds.cli import main, rows
 from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertificate
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 N = 90
 QUICK = ("--iterations", 10, "--kernel-lengthscale", "shared")
 ONE = (*QUICK, "--epsilon", 0.6, "--delta", 0.05)

@@ -13,6 +13,8 @@ from gpbounds.cli import main, rows
 from gpbounds.pacbayes import Certificate
 from gpbounds.pacbayes.certificate.rows import fingerprint
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 20)
 N = 90
 

@@ -24,7 +24,10 @@ from gpbounds.renyi.models import InducingLaw
 from gpbounds.rows import writing
 from gpbounds.rows.table_rows import read_rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("short_pilots"),
+]
 N = 90
 QUICK = {"max_iter": 5, "random_state": 0}
 

@@ -20,6 +20,8 @@ from gpbounds.plotting import Intervals, Probabilities, labels_page, targets_pag
 from gpbounds.rows.table_rows import read_rows
 from tests.test_cli_certify_train import drawn
 
+pytestmark = pytest.mark.usefixtures("short_pilots")
+
 N = 120
 QUICK = ("--max-iter", 15)
 SPARSE = (*QUICK, "--inducing", 10)

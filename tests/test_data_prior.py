@@ -30,7 +30,10 @@ from gpbounds.renyi import Model
 from gpbounds.renyi.models import InducingLaw
 from gpbounds.rows import source
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("short_pilots"),
+]
 
 KERNEL = SquaredExponential(1.0, 1.0)
 SETTINGS: dict[str, Any] = {"epsilon": 0.5, "delta": 0.05, "prior": "data", "kernel": KERNEL, "max_iter": 20}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
+from thinning import one_in
 
 import fitting
 from fitting import ExactGP, LowRankGP, RenyiGP, SparseGP, VariationalGP
@@ -120,7 +121,7 @@ def test_a_noise_free_function_ends_with_a_reason():
 
 @unconverged
 @pytest.mark.parametrize(
-    "settings", [{"mean": "linear"}, {"method": "fitc"}, {"beta": 0.5}, {"inducing": "greedy"}], ids=str
+    "settings", one_in(2, [{"mean": "linear"}, {"inducing": "greedy"}, {"method": "fitc"}, {"beta": 0.5}]), ids=str
 )
 def test_other_objectives_grow_too(settings):
     X, y = table(2, 80)

@@ -32,7 +32,7 @@ def test_drawn_biases_are_the_exact_ones_within_their_noise(example):
     script = example("bmc_bias")
     y = script.counts(12, 1.0, 0)
     script.SIZES = np.array([1, 3, 10])
-    biases = script.biases(y, 0.5, 1.0, 20_000, 0)
+    biases = script.biases(y, 0.5, 1.0, 5_000, 0)
     assert (np.diff(biases.objective) < 0.0).all()
     assert (np.diff(biases.exact["mean"]) < 0.0).all()
     for k, L in enumerate(script.SIZES):

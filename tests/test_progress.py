@@ -82,7 +82,7 @@ def folder(tmp_path_factory):
     [
         ("train data.csv --inducing 6 --max-iter 6 --out t", "sparse start 0: 0it [", UNKNOWN),
         ("predict m/model.npz data.csv", "Predicting:   0%|", NARROW),
-        ("curve --data data.csv --rows 50 --out curve.png", "data-aware, N = 50, alpha = 1 [00:00]", UNKNOWN),
+        ("curve --data data.csv --rows 50 -M 5,15 --out curve.png", "data-aware, N = 50, alpha = 1 [00:00]", UNKNOWN),
         ("audit data.csv --model m/model.npz --most 20", "KL against M: 0set [", UNKNOWN),
         ("certify check c/certificate.json --data data.csv", "Computing R_S and KL again [00:00]", UNKNOWN),
     ],

@@ -184,9 +184,9 @@ def test_draws_from_inputs_on_a_line_without_simulation(kernel, inputs, N, M):
 
 
 def test_plan_on_a_line_and_where_it_ends():
-    plan = inducing_points(Matern(1.5), 100, 1.0, target=1.0, inputs=Uniform(), draws=10)
+    plan = inducing_points(Matern(1.5), 50, 1.0, target=1.0, inputs=Uniform(), draws=10)
     assert float(plan.bound) <= 1.0 < float(plan.bound_before)
-    assert plan.M < inducing_points(Matern(1.5), 100, 1.0, target=1.0, inputs=Uniform()).M
+    assert plan.M < inducing_points(Matern(1.5), 50, 1.0, target=1.0, inputs=Uniform()).M
     with pytest.raises(NotConverged, match="simulate=m"):
         rate(Matern(1.5), 10**6, LARGEST + 1, 1.0, inputs=Uniform(), draws=10)
 

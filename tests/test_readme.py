@@ -30,6 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finally:
         sys.path.remove(str(ROOT / "examples"))
     borehole.write(folder / "borehole.csv")
+    lines = (folder / "borehole.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "few").mkdir()
+    (folder / "few" / "borehole.csv").write_text("".join(lines[:301]), encoding="utf-8")
     return folder
 
 
@@ -48,8 +51,10 @@ def test_python_prints_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPat
         assert numbers == pytest.approx([float(each) for each in re.findall(number, shown)], rel=0.03)
 
 
-def test_commands_run_one_after_the_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
+@pytest.mark.parametrize("place", ["few", pytest.param("", marks=pytest.mark.slow)])
+def test_commands_run_one_after_the_other(place: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the quick profile on the first 300 rows."""
+    monkeypatch.chdir(folder / place)
     commands = [line for line in LINES if line.startswith("gpbounds ")]
     assert [line.split()[1] for line in commands] == ["plan", "train", "predict", "certify", "certify"]
     for line in commands:

@@ -40,8 +40,8 @@ def data():
 @pytest.mark.usefixtures("short_pilots")
 @parametrize_with_checks(
     [
-        VariationalGP(6, max_iter=3, random_state=0),
-        VariationalGPClassifier(6, max_iter=3, random_state=0),
+        VariationalGP(6, max_iter=3, random_state=0, start="scale"),
+        VariationalGPClassifier(6, max_iter=3, random_state=0, start="scale"),
     ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": "the objectives agree to the last digits "
@@ -246,7 +246,9 @@ def test_several_labels_by_one_against_the_rest(data):
     labels = np.digitize(f, [-0.3, 0.3])
     with pytest.raises(ValueError, match=r"OneVsRestClassifier\(VariationalGPClassifier\(\)\)"):
         VariationalGPClassifier().fit(X, labels)
-    several = OneVsRestClassifier(VariationalGPClassifier(10, max_iter=40, random_state=0)).fit(X, labels)
+    several = OneVsRestClassifier(VariationalGPClassifier(10, lengthscales="shared", max_iter=20, random_state=0)).fit(
+        X, labels
+    )
     assert several.score(X, labels) > 0.75
     np.testing.assert_allclose(several.predict_proba(X).sum(axis=1), 1.0)
 
@@ -453,13 +455,13 @@ def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     assert model.objective_ == pytest.approx(max(model.history_), rel=1e-9)
 
 
-@pytest.mark.parametrize("scale", [30.0, 1e3, 1e6])
+@pytest.mark.parametrize("scale", one_in(2, [30.0, 1e3, 1e6]))
 @pytest.mark.parametrize(
     "how",
     [
         {"optimizer": "adam", "max_iter": 200},
         {"optimizer": "adam", "max_iter": 200, "batch_size": 10},
-        {"optimizer": "natgrad"},
+        {"optimizer": "natgrad", "max_iter": 100},
         {"optimizer": "natgrad", "natural_rate": 0.1, "max_iter": 100},
     ],
     ids=["adam", "batches", "natgrad", "natgrad, slow"],
