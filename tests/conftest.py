@@ -21,14 +21,12 @@ def cupy():
     return module
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shared_however_small():
-    """Lanes share the small problems of tests, too, so that a comparison of two numbers of lanes compares something."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(parallel, "QUIET", 1.0)
-    patch.setattr(parallel, "BUSY", 1.0)
-    yield
-    patch.undo()
+@pytest.fixture(autouse=True)
+def shared_however_small(request, monkeypatch):
+    """Lanes share the small problems of tests marked ``lanes``, so that two numbers of lanes compare something."""
+    if request.node.get_closest_marker("lanes"):
+        monkeypatch.setattr(parallel, "QUIET", 1.0)
+        monkeypatch.setattr(parallel, "BUSY", 1.0)
 
 
 @pytest.fixture

@@ -189,9 +189,14 @@ def test_training_continues_from_a_checkpoint(tmp_path) -> None:
         with pytest.warns(UserWarning, match=f"All {iterations} iterations"):
             result = SparseGP(max_iter=iterations, checkpoint=tmp_path / "run.npz", **options).fit(folder, "y")
     assert result.objective_ == whole.objective_
-    other = written(tmp_path / "other", X, y + 1e-9, 3, 50)
+    swapped = np.r_[y[1], y[0], y[2:]]
+    for name, targets in {"other": y + 1e-9, "swapped": swapped}.items():  # the second has the same moments
+        other = written(tmp_path / name, X, targets, 3, 50)
+        with pytest.raises(ValueError, match="same data and settings"):
+            SparseGP(max_iter=9, checkpoint=tmp_path / "run.npz", **options).fit(other, "y")
+    rows = written(tmp_path / "rows", X[np.r_[1, 0, 2 : len(X)]], swapped, 3, 50)
     with pytest.raises(ValueError, match="same data and settings"):
-        SparseGP(max_iter=9, checkpoint=tmp_path / "run.npz", **options).fit(other, "y")
+        SparseGP(max_iter=9, checkpoint=tmp_path / "run.npz", **options).fit(rows, "y")
 
 
 def test_wrong_rows_are_refused_with_their_place(tmp_path) -> None:

@@ -69,10 +69,9 @@ class Columns:
 
     @property
     def identity(self) -> bytes:
-        """Bytes that identify the rows: the sizes of all partitions, and the moments of the columns."""
-        moments = self.source.moments
-        known = (moments.unit, moments.centre, moments.spread)
-        return b"".join(self._own(each).tobytes() for each in known) + self.source.sizes.tobytes()
+        """Bytes that identify all numbers of the source, their order and its partitions, and the units."""
+        units = np.append(np.ravel(self.shift), np.ravel(self.scale)).astype(float)
+        return self.source.digest + units.tobytes()
 
     def __getitem__(self, numbers: Indices) -> Float:
         X, Y = self.source.rows(numbers)

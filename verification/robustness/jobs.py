@@ -30,15 +30,15 @@ class Job:
     kind : str
         The row of the table in which its kills are counted.
     run : function
-        It begins the work, or continues it where ``resumes``.
+        It begins the work, or continues it where an earlier run has left a checkpoint or the first rows of a table.
     prepare : function
         It writes what the work reads.
     results : tuple of str
         The files whose bytes are the outcome; of a CSV file all columns but `TIMES`.
     grows : tuple of str
         CSV files that grow by rows: at every moment they hold the first rows of the outcome.
-    resumes : bool
-        Whether a second run continues the first.
+    other : function, optional
+        It puts other data in the place of those that a checkpoint is about; a run after it must refuse that file.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Job:
     prepare: Callable[[], Any] = lambda: None
     results: tuple[str, ...] = ()
     grows: tuple[str, ...] = ()
-    resumes: bool = False
+    other: Callable[[], Any] | None = None
 
 
 def data(N: int = 60, D: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -67,13 +67,48 @@ def training(
 ) -> Job:
     """Training with a checkpoint, of an estimator that ``make`` returns; the outcome is the saved model."""
 
-    def run() -> None:
+    def prepare() -> None:
         X, y = data(N)
-        model = make().set_params(checkpoint="checkpoint", random_state=3)
-        model.fit(X, (y > 0.0).astype(int) if labels else np.floor(np.exp(y)) if counts else y)
-        model.save("model.npz")
+        np.save("X.npy", X)
+        np.save("y.npy", (y > 0.0).astype(int) if labels else np.floor(np.exp(y)) if counts else y)
 
-    return Job(name, kind, run, results=("model.npz",), resumes=True)
+    def other() -> None:
+        np.save("y.npy", swapped(np.load("y.npy")))
+
+    def run() -> None:
+        model = make().set_params(checkpoint="checkpoint", random_state=3)
+        model.fit(np.load("X.npy"), np.load("y.npy")).save("model.npz")
+
+    return Job(name, kind, run, prepare, results=("model.npz",), other=other)
+
+
+def swapped(y: np.ndarray) -> np.ndarray:
+    """The first target and the first other one that differs from it change places: all sums remain what they are."""
+    place = int(np.argmax(y != y[0]))
+    y[[0, place]] = y[[place, 0]]
+    return y
+
+
+def partitioned(name: str, kind: str, make: Callable[[], Any]) -> Job:
+    """Training on a folder of Parquet files."""
+
+    def write(y: np.ndarray) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        os.makedirs("rows", exist_ok=True)
+        X, _ = data()
+        for i in range(3):
+            few = slice(20 * i, 20 * i + 20)
+            parquet.write_table(
+                pyarrow.table({"a": X[few, 0], "b": X[few, 1], "y": y[few]}), os.path.join("rows", f"{i}.parquet")
+            )
+
+    def run() -> None:
+        model = make().set_params(checkpoint="checkpoint", random_state=3)
+        model.fit("rows", "y").save("model.npz")
+
+    return Job(name, kind, run, lambda: write(data()[1]), ("model.npz",), other=lambda: write(swapped(data()[1])))
 
 
 def _estimators() -> Any:
@@ -130,6 +165,11 @@ TRAININGS = (
         "LowRankGP, Adam, mini-batches",
         "training: low rank",
         lambda: _estimators().LowRankGP("fourier", rank=16, optimizer="adam", batch_size=20, max_iter=120),
+    ),
+    partitioned(
+        "SparseGP, Parquet",
+        "training: partitions",
+        lambda: _estimators().SparseGP("vfe", n_inducing=8, tol=0.0, max_iter=30),
     ),
     training("PACGP", "training: PAC-Bayes", lambda: _estimators().PACGP(delta=0.01, max_iter=25, tol=0.0)),
     training(
@@ -286,7 +326,6 @@ BATCHES = (
         ),
         results=("grid.csv",),
         grows=("grid.csv",),
-        resumes=True,
     ),
     Job(
         "pac_sgp_inducing.py --resume",
@@ -298,7 +337,6 @@ BATCHES = (
         _table,
         results=("inducing.csv",),
         grows=("inducing.csv",),
-        resumes=True,
     ),
     Job(
         "lowrank_far_rows.py --resume",
@@ -310,7 +348,6 @@ BATCHES = (
         _elevators,
         results=("far.csv",),
         grows=("far.csv",),
-        resumes=True,
     ),
 )
 

@@ -99,7 +99,7 @@ def kill(number: int, job: Job, of: Reference, seed: int) -> Kill:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        faults = [*_damaged(job, of, folder), *_lost(of, folder, log)]
+        faults = [*_damaged(job, of, folder), *_lost(of, folder, log), *_on_other_data(job, folder, Path(base))]
         again = _finished(_started(folder, job.run, Path(base), None, None))
         if again:
             faults.append(f"the run after it failed: {(Path(base) / 'errors').read_text(encoding='utf-8')[-2000:]}")
@@ -109,6 +109,23 @@ def kill(number: int, job: Job, of: Reference, seed: int) -> Kill:
             faults += [f"{name} differs from that of a run without a kill" for name in changed]
             faults += [f"{path.name} is left" for path in folder.rglob("*.part") if _name(path.name) in job.results]
     return Kill(number, job.name, job.kind, place, at, died, tuple(faults))
+
+
+def _on_other_data(job: Job, folder: Path, base: Path) -> list[str]:
+    """A checkpoint is refused where it lies beside other data than its own, and no run without one is."""
+    if job.other is None:
+        return []
+    place = base / "other"
+    shutil.copytree(folder, place)
+    _must(place, job.other, base)
+    begun, log = (place / "checkpoint").exists(), base / "errors of others"
+    log.mkdir()
+    failed = _finished(_started(place, job.run, log, None, None))
+    said = (log / "errors").read_text(encoding="utf-8")[-2000:]
+    if begun and not failed:
+        return ["the run after it continued a checkpoint on other data"]
+    refused = begun and "of the same data and settings" in said
+    return [f"the run on other data failed: {said}"] if failed and not refused else []
 
 
 def _name(part: str) -> str:
