@@ -314,8 +314,7 @@ def whitened(whitener: Inducing, X: Array, y: Array | None, chunk: int = CHUNK) 
     gram, projected = sum(grams[1:], grams[0]), sum(projections[1:], projections[0])
     known, rank = whitener.known(X)
     residual[xp.asarray(known)] = 0.0
-    squares = (targets * targets).sum(axis=0)
-    return Whitening(whitener, X, gram, projected, squares, residual, known, rank, chunk)
+    return Whitening(whitener, X, gram, projected, sums_of_squares(targets), residual, known, rank, chunk)
 
 
 def residual_diagonal(diagonal: Array, V: Array, readings: Readings | None = None) -> Array:
@@ -388,6 +387,17 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
         )
     require_finite_rows("y", targets)
     return targets.astype(X.dtype, copy=False)
+
+
+def sums_of_squares(targets: Array) -> Array:
+    """Σy² of each output; refused where it is no finite double."""
+    xp = namespace(targets)
+    with np.errstate(over="ignore"):
+        squares = (targets * targets).sum(axis=0)
+    if not bool(xp.isfinite(squares).all()):
+        largest = float(xp.abs(targets).max())
+        raise ValueError(f"y: expected targets whose squares add to a double, got |y| up to {largest:.3g}: rescale y")
+    return squares
 
 
 def matched(X: Array, Z: Array) -> tuple[Any, int]:

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from thinning import one_in
 
 import fitting
-from fitting import ExactGP, RenyiGP, SparseGP, SparsePACGP, VariationalGP
+from fitting import PACGP, ExactGP, LowRankGP, RenyiGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.objectives.objective import Objective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 from gpbounds.validation import cuda_fault
@@ -492,6 +492,28 @@ def test_wrong_arguments_are_named(model, change, sentence):
     arguments = {"X": np.array([[0.0, 1.0], [1.0, 2.0]]), "y": np.array([0.0, 1.0]), **change}
     with pytest.raises(ValueError, match=sentence):
         model.fit(**arguments)
+
+
+ODD = {
+    "normalize_y": ("no", 1, []),
+    "progress": (2.5, math.nan, "no"),
+    "limits": (5, True, [1.0, 2.0], math.nan),
+    "fixed": (3, 1j, [[1.0]], True),
+    "checkpoint": (True, 0.5, {}),
+    "noise": ("no", [0.1, 0.2], math.nan, 1j),
+    "learning_rate": ("fast", [0.1, 0.2], 0.0),
+    "inducing": (5, True, math.nan),
+}
+
+
+@pytest.mark.parametrize("model", [ExactGP, SparseGP, LowRankGP, PACGP, VariationalGP])
+def test_odd_arguments_are_named_in_a_value_error(model):
+    X, names = np.array([[0.0, 1.0], [1.0, 2.0]]), set(model().get_params())
+    tried = [(name, odd) for name in ODD if name in names for odd in ODD[name]]
+    assert len(tried) >= 15
+    for name, odd in tried:
+        with pytest.raises(ValueError, match=f"^{name}: expected"):
+            model(**{name: odd}).fit(X, np.array([0.0, 1.0]))
 
 
 def test_a_start_without_a_value_says_what_to_do():

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from gpbounds import NotPositiveDefinite, SquaredExponential, kdpp, renyi
+from gpbounds import NotPositiveDefinite, SquaredExponential, iterative, kdpp, renyi
 from gpbounds.reference import renyi as reference
 
 
@@ -120,3 +120,30 @@ def test_noise_that_rounding_exceeds_is_refused(noise: float) -> None:
         renyi.evidence(kernel, X, y, Z, noise=noise)
     with pytest.raises((ValueError, NotPositiveDefinite), match=r"noise|Cholesky"):
         renyi.gap(kernel, X, y, Z, 1.0, noise=noise)
+
+
+@pytest.mark.parametrize("noise", [1e-310, 5e-324])
+def test_a_bound_that_is_no_double_is_refused(noise: float) -> None:
+    X = np.linspace(-2.0, 2.0, 12)[:, None]
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="noise, y: expected numbers whose log N"):
+        renyi.elbo(SquaredExponential(), X, np.sin(X[:, 0]), X[:3], 0.5, noise=noise)
+
+
+@pytest.mark.parametrize("function", [renyi.evidence, iterative.evidence])
+def test_targets_whose_squares_overflow_are_refused(function) -> None:
+    X = np.linspace(-2.0, 2.0, 12)[:, None]
+    more = {"Z": X[:3]} if function is renyi.evidence else {"rng": 0}
+    with pytest.raises(
+        ValueError, match=r"^y: expected targets whose squares add to a double, got \|y\| up to 1e\+160"
+    ):
+        function(SquaredExponential(), X, 1e160 * np.cos(X[:, 0]) / np.cos(X[:, 0]).max(), noise=0.1, **more)
+
+
+def test_noise_far_above_the_variances_has_an_evidence() -> None:
+    X = np.linspace(-2.0, 2.0, 12)[:, None]
+    for noise in (1e20, 1e100, 1e300):
+        lower, upper = iterative.evidence(SquaredExponential(), X, np.sin(X[:, 0]), noise=noise, rng=0)
+        truth = -6.0 * np.log(2.0 * np.pi * noise)  # the rest is of the order of 1/noise
+        assert lower <= truth + 1e-9 * abs(truth)
+        assert upper >= truth - 1e-9 * abs(truth)
+        assert upper - lower < 1e-6 * abs(truth)

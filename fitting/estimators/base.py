@@ -7,7 +7,7 @@ import math
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -72,7 +72,7 @@ from gpbounds.pacbayes import Scaling
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.copies import on_disk
 from gpbounds.rows.source import changed, with_targets
-from gpbounds.validation import array_module, choice, count, non_negative, positive, scalar
+from gpbounds.validation import array_module, choice, count, flag, noise_variance, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
 # Rows as arrays: which an estimator takes, which it copies, and which it holds after training.
@@ -543,6 +543,17 @@ class GaussianProcess(_Arguments):
         self._member()
         if not self._subtracts_mean:
             self._check_mean()
+        flag("normalize_y", self.normalize_y)
+        flag("progress", self.progress)
+        if self.noise is not None:
+            noise_variance(self.noise)
+        scalar(positive, "learning_rate", self.learning_rate)
+        if not isinstance(self.limits, Mapping | None):
+            raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {self.limits!r}")
+        if not (isinstance(self.fixed, Iterable) and all(isinstance(name, str) for name in self.fixed)):
+            raise ValueError(f"fixed: expected a sequence of names, got {self.fixed!r}")
+        if not isinstance(self.checkpoint, str | os.PathLike | None):
+            raise ValueError(f"checkpoint: expected a path, got {self.checkpoint!r}")
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, self._optimizers)
         count("n_restarts", self.n_restarts, 0)
@@ -703,7 +714,7 @@ class GaussianProcess(_Arguments):
             N=X.shape[0],
             optimizer=self.optimizer,
             max_iter=count("max_iter", self.max_iter),
-            learning_rate=float(positive("learning_rate", self.learning_rate)),
+            learning_rate=scalar(positive, "learning_rate", self.learning_rate),
             batch_size=self._batch(X.shape[0]),
             by_blocks=drawn_by_blocks(X, y, self._batch(X.shape[0])),
             limits=self._training_limits(given),

@@ -96,6 +96,8 @@ class WithInducing(GaussianProcess):
         super()._check_arguments()
         if isinstance(self.inducing, str):
             choice("inducing", self.inducing, self._ways)
+        else:
+            as_points(self.inducing, "inducing")
         if not isinstance(self.n_inducing, str):
             count("n_inducing", self.n_inducing)
 

@@ -248,7 +248,7 @@ def inducing_points(
     (15, 17)
     """
     size = validation.count("N", N, 2)
-    target = float(validation.positive("target", target))
+    target = validation.scalar(validation.positive, "target", target)
     _refuse_arrays(alpha=alpha, noise=noise, delta=delta, y_norm2=y_norm2, tv=tv)
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return _stated(

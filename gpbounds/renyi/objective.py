@@ -108,6 +108,8 @@ def elbo(
 
 
 def _bound(record: Nystrom, value: float, order: float, terms: dict[str, Any]) -> Bound:
+    if not np.isfinite(value):
+        raise ValueError(f"noise, y: expected numbers whose log N(y; 0, Ξ) is a double, got {value}: use other units")
     claim = "R-neg" if order < 0.0 else "R-elbo*" if order <= 1.0 else "N-range"
     assumptions = ("The kernel, the inducing points and the noise variance are those of the evidence that is bounded.",)
     side: Literal["lower", "upper"] = "upper" if order < 0.0 else "lower"
