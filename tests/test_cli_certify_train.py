@@ -23,8 +23,6 @@ from gpbounds.pacbayes import Certificate
 from gpbounds.plotting import Predictions, certificate_page, plot_terms
 from gpbounds.plotting.certificates import separated
 
-pytestmark = pytest.mark.usefixtures("short_pilots")
-
 QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 20)
 N = 90
 

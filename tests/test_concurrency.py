@@ -5,15 +5,17 @@ from __future__ import annotations
 import _thread
 import faulthandler
 import itertools
+import linecache
 import multiprocessing
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -353,6 +355,110 @@ def test_ctrl_c_before_or_after_the_call_of_a_task_comes_through(clock: str, at:
         with ends_soon(), pytest.raises(KeyboardInterrupt):
             share(50, run)
         assert pools() == before
+
+
+def handles_signals(frame: FrameType) -> bool:
+    """Whether CPython may handle a signal here: it does not between the end of a ``with`` block and `__exit__`."""
+    starts = [start for start, _, line in frame.f_code.co_lines() if line == frame.f_lineno]
+    is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+    return not is_with or frame.f_lasti <= min(starts)
+
+
+def traced_lines(run: Callable[[], object], at: int) -> tuple[int, BaseException | None]:
+    """Run with Ctrl-C before line ``at`` of those that this thread enters in `parallel`; their number, what came."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != parallel.__file__:
+            return None
+        if event == "line" and handles_signals(frame):
+            count += 1
+            if count == at:
+                raise KeyboardInterrupt
+        return trace
+
+    came: BaseException | None = None
+    sys.settrace(trace)
+    try:
+        run()
+    except BaseException as raised:
+        came = raised
+    finally:
+        sys.settrace(None)
+    return count, came
+
+
+@pytest.mark.parametrize("after", [None, [[], [0], [0], [1, 2], [], [3], [3]]], ids=["in any order", "one by one"])
+def test_ctrl_c_before_any_line_leaves_no_lane_and_blas_as_it_was(after: list[list[int]] | None) -> None:
+    """Also in `finally` and between taking a task and doing it; a queue that waits would be stopped by `ends_soon`."""
+
+    def run(task: int, worker: int) -> None:
+        time.sleep(1e-4)
+
+    def work() -> None:
+        share(7, run, after)
+
+    with blas_threads(2):
+        before, threads = pools(), set(threading.enumerate())
+        lines, came = traced_lines(work, 0)
+        assert came is None
+        assert lines > 60
+        at, reached = 1, True
+        while reached:
+            with ends_soon():
+                entered, came = traced_lines(work, at)
+            reached = entered >= at
+            assert isinstance(came, KeyboardInterrupt) == reached, came
+            for thread in set(threading.enumerate()) - threads:
+                thread.join(WAIT)
+                assert not thread.is_alive(), at
+            assert pools() == before, at
+            at += 1
+        assert at > 60
+
+
+@pytest.mark.parametrize("times", [40, pytest.param(1000, marks=pytest.mark.slow)])
+def test_ctrl_c_at_random_moments_leaves_no_lane_and_blas_as_it_was(times: int) -> None:
+    rng, came = np.random.default_rng(times), 0
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with blas_threads(2):
+            sizes, threads = pools(), set(threading.enumerate())
+            for _ in range(times):
+                timer = threading.Timer(float(rng.uniform(0.0, 4e-3)), _thread.interrupt_main)
+                with ends_soon():
+                    try:
+                        timer.start()
+                        share(300, lambda task, worker: None)
+                        timer.join(WAIT)
+                        time.sleep(0.0)  # the signal is handled here at the latest
+                    except KeyboardInterrupt:
+                        came += 1
+                    timer.join(WAIT)
+                    for thread in set(threading.enumerate()) - threads:
+                        thread.join(WAIT)
+                assert set(threading.enumerate()) == threads
+                assert pools() == sizes
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert came == times
+
+
+def test_a_lane_that_cannot_go_on_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there is no memory for the queue's own records, between taking a task and doing it."""
+    began = threading.Event()
+
+    def read() -> float:
+        if threading.current_thread() is not threading.main_thread():
+            began.set()
+            raise MemoryError
+        return 0.0
+
+    clocks = {name: getattr(time, name) for name in ("monotonic", "perf_counter", "thread_time")}
+    monkeypatch.setattr(parallel, "time", SimpleNamespace(**clocks | {"perf_counter": read}))
+    with blas_threads(2), ends_soon(), pytest.raises(MemoryError):
+        share(50, lambda task, worker: began.wait(WAIT))
 
 
 def test_ctrl_c_while_the_caller_waits_comes_through_after_the_tasks_that_run() -> None:

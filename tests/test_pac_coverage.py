@@ -112,10 +112,10 @@ def test_true_risks_are_known_to_1e_4(loss: str) -> None:
 
 
 def test_trained_certificates_hold_and_without_the_penalty_they_do_not() -> None:
-    """30 training sets of 30 points without signal, where R_S is small by chance only."""
-    wrong, broken, _ = failures(NOISE, lambda: PACGP(0.6, **COMMON), 30, 30, seed=0)
-    assert compatible(wrong, 30), wrong
-    assert not compatible(broken, 30), broken
+    """60 training sets of 30 points without signal, where R_S is small by chance only."""
+    wrong, broken, _ = failures(NOISE, lambda: PACGP(0.6, **COMMON), 30, 60, seed=0)
+    assert compatible(wrong, 60), wrong
+    assert not compatible(broken, 60), broken
 
 
 MODELS: dict[str, Callable[[], PACGP | SparsePACGP]] = {

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from queue import SimpleQueue
 from typing import Any
 
 # Whether other processes use the cores: lanes then have a processor for a smaller part of the time they work.
@@ -179,13 +180,13 @@ def one_blas_thread() -> Iterator[None]:
     """
     blas, holder = _blas(), object()
     try:
-        blas.limit(holder)
-        yield
-    finally:
         try:
+            blas.limit(holder)
+            yield
+        finally:
             blas.release(holder)
-        finally:  # Ctrl-C may have come as the release began
-            blas.release(holder)
+    finally:  # Ctrl-C may have come as that began
+        blas.release(holder)
 
 
 @contextmanager
@@ -255,16 +256,16 @@ def share(
             for task in in_order(count, after or ()):
                 run(task, 0)
             return
-        queue = _Queue(count, run, after, alone)
+        queue = _Queue(count, run, after, alone, number)
         try:
-            for worker in range(1, number):
-                threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
-            copy_context().run(queue.work, 0)
-        finally:
             try:
+                for worker in range(1, number):
+                    threading.Thread(target=copy_context().run, args=(queue.lane, worker)).start()
+                copy_context().run(queue.work, 0)
+            finally:
                 queue.finish()
-            finally:  # Ctrl-C may have come as it began
-                queue.finish()
+        finally:  # Ctrl-C may have come as that began
+            queue.finish()
     _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
         fault, queue.fault = queue.fault, None
@@ -360,7 +361,11 @@ def _title(work: Callable[[int], object]) -> str:
 
 
 class _Queue:
-    """Tasks that wait for others, and the lanes' access to them."""
+    """Tasks that wait for others, and the lanes' access to them.
+
+    Ctrl-C may end the caller, worker 0, at any place.  So the lock and the two bells are objects of C, which no signal
+    leaves half way; a `threading.Condition` keeps its lock if Ctrl-C comes inside its methods, which are Python.
+    """
 
     def __init__(
         self,
@@ -368,12 +373,15 @@ class _Queue:
         run: Callable[[int, int], object],
         after: Sequence[Sequence[int]] | None,
         alone: Container[int],
+        number: int,
     ) -> None:
-        self.run, self.left, self.alone, self.taken = run, count, alone, False
+        self.run, self.left, self.alone, self.taken, self.number = run, count, alone, False, number
         self.running: set[int] = set()  # the workers, other than the caller, that have a task
         self.worked, self.processor = 0.0, 0.0
         self.fault: BaseException | None = None
-        self.changed = threading.Condition()
+        self.lock = threading.Lock()
+        self.bell: SimpleQueue[None] = SimpleQueue()  # each item wakes a lane without a task, which looks again
+        self.ended: SimpleQueue[None] = SimpleQueue()  # wakes the caller, who waits for the last tasks of others
         self.waits = [len(needed) for needed in after] if after else [0] * count
         self.followers: list[list[int]] = [[] for _ in range(count)]
         for task, needed in enumerate(after or ()):
@@ -385,8 +393,19 @@ class _Queue:
             if waits == 0:
                 self._is_ready(task)
 
+    def lane(self, worker: int) -> None:
+        """`work` in a thread of its own: what stops it, if only a lack of memory, reaches the caller."""
+        try:
+            self.work(worker)
+        except BaseException as raised:
+            with self.lock:
+                self.running.discard(worker)
+                self.fault, self.left = self.fault or raised, 0
+            self._ring(self.number)
+            self.ended.put(None)
+
     def work(self, worker: int) -> None:
-        """Do tasks until none is left.  Ctrl-C may end the caller, worker 0, at any place."""
+        """Do tasks until none is left."""
         _inside.set(True)
         while (task := self._next(worker)) is not None:
             fault, begun, processor = None, time.perf_counter(), time.thread_time()
@@ -405,27 +424,32 @@ class _Queue:
         interrupt: BaseException | None = None
         while True:
             try:
-                with self.changed:
+                with self.lock:
                     self.left = 0
-                    self.changed.notify_all()
-                    while self.running:
-                        self.changed.wait()
-                break
+                    over = not self.running
+                self._ring(self.number)
+                if over:
+                    break
+                self.ended.get()
             except BaseException as raised:
                 interrupt = interrupt or raised
         if interrupt is not None:
             raise interrupt
 
     def _next(self, worker: int) -> int | None:
-        with self.changed:
-            while self.left > 0:
-                task = self._lowest()
-                if task is not None:
-                    if worker:
-                        self.running.add(worker)
-                    return task
-                self.changed.wait()
-            return None
+        while True:
+            with self.lock:
+                task = self._lowest() if self.left > 0 else None
+                if task is not None and worker:
+                    self.running.add(worker)
+                over = self.left <= 0
+            if task is not None or over:
+                return task
+            self.bell.get()
+
+    def _ring(self, times: int) -> None:
+        for _ in range(times):
+            self.bell.put(None)
 
     def _lowest(self) -> int | None:
         """The lowest ready task; a task of ``alone`` only while no other such task runs."""
@@ -439,7 +463,7 @@ class _Queue:
         heapq.heappush(self.ready_alone if task in self.alone else self.ready, task)
 
     def _done(self, task: int, worker: int, worked: float, processor: float, fault: BaseException | None) -> None:
-        with self.changed:
+        with self.lock:
             self.running.discard(worker)
             self.worked += worked
             self.processor += processor
@@ -454,7 +478,7 @@ class _Queue:
                 if self.waits[follower] == 0:
                     self._is_ready(follower)
                     freed += 1
-            if self.left <= 0:
-                self.changed.notify_all()
-            elif freed > 1:
-                self.changed.notify(freed - 1)
+            over = self.left <= 0
+        self._ring(self.number if over else min(freed - 1, self.number))
+        if over:
+            self.ended.put(None)
