@@ -66,8 +66,7 @@ def _checked(
         raise ValueError(f"half_width: expected 0.01 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
     level = scalar(positive, "noise", noise)
     sharp = rigor_of(rigor) == "sharp"
-    at_nodes = not sharp or reach.size == 1
-    box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers, at_nodes)
+    box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers)
     return _Setting(box, widths, lengthscales, known.variance, level, sharp)
 
 
