@@ -318,7 +318,9 @@ class EnclosedSines:
     @classmethod
     def of(cls, box: Sines, widths: Float, lengthscales: Float, variance: float, noise: float) -> EnclosedSines:
         """From the arguments of the bound, which are exact."""
-        reach = [exact(a) / exact(b) for a, b in zip(widths.tolist(), lengthscales.tolist(), strict=True)]
+        sides = list(zip(widths.tolist(), lengthscales.tolist(), strict=True))
+        quotients = {side: exact(side[0]) / exact(side[1]) for side in sides}
+        reach = [quotients[side] for side in sides]  # equal sides have the same ball
         length = [exact(c) * S for c, S in zip(box.c.tolist(), reach, strict=True)]
         return cls(box, reach, length, exact(noise) / exact(variance))
 
@@ -491,14 +493,26 @@ class EnclosedSines:
         assert chosen is not None
         numbers, N = chosen[0], exact(self.box.N)
         noise, size = self.level / N, math.prod(numbers)
-        sides = [self._blocks(d, r, kept) for d, r in enumerate(numbers)]
-        value = _line_kl(sides[0], noise) if len(sides) == 1 else _products_kl(sides, noise)
+        if len(numbers) == 1:
+            value = _line_kl(self._blocks(0, numbers[0], kept), noise)
+        else:
+            with at_bits(max(256, ctx_bits())):
+                value = _products_kl(self._sides(numbers, kept), noise)
         first = second = exact(1.0)
         for d, r in enumerate(numbers):
             error = self._interpolation(d, r)
             first, second = first * (1 + error), second * (1 + error * (2 + (2 * _pi()).sqrt() / self.length[d]))
         delta = N * (first.max(second) - 1) / self.level
         return value + _remainder(N, size, value, delta)
+
+    def _sides(self, numbers: list[int], kept: bool) -> list[_Side]:
+        """The spectra of every dimension; dimensions that are alike share theirs."""
+        c, m, known = self.box.c.tolist(), self.box.m.tolist(), {}
+        alike = [(id(S), *rest) for S, *rest in zip(self.reach, c, m, strict=True)]
+        for d, (r, like) in enumerate(zip(numbers, alike, strict=True)):
+            if like not in known:
+                known[like] = _Side.of(self._blocks(d, r, kept))
+        return [known[like] for like in alike]
 
     def _interpolation(self, d: int, r: int) -> Any:
         """κ with |k − IkI| ≤ κ in dimension d."""
@@ -593,14 +607,14 @@ class _Spectrum:
 
     @classmethod
     def of(cls, A: Any) -> _Spectrum:
-        """Eigenvectors in doubles, made more accurate until that does not help."""
-        size = A.nrows()
-        best = cls._from(A, _exact_matrix(np.linalg.eigh(_doubles(A, range(size)))[1]))
-        for _ in range(8):
-            found = cls._from(A, _more_accurate(A, best))
-            if not found.error < best.error / 2:
+        """Eigenvectors in doubles, made more accurate in up to six rounds, of which some may fail."""
+        found = cls._from(A, _exact_matrix(np.linalg.eigh(_doubles(A, range(A.nrows())))[1]))
+        best = found
+        for _ in range(6):
+            if best.error < exact(2.0) ** -112:
                 break
-            best = found
+            found = cls._from(A, _more_accurate(A, found))
+            best = found if found.error < best.error else best
         return best
 
     @classmethod
@@ -676,34 +690,49 @@ def _orthogonal(U: Any) -> Any:
     return U
 
 
-def _products_kl(sides: list[list[tuple[Any, Any]]], noise: Any) -> Any:
-    """The larger of KL(N(0, ⊗A_d + noise I)‖N(0, ⊗B_d + noise I)) and its reverse, A_d and B_d in blocks.
+@dataclass(frozen=True)
+class _Side:
+    """Two matrices A, B of one dimension, each with the eigenvalues of A°, the diagonal of the other's matrix in its
+    eigenvectors, and bounds on ‖A°‖ and ‖A − A°‖."""
+
+    values: tuple[list[Any], list[Any]]
+    seen: tuple[list[Any], list[Any]]
+    norms: tuple[Any, Any]
+    errors: tuple[Any, Any]
+
+    @classmethod
+    def of(cls, blocks: list[tuple[Any, Any]]) -> _Side:
+        """From the blocks of A and B."""
+        values: Any = ([], [])
+        seen: Any = ([], [])
+        norms, errors = [exact(0.0)] * 2, [exact(0.0)] * 2
+        for pair in blocks:
+            spectra = [_Spectrum.of(A) for A in pair]
+            for which, of in enumerate(spectra):
+                values[which].extend(of.values)
+                seen[which].extend(of.seen(spectra[1 - which], pair[1 - which]))
+                norms[which] = norms[which].max(of.norm)
+                errors[which] = errors[which].max(of.error)
+        return cls(values, seen, (norms[0], norms[1]), (errors[0], errors[1]))
+
+
+def _products_kl(sides: list[_Side], noise: Any) -> Any:
+    """The larger of KL(N(0, ⊗A_d + noise I)‖N(0, ⊗B_d + noise I)) and its reverse.
 
     Products of A° = OΛOᵀ in their place: the divergence of these from their eigenvalues and from the diagonal of one
     in the eigenvectors of the other, then as for interpolation, ‖⊗A − ⊗A°‖ ≤ Π(‖A°‖ + ‖F‖) − Π‖A°‖ (N-hilbert-nodes).
     """
-    values: Any = [[], []]
-    seen: Any = [[], []]
-    norms: Any = [[], []]
-    for blocks in sides:
-        spectra = [tuple(_Spectrum.of(A) for A in pair) for pair in blocks]
-        for which in (0, 1):
-            of = [pair[which] for pair in spectra]
-            values[which].append([value for spectrum in of for value in spectrum.values])
-            pairs = zip(blocks, spectra, strict=True)
-            seen[which].append([q for A, both in pairs for q in both[which].seen(both[1 - which], A[1 - which])])
-            norms[which].append((_largest([each.norm for each in of]), _largest([each.error for each in of])))
-    eigenvalues, inner = ([_outer_product(lists) for lists in both] for both in (values, seen))
+    eigenvalues = [_outer_product([side.values[which] for side in sides]) for which in (0, 1)]
     size, parts, moved = len(eigenvalues[0]), [], exact(0.0)
     logs = sum((((b + noise) / (a + noise)).log() for a, b in zip(*eigenvalues, strict=True)), exact(0.0))
-    for which, sign_of in ((1, 1), (0, -1)):
-        ratios = (q - b for q, b in zip(inner[which], eigenvalues[which], strict=True))
-        trace = sum((gap / (b + noise) for gap, b in zip(ratios, eigenvalues[which], strict=True)), exact(0.0))
-        parts.append((trace + sign_of * logs) / 2)
-        exact_norm = larger = exact(1.0)
-        for norm, error in norms[which]:
-            exact_norm, larger = exact_norm * norm, larger * (norm + error)
-        moved = moved.max(larger - exact_norm)
+    for which, sign_of_logs in ((1, 1), (0, -1)):
+        seen = _outer_product([side.seen[which] for side in sides])
+        pairs = zip(seen, eigenvalues[which], strict=True)
+        parts.append((sum(((q - b) / (b + noise) for q, b in pairs), exact(0.0)) + sign_of_logs * logs) / 2)
+        norm = larger = exact(1.0)
+        for side in sides:
+            norm, larger = norm * side.norms[which], larger * (side.norms[which] + side.errors[which])
+        moved = moved.max(larger - norm)
     value = parts[0].max(parts[1])
     return value + _remainder(exact(size), size, value, moved / noise)
 
