@@ -196,15 +196,14 @@ def predicted(box: Sines) -> float:
     Beyond LATTICE, r(t) ≤ C e^(−θΣt_d), θ = √(2ν)/(2D).
     """
     n, rate = np.arange(1.0, LATTICE + 1.0), math.sqrt(2.0 * box.nu) / (2.0 * box.dim)
-    farthest, everywhere, inside = np.zeros(()), 1.0, 1.0
+    least, everywhere, inside = np.ones(()), 1.0, 1.0
     for S, L in zip(box.reach.tolist(), (box.c * box.reach).tolist(), strict=True):
         distances = np.concatenate([[0.0], 2.0 * L * n - 2.0 * S, 2.0 * L * n - S])
-        farthest = np.maximum(farthest[..., None], distances)
+        least = np.minimum(least[..., None], np.sqrt(explained(box.nu, distances)))
         rest = 2.0 * math.exp(-rate * (2.0 * L * (LATTICE + 1) - 2.0 * S)) / -math.expm1(-2.0 * rate * L)
         near = float(np.exp(-rate * distances).sum())
         everywhere, inside = everywhere * (near + rest), inside * near
-    values = np.sqrt(explained(box.nu, farthest)).ravel()[1:]  # the first is the point itself
-    return float(values.sum()) + SLOWEST[box.nu] * (everywhere - inside)
+    return float(least.ravel()[1:].sum()) + SLOWEST[box.nu] * (everywhere - inside)  # the first is the point itself
 
 
 def by_prediction(box: Sines) -> float:
@@ -336,32 +335,37 @@ def at_nodes(box: Sines, *, kept: bool) -> float:
     rounding = 1e-15 * size / noise * (1.0 if box.dim == 1 else math.sqrt(size))
     if not rounding < 1e-3:
         return math.inf
-    sides = [_blocks(box.line(d), r, kept) for d, r in enumerate(numbers)]
     if box.dim == 1:
-        value = both_ways(sides[0], noise)
+        value = both_ways(_blocks(box, numbers[0], kept), noise)
     else:
-        swapped = [[(C + E, -E) for C, E in blocks] for blocks in sides]
-        value = max(products_kl(sides, noise), products_kl(swapped, noise))
+        value = products_kl(_sides(box, numbers, kept), noise)
     return value * (1.0 + 1e-9) + rounding + remainder(box.N, size, value, max(first, second))
 
 
 def _blocks(line: Sines, r: int, kept: bool) -> Blocks:
     """K at the nodes of one dimension and K_m − K or K_∞ − K, in blocks of even and odd functions of x."""
     S, L = float(line.reach[0]), float(line.c[0] * line.reach[0])
-    x = S * lobatto(r)
+    x, there = S * lobatto(r), at_lobatto(S, r)
     right = x[r // 2 :, None]
-    K = correlation(line.nu, np.abs(right - x))
     if kept:
-        w = np.arange(1.0, float(line.m[0]) + 1.0) * (math.pi / (2.0 * L))
-        values = np.sin(w * (x[:, None] + L)) * np.sqrt(density(line.nu, w) / L)
-        E = values[r // 2 :] @ values.T - K
-    else:
-        E = np.zeros_like(K)
-        for n in range(1, 4 + int(24.0 / L)):  # images at ±2nL: even n of x − x', odd n of x + x'
-            centre, sign = (right - x, 1.0) if n % 2 == 0 else (right + x, -1.0)
-            for shift in (2.0 * n * L, -2.0 * n * L):
-                E += sign * correlation(line.nu, np.abs(centre + shift))
-    return [(_folded(K, s), _folded(E, s)) for s in (1.0, -1.0)]
+        j = np.arange(1.0, float(line.m[0]) + 1.0)
+        w = j * (math.pi / (2.0 * L))
+        values = np.sin(w * (right + L)) * np.sqrt(density(line.nu, w) * (2.0 / L))
+        return [(C, values[:, k::2] @ values[:, k::2].T - C) for k, C in enumerate(there)]
+    E = np.zeros((r - r // 2, r))
+    for n in range(1, 4 + int(24.0 / L)):  # images at ±2nL: even n of x − x', odd n of x + x'
+        centre, sign = (right - x, 1.0) if n % 2 == 0 else (right + x, -1.0)
+        for shift in (2.0 * n * L, -2.0 * n * L):
+            E += sign * correlation(line.nu, np.abs(centre + shift))
+    return [(C, _folded(E, sign)) for C, sign in zip(there, (1.0, -1.0), strict=True)]
+
+
+@lru_cache(maxsize=64)
+def at_lobatto(reach: float, r: int) -> tuple[Float, Float]:
+    """The squared exponential kernel at the nodes: of even and of odd functions."""
+    x = reach * lobatto(r)
+    K = correlation(math.inf, np.abs(x[r // 2 :, None] - x))
+    return _folded(K, 1.0), _folded(K, -1.0)
 
 
 def _folded(A: Float, sign: float) -> Float:
@@ -370,18 +374,56 @@ def _folded(A: Float, sign: float) -> Float:
     return _even(A[:, half:] + sign * A[:, half - 1 :: -1])
 
 
-def products_kl(sides: list[Blocks], noise: float) -> float:
-    """KL(N(0, ⊗C_d + noise I)‖N(0, ⊗(C_d + E_d) + noise I)) from the eigenvalues of the factors, given in blocks."""
-    exact, inner, outer = [], [], []
-    for blocks in sides:
-        eigen = [np.linalg.eigh(C + E) for C, E in blocks]
-        exact.append(np.concatenate([np.linalg.eigvalsh(C) for C, _ in blocks]).clip(0.0))
-        outer.append(np.concatenate([values for values, _ in eigen]).clip(0.0))
-        across = [((C @ U) * U).sum(axis=0) for (C, _), (_, U) in zip(blocks, eigen, strict=True)]
-        inner.append(np.concatenate(across).clip(0.0))
-    ours, theirs, mixed = (_outer_product(parts) + noise for parts in (exact, outer, inner))
-    logs = float((np.log(theirs) - np.log(ours)).sum())
-    return max(0.5 * float(((mixed - theirs) / theirs).sum() + logs), 0.0)
+Side = tuple[Float, Float, Float, Float]
+"""Of two matrices of one dimension: both spectra, and the diagonal of each in the eigenvectors of the other."""
+
+
+def _sides(box: Sines, numbers: list[int], kept: bool) -> list[Side]:
+    """The spectra of every dimension; dimensions that are alike share theirs."""
+    known: dict[tuple[float, ...], Side] = {}
+    alike = list(zip(box.reach.tolist(), box.c.tolist(), box.m.tolist(), strict=True))
+    for d, (r, like) in enumerate(zip(numbers, alike, strict=True)):
+        if like not in known:
+            parts = []
+            eigen = at_lobatto_eigen(float(box.reach[d]), r)
+            for (C, E), (a, V) in zip(_blocks(box.line(d), r, kept), eigen, strict=True):
+                b, U = np.linalg.eigh(C + E)
+                parts.append((a, b.clip(0.0), ((C @ U) * U).sum(axis=0), a + ((E @ V) * V).sum(axis=0)))
+            first, second = parts
+            known[like] = tuple(np.concatenate(pair).clip(0.0) for pair in zip(first, second, strict=True))  # type: ignore[assignment]
+    return [known[like] for like in alike]
+
+
+@lru_cache(maxsize=64)
+def at_lobatto_eigen(reach: float, r: int) -> list[tuple[Float, Float]]:
+    """Eigenvalues and eigenvectors of :func:`at_lobatto`."""
+    found = [np.linalg.eigh(C) for C in at_lobatto(reach, r)]
+    return [(values.clip(0.0), vectors) for values, vectors in found]
+
+
+def products_kl(sides: list[Side], noise: float) -> float:
+    """The larger of KL(N(0, ⊗A_d + noise I)‖N(0, ⊗B_d + noise I)) and its reverse.
+
+    From the eigenvalues a, b and the diagonals q of A in B's eigenvectors, p of B in A's: ½Σ[(q − b)/(b + noise) +
+    log(b + noise) − log(a + noise)], and the reverse.  Products with a factor that makes all of them small are left
+    out: they add at most ½(Σq + Σb)/noise, or ½(Σp + Σa)/noise.
+    """
+    tops = [[float(vector.max()) for vector in side] for side in sides]
+    small = 1e-12 * noise / math.prod(float(side[0].size) for side in sides)
+    chosen, left = [], 0.0
+    for d, side in enumerate(sides):
+        others = [math.prod(top[k] for e, top in enumerate(tops) if e != d) for k in range(4)]
+        keep = np.max([vector * other for vector, other in zip(side, others, strict=True)], axis=0) > small
+        chosen.append([vector[keep] for vector in side])
+    for k in range(4):
+        whole = math.prod(float(side[k].sum()) for side in sides)
+        shares = (float(part[k].sum() / side[k].sum()) for part, side in zip(chosen, sides, strict=True))
+        left = max(left, whole * (1.0 - math.prod(shares)))
+    ours, theirs, seen, seen_back = (_outer_product([part[k] for part in chosen]) for k in range(4))
+    logs = float(np.log((theirs + noise) / (ours + noise)).sum())
+    there = float(((seen - theirs) / (theirs + noise)).sum()) + logs
+    back = float(((seen_back - ours) / (ours + noise)).sum()) - logs
+    return max(0.5 * there, 0.5 * back, 0.0) + left / noise
 
 
 def _outer_product(vectors: list[Float]) -> Float:
