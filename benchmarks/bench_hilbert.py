@@ -63,7 +63,9 @@ class Line:
 def approximate(kernel: Stationary, grids: Sequence[Float], m: int, L: float) -> Float:
     """K̃ at the products of ``grids``, one per dimension, the last fastest: sums over one index after the other."""
     w = np.arange(1, m + 1) * (math.pi / (2.0 * L))
-    weights = densities(kernel, np.stack(np.meshgrid(*[w] * len(grids), indexing="ij"), axis=-1).reshape(-1, len(grids)))
+    weights = densities(
+        kernel, np.stack(np.meshgrid(*[w] * len(grids), indexing="ij"), axis=-1).reshape(-1, len(grids))
+    )
     tensor = weights.reshape((m,) * len(grids))
     for grid in grids:
         phi = np.sin(np.multiply.outer(w, grid + L)) / math.sqrt(L)

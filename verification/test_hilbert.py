@@ -165,10 +165,10 @@ def test_the_tail_of_a_box_in_more_dimensions(observe: Observer, seed: int, nu: 
 
 @pytest.mark.claim("N-hilbert-tail")
 @settings(max_examples=6)
-@given(nu=st.sampled_from([0.5, 1.5, 2.5, math.inf]), S=st.floats(0.3, 2.0), gap=st.floats(0.1, 2.0), m=st.integers(1, 4))
-def test_the_tail_of_a_square_at_thirty_digits(
-    observe: Observer, nu: float, S: float, gap: float, m: int
-) -> None:
+@given(
+    nu=st.sampled_from([0.5, 1.5, 2.5, math.inf]), S=st.floats(0.3, 2.0), gap=st.floats(0.1, 2.0), m=st.integers(1, 4)
+)
+def test_the_tail_of_a_square_at_thirty_digits(observe: Observer, nu: float, S: float, gap: float, m: int) -> None:
     """Σ over 40² indices without m², at the middle and a corner; the density in two dimensions as a mixture says it."""
     c = 1.0 + gap / S
     t = dirichlet.omitted(Sines(nu, 1, 1.0, np.full(2, S), np.full(2, c), np.full(2, float(m))))
@@ -205,9 +205,7 @@ def test_what_half_spaces_say(observe: Observer, nu: float, t: float, S: float, 
 
 @pytest.mark.claim("N-hilbert-prediction")
 @given(seed=SEEDS, nu=st.sampled_from([0.5, 1.5, 2.5]), dim=st.integers(1, 3), t=powers(-1.5, 0.5))
-def test_points_explain_less_than_their_half_space(
-    observe: Observer, seed: int, nu: float, dim: int, t: float
-) -> None:
+def test_points_explain_less_than_their_half_space(observe: Observer, seed: int, nu: float, dim: int, t: float) -> None:
     """kᵀK⁻¹k of 60 points of a half-space, near the point at the distance t."""
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((60, dim)) * 10.0 ** rng.uniform(-1.5, 0.5)
@@ -249,7 +247,7 @@ def test_joining_two_divergences(observe: Observer, seed: int, size: int, near: 
     move = near * rng.standard_normal((size, size))
     K1 = (np.eye(size) + move) @ K2 @ (np.eye(size) + move).T
     kappa = max(divergences(K1, K2, 1.0))
-    value = dirichlet.joined(_with_trace(float(np.trace(T))), kappa)
+    value = dirichlet.joined(_with_trace(float(np.trace(T))), dirichlet.Moved.of(kappa))
     observe.upper("N-hilbert-psd", max(divergences(K1, K3, 1.0)), value, tol=1e-9 * (1 + value))
     with mp.workdps(30):
         observe.equal("N-hilbert-psd", value, reference.joined(kappa, float(np.trace(T))), rtol=1e-9)
@@ -267,7 +265,7 @@ def _with_trace(x: float) -> Sines:
 @given(nu=st.sampled_from([0.5, 1.5, 2.5]), S=powers(-2, 1), gap=st.floats(0.05, 4.0))
 def test_derivatives_at_the_ends_as_at_forty_digits(observe: Observer, nu: float, S: float, gap: float) -> None:
     c = 1.0 + gap / S
-    value = dirichlet.at_ends(one_line(nu, S, c))
+    value = dirichlet.at_ends(one_line(nu, S, c)).divergence
     with mp.workdps(60):
         truth = max(reference.ends_kl(nu, mp.mpf(S), mp.mpf(c * S), int(40 / (c * S)) + 3))
         observe.equal("N-hilbert-ends", value, truth, rtol=1e-9)
@@ -296,7 +294,8 @@ def test_all_rows_diverge_less_than_the_ends(
             for j in range(N):
                 K[i, j] = reference.correlation(nu, mp.mpf(x[i]) - mp.mpf(x[j]))
                 added[i, j] = reference.image_sum(nu, mp.mpf(L), mp.mpf(x[i]), mp.mpf(x[j]), int(20 / L) + 2)
-        bound = dirichlet.at_ends(one_line(nu, S, c)) * (1 + 1e-6)
+        ends = dirichlet.at_ends(one_line(nu, S, c))
+        bound = ends.divergence * (1 + 1e-6)
         for first, second in ((K, added), (added, K)):
             observe.upper("N-hilbert-ends", reference.kl(first, second, mp.mpf(noise)), bound, tol=mp.mpf(10) ** -15)
 
@@ -436,7 +435,7 @@ def test_doubles_are_above_the_balls(observe: Observer, seed: int, nu: float, di
         ):
             observe.equal(claim, double, float(ball), rtol=1e-9, atol=1e-300)
         if dim == 1 and nu < math.inf:
-            observe.equal("N-hilbert-ends", dirichlet.at_ends(box), float(balls.at_ends()), rtol=1e-6)
+            observe.equal("N-hilbert-ends", dirichlet.at_ends(box).divergence, float(balls.at_ends()), rtol=1e-6)
         if dim > 1 and nu < math.inf:
             observe.equal("N-hilbert-prediction", dirichlet.predicted(box), float(balls.predicted()), rtol=1e-9)
         value = dirichlet.bound(box)[0]

@@ -431,25 +431,25 @@ class EnclosedSines:
         return self.joined(self.by_images())
 
     def joined(self, divergence: Any) -> Any:
-        """κ + ½φ(x) + ½ηx for any η ≥ 0 with φ(η) ≥ 2κ."""
+        """κ + ½φ(x) + ½ηx with the η of the doubles where it holds, else any η ≥ 0 with φ(η) ≥ 2κ."""
         if not divergence.is_finite():
             return divergence
         x = exact(self.box.N) * self.omitted() / self.level
-        eta = exact(float(roots(above(divergence), minus_one=True)[1]) * (1.0 + 1e-9) + 1e-300)
-        while not residual(eta) >= 2 * divergence:
-            eta = 2 * eta
+        eta = exact(dirichlet.by_images(self.box).eta * (1.0 + 1e-9) + 1e-300)
+        if self.box.dim > 1 or self.box.nu == math.inf or not self._within(eta):
+            eta = exact(float(roots(above(divergence), minus_one=True)[1]) * (1.0 + 1e-9) + 1e-300)
+            while not residual(eta) >= 2 * divergence:
+                eta = 2 * eta
         return divergence + (residual(x) + eta * x) / 2
 
     def by_images(self) -> Any:
         """κ: by the ends, nodes or prediction where these are better in doubles, else by the sup-norm."""
         box = self.box
         norm = dirichlet.by_norm(box)
-        if box.dim == 1 and box.nu < math.inf and dirichlet.at_ends(box) < norm:
-            return self.at_ends()
-        if box.at_nodes and box.nu == math.inf and dirichlet.at_nodes(box, kept=False) < norm:
-            return self.at_nodes(kept=False)
-        if box.dim > 1 and box.nu < math.inf and dirichlet.by_prediction(box) < norm:
-            return self.by_prediction()
+        if dirichlet.by_images(box).divergence < norm:
+            if box.nu == math.inf:
+                return self.at_nodes(kept=False)
+            return self.at_ends() if box.dim == 1 else self.by_prediction()
         delta = exact(box.N) * self.images() / self.level
         return delta * delta / (4 * (1 - delta)) if delta < 1 else exact(math.inf)
 
@@ -460,6 +460,25 @@ class EnclosedSines:
 
     def at_ends(self) -> Any:
         """KL of the derivatives at ±S, both ways: even and odd parts."""
+        parts = [_both_ways(math.isqrt(len(C)), C, B) for C, B in self._ends()]
+        return (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+
+    def _within(self, eta: Any) -> bool:
+        """Whether C ⪯ (1 + η)C_∞ for the derivatives at ±S: leading minors of the difference."""
+        from flint import arb_mat
+
+        for C, B in self._ends():
+            p = math.isqrt(len(C))
+            gap = [(1 + eta) * b - c for b, c in zip(B, C, strict=True)]
+            minors = (
+                arb_mat(k, k, [gap[i * p + j] for i in range(k) for j in range(k)]).det() for k in range(1, p + 1)
+            )
+            if not all(bool(minor > 0) for minor in minors):
+                return False
+        return True
+
+    def _ends(self) -> list[tuple[list[Any], list[Any]]]:
+        """C and C_∞ of the derivatives at ±S by rows: even and odd parts."""
         scale = exact(2.0 * self.box.nu).sqrt()
         S, L, p = scale * self.reach[0], scale * self.length[0], round(self.box.nu + 0.5)
 
@@ -472,7 +491,7 @@ class EnclosedSines:
         last = 2 + int((ctx_bits() + 40) / float(L))
         first_left_out = 2 * (last + 1) * L - 2 * S
         rest = 20 * (1 + first_left_out) ** 2 * (-first_left_out).exp() / (1 - (-L).exp())
-        blocks: list[list[Any]] = []
+        blocks: list[tuple[list[Any], list[Any]]] = []
         for parity in (1, -1):
             C, E = [], []
             for i, j in itertools.product(range(p), repeat=2):
@@ -483,9 +502,8 @@ class EnclosedSines:
                     a, b = sign * even(2 * n * L, i, j), both(2 * n * L, i, j)
                     total += a + parity * b if n % 2 == 0 else -(b + parity * a)
                 E.append(total)
-            blocks.append([C, E])
-        parts = [_both_ways(p, C, [c + e for c, e in zip(C, E, strict=True)]) for C, E in blocks]
-        return (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+            blocks.append((C, [c + e for c, e in zip(C, E, strict=True)]))
+        return blocks
 
     def at_nodes(self, *, kept: bool) -> Any:
         """KL at Lobatto's nodes with noise level/N, both ways, plus what interpolation adds."""
@@ -505,13 +523,13 @@ class EnclosedSines:
         delta = N * (first.max(second) - 1) / self.level
         return value + _remainder(N, size, value, delta)
 
-    def _sides(self, numbers: list[int], kept: bool) -> list[_Side]:
+    def _sides(self, numbers: list[int], kept: bool) -> list[_Dimension]:
         """The spectra of every dimension; dimensions that are alike share theirs."""
         c, m, known = self.box.c.tolist(), self.box.m.tolist(), {}
         alike = [(id(S), *rest) for S, *rest in zip(self.reach, c, m, strict=True)]
         for d, (r, like) in enumerate(zip(numbers, alike, strict=True)):
             if like not in known:
-                known[like] = _Side.of(self._blocks(d, r, kept))
+                known[like] = _Dimension.of(self._blocks(d, r, kept))
         return [known[like] for like in alike]
 
     def _interpolation(self, d: int, r: int) -> Any:
@@ -588,7 +606,7 @@ def _identity(size: int) -> Any:
 
 
 @dataclass(frozen=True)
-class _Spectrum:
+class _Eigenvectors:
     """A = OΛOᵀ + F for an orthogonal matrix O that is not computed, from approximate eigenvectors U.
 
     ``error`` ≥ ‖F‖, ``turned`` ≥ ‖U − O‖: ‖U − O‖ ≤ g = ‖UᵀU − I‖ for the orthogonal polar factor O of U, and
@@ -606,7 +624,7 @@ class _Spectrum:
         return _largest(self.values)
 
     @classmethod
-    def of(cls, A: Any) -> _Spectrum:
+    def of(cls, A: Any) -> _Eigenvectors:
         """Eigenvectors in doubles, made more accurate in up to six rounds, of which some may fail."""
         found = cls._from(A, _exact_matrix(np.linalg.eigh(_doubles(A, range(A.nrows())))[1]))
         best = found
@@ -618,7 +636,7 @@ class _Spectrum:
         return best
 
     @classmethod
-    def _from(cls, A: Any, U: Any) -> _Spectrum:
+    def _from(cls, A: Any, U: Any) -> _Eigenvectors:
         from flint import arb_mat
 
         size = A.nrows()
@@ -629,7 +647,7 @@ class _Spectrum:
         left = _frobenius(A - scaled * U.transpose())
         return cls(U, values, left + _largest(values) * turned * (2 + turned), turned)
 
-    def seen(self, other: _Spectrum, A: Any) -> list[Any]:
+    def seen(self, other: _Eigenvectors, A: Any) -> list[Any]:
         """Balls of o_iᵀA°o_i, A° = OΛOᵀ of ``other``, whose matrix is A, in these eigenvectors o_i."""
         radius = other.error + (other.norm + other.error) * self.turned * (2 + self.turned)
         inner = self.U.transpose() * A * self.U
@@ -646,7 +664,7 @@ def _largest(values: list[Any]) -> Any:
 def _exact_matrix(A: Float) -> Any:
     from flint import arb_mat
 
-    return arb_mat(*A.shape, [exact(a) for a in A.ravel().tolist()])
+    return arb_mat(A.shape[0], A.shape[1], [exact(a) for a in A.ravel().tolist()])
 
 
 def _frobenius(A: Any) -> Any:
@@ -658,10 +676,10 @@ def _doubles(A: Any, indices: Sequence[int]) -> Float:
     return np.array([[float(A[i, j]) for j in indices] for i in indices])
 
 
-def _more_accurate(A: Any, known: _Spectrum) -> Any:
-    """Better eigenvectors: those of eigenvalues near 0 turned as doubles of their own size say, then all by first order.
+def _more_accurate(A: Any, known: _Eigenvectors) -> Any:
+    """Better eigenvectors: those of eigenvalues near 0 are turned as a matrix of their own size says, then all.
 
-    First order: U(I + E), E_ij = (UᵀAU)_ij/(λ_j − λ_i); after both, U is made orthogonal, U(3I − UᵀU)/2 twice.
+    The second is U(I + E), E_ij = (UᵀAU)_ij/(λ_j − λ_i), to first order; after each U is made orthogonal, U(3I − UᵀU)/2 twice.
     """
     from flint import arb_mat
 
@@ -691,7 +709,7 @@ def _orthogonal(U: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Dimension:
     """Two matrices A, B of one dimension, each with the eigenvalues of A°, the diagonal of the other's matrix in its
     eigenvectors, and bounds on ‖A°‖ and ‖A − A°‖."""
 
@@ -707,7 +725,7 @@ class _Side:
         seen: Any = ([], [])
         norms, errors = [exact(0.0)] * 2, [exact(0.0)] * 2
         for pair in blocks:
-            spectra = [_Spectrum.of(A) for A in pair]
+            spectra = [_Eigenvectors.of(A) for A in pair]
             for which, of in enumerate(spectra):
                 values[which].extend(of.values)
                 seen[which].extend(of.seen(spectra[1 - which], pair[1 - which]))
@@ -716,7 +734,7 @@ class _Side:
         return cls(values, seen, (norms[0], norms[1]), (errors[0], errors[1]))
 
 
-def _products_kl(sides: list[_Side], noise: Any) -> Any:
+def _products_kl(sides: list[_Dimension], noise: Any) -> Any:
     """The larger of KL(N(0, ⊗A_d + noise I)‖N(0, ⊗B_d + noise I)) and its reverse.
 
     Products of A° = OΛOᵀ in their place: the divergence of these from their eigenvalues and from the diagonal of one

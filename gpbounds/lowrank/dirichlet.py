@@ -8,7 +8,7 @@ j ≤ m and k_∞ all of them, with weights s(ω_j).  ν is ∞ for the squared 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -139,40 +139,44 @@ def omitted(box: Sines) -> float:
 
 def bound(box: Sines) -> tuple[float, dict[str, float]]:
     """The least of the bounds of N-hilbert-kl on KL in both directions, and its parts."""
-    divergence = by_images(box)
-    parts = {"images": images(box), "omitted": omitted(box), "divergence of the images": divergence}
-    value = joined(box, divergence)
+    moved = by_images(box)
+    parts = {"images": images(box), "omitted": omitted(box), "divergence of the images": moved.divergence}
+    value = joined(box, moved)
     if box.at_nodes and box.nu == math.inf:
         value = min(value, at_nodes(box, kept=True))
     return value, parts
 
 
-def joined(box: Sines, divergence: float) -> float:
-    """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), from κ ≥ KL(k, k_∞) both ways; φ(η) = 2κ, x = N·omitted/level."""
-    return joining(divergence)(box)
+@dataclass(frozen=True)
+class Moved:
+    """κ ≥ KL between the laws under k and under k_∞, both ways, and η with K + σ²I ⪯ (1 + η)(K_∞ + σ²I)."""
+
+    divergence: float
+    eta: float
+
+    @classmethod
+    def of(cls, divergence: float) -> Moved:
+        """The η with η − log(1 + η) = 2κ."""
+        return cls(divergence, float(roots(divergence, minus_one=True)[1]) if divergence < math.inf else math.inf)
 
 
-def joining(divergence: float) -> Callable[[Sines], float]:
-    """:func:`joined` at one κ, as a function of m."""
-    eta = float(roots(divergence, minus_one=True)[1])
-
-    def value(box: Sines) -> float:
-        x = box.N * omitted(box) / box.level
-        if not (math.isfinite(divergence) and math.isfinite(x)):
-            return math.inf
-        return divergence + 0.5 * float(log1p_residual(x)) + 0.5 * eta * x
-
-    return value
+def joined(box: Sines, moved: Moved) -> float:
+    """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), x = N·omitted/level (N-hilbert-psd)."""
+    x = box.N * omitted(box) / box.level
+    if not (math.isfinite(moved.divergence) and math.isfinite(x)):
+        return math.inf
+    return moved.divergence + 0.5 * float(log1p_residual(x)) + 0.5 * moved.eta * x
 
 
-def by_images(box: Sines) -> float:
+def by_images(box: Sines) -> Moved:
     """The least bound on KL(N(0, K + σ²I)‖N(0, K_∞ + σ²I)) and its reverse: by sup-norm, prediction, ends or nodes."""
     value = by_norm(box)
-    if box.nu < math.inf:
-        value = min(value, at_ends(box) if box.dim == 1 else by_prediction(box))
-    elif box.at_nodes:
-        value = min(value, at_nodes(box, kept=False))
-    return value
+    if box.nu == math.inf:
+        return Moved.of(min(value, at_nodes(box, kept=False)) if box.at_nodes else value)
+    if box.dim > 1:
+        return Moved.of(min(value, by_prediction(box)))
+    ends = at_ends(box)
+    return ends if ends.divergence <= value else Moved.of(value)
 
 
 def by_norm(box: Sines) -> float:
@@ -219,24 +223,26 @@ Blocks = list[tuple[Float, Float]]
 """Pairs (C, E) of even and odd parts of two processes: covariances C and C + E."""
 
 
-def both_ways(blocks: Blocks, noise: float) -> float:
+def both_ways(blocks: Blocks, noise: float) -> Moved:
     """The larger of ΣKL(N(0, C + noise I)‖N(0, C + E + noise I)) over the blocks and its reverse; inf if indefinite.
 
-    From the eigenvalues 1 + e of the second whitened by the first: ½Σ[log(1 + e) − e/(1 + e)] and ½Σ[e − log(1 + e)].
+    From the eigenvalues 1 + e of the second whitened by the first: ½Σ[log(1 + e) − e/(1 + e)] and ½Σ[e − log(1 + e)];
+    the first is at most 1 + η times the second, η = max −e/(1 + e).
     """
-    there, back = 0.0, 0.0
+    there, back, eta = 0.0, 0.0, 0.0
     for C, E in blocks:
         try:
             L = np.linalg.cholesky(C + noise * np.eye(len(C)))
         except np.linalg.LinAlgError:
-            return math.inf
+            return Moved(math.inf, math.inf)
         half = solve_triangular(L, E, lower=True, check_finite=False)
         e = np.linalg.eigvalsh(_even(solve_triangular(L, half.T, lower=True, check_finite=False)))
         if not e[0] > -1.0:
-            return math.inf
+            return Moved(math.inf, math.inf)
+        eta = max(eta, float(-e[0] / (1.0 + e[0])))
         there += 0.5 * float(log1p_residual(-e / (1.0 + e)).sum())
         back += 0.5 * float(log1p_residual(e).sum())
-    return max(there, back)
+    return Moved(max(there, back), eta)
 
 
 def _even(A: Float) -> Float:
@@ -246,7 +252,7 @@ def _even(A: Float) -> Float:
 # Matérn kernels on a line: the derivatives at the ends of the box decide (N-hilbert-ends).
 
 
-def at_ends(box: Sines) -> float:
+def at_ends(box: Sines) -> Moved:
     """KL of the laws of f, f', …, f^(p−1) at ±S under k and k_∞, ν = p − ½: even and odd parts, p × p each."""
     scale = math.sqrt(2.0 * box.nu)
     S, L = scale * float(box.reach[0]), scale * float(box.c[0] * box.reach[0])
@@ -336,7 +342,7 @@ def at_nodes(box: Sines, *, kept: bool) -> float:
     if not rounding < 1e-3:
         return math.inf
     if box.dim == 1:
-        value = both_ways(_blocks(box, numbers[0], kept), noise)
+        value = both_ways(_blocks(box, numbers[0], kept), noise).divergence
     else:
         value = products_kl(_sides(box, numbers, kept), noise)
     return value * (1.0 + 1e-9) + rounding + remainder(box.N, size, value, max(first, second))

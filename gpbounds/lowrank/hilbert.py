@@ -113,10 +113,11 @@ def hilbert_kl(
         κ + ½[x − log(1 + x)] + ½ηx,   x = N·sup(k_∞ − k̃)(x, x)/σ²,   η − log(1 + η) = 2κ,
 
     where κ bounds both divergences between k and k_∞ = lim k̃ (m → ∞): by the sup-norm of the images (N-hilbert-images),
-    for Matérn kernels on a line by their derivatives at ±S (N-hilbert-ends), for squared exponential kernels by their
-    values at Lobatto's nodes with noise σ²/N (N-hilbert-nodes); and, for the last kernel, the divergence of k and k̃
-    at these nodes.  ½[x − log(1 + x)] is that of L-09.  For Matérn kernels in D > 1 only the sup-norm serves, and the
-    spectral tail falls like m^(−2ν): far more functions are needed there than another low-rank method would take.
+    for Matérn kernels on a line by their derivatives at ±S (N-hilbert-ends), in two and three dimensions by what
+    half-spaces predict (N-hilbert-prediction), for squared exponential kernels by their values at Lobatto's nodes with
+    noise σ²/N (N-hilbert-nodes); and, for the last kernel, the divergence of k and k̃ at these nodes.  At the ends η is
+    the least with C ⪯ (1 + η)C_∞.  ½[x − log(1 + x)] is that of L-09.  For Matérn kernels the spectral tail falls like
+    m^(−2ν), and in D > 1 c is two times larger than on a line: another low-rank method takes fewer functions there.
 
     Parameters
     ----------
@@ -131,8 +132,8 @@ def hilbert_kl(
     noise : positive number
         σ², in squared units of y.
     rigor : "auto", "float" or "sharp"
-        "sharp": the value is the double above an Arb ball; for squared exponential kernels in D > 1 it takes the
-        sup-norm of the images alone, which asks for larger c and m.  The others are not certified.
+        "sharp": the value is the double above an Arb ball; seconds for squared exponential kernels in D > 1.  The
+        others are not certified.
 
     Raises
     ------
@@ -210,8 +211,8 @@ def hilbert_rank(
 ) -> HilbertRank:
     """Numbers m of functions and boundary factors c with which the bound of :func:`hilbert_kl` is at most ``target``.
 
-    In one dimension it seeks the least m over all c; in several dimensions it shares the target between them, then
-    lowers one m after the other.  Hypotheses, parameters and errors are those of :func:`hilbert_kl`.
+    It seeks the least m over all c; in several dimensions the functions end at one frequency and vanish at one distance
+    from the box, in units of the lengthscales.  Hypotheses, parameters and errors are those of :func:`hilbert_kl`.
 
     Parameters
     ----------
@@ -279,9 +280,9 @@ def _joined(box: Sines, target: float, gaps: Float) -> Sines | None:
     best: tuple[int, float] | None = None
     for ratio in (1.18, 1.04, 1.0):
         for gap in gaps.tolist():
-            divergence = dirichlet.by_images(_placed(box, gap, 1.0))
-            if divergence < target and (best is None or best[0] > 1):
-                m = _least_m(box, gap, divergence, target, MOST_FUNCTIONS if best is None else best[0] - 1)
+            moved = dirichlet.by_images(_placed(box, gap, 1.0))
+            if moved.divergence < target and (best is None or best[0] > 1):
+                m = _least_m(box, gap, moved, target, MOST_FUNCTIONS if best is None else best[0] - 1)
                 best = best if m is None else (m, gap)
         if best is None:
             return None
@@ -289,12 +290,11 @@ def _joined(box: Sines, target: float, gaps: Float) -> Sines | None:
     return _placed(box, best[1], float(best[0])) if best is not None else None
 
 
-def _least_m(box: Sines, gap: float, divergence: float, target: float, most: int) -> int | None:
+def _least_m(box: Sines, gap: float, moved: dirichlet.Moved, target: float, most: int) -> int | None:
     """The least m ≤ most, of the widest dimension, whose joined bound is at most the target with this gap."""
-    value = dirichlet.joining(divergence)
 
     def enough(m: int) -> bool:
-        return value(_placed(box, gap, float(m))) <= target
+        return dirichlet.joined(_placed(box, gap, float(m)), moved) <= target
 
     if not enough(most):
         return None
@@ -309,7 +309,7 @@ def _at_nodes(box: Sines, target: float) -> Sines | None:
     """
     gap, before = 1.8, (0.0, 0.0)
     for _ in range(5):
-        divergence = dirichlet.by_images(_placed(box, gap, 1.0))
+        divergence = dirichlet.by_images(_placed(box, gap, 1.0)).divergence
         if not dirichlet.nodes(_placed(box, gap, 1.0)):
             return None
         excess = math.log(max(divergence, 1e-300) / (0.1 * target)) if divergence < math.inf else 8.0
