@@ -247,7 +247,7 @@ def test_joining_two_divergences(observe: Observer, seed: int, size: int, near: 
     move = near * rng.standard_normal((size, size))
     K1 = (np.eye(size) + move) @ K2 @ (np.eye(size) + move).T
     kappa = max(divergences(K1, K2, 1.0))
-    value = dirichlet.joined(_with_trace(float(np.trace(T))), dirichlet.Moved.of(kappa))
+    value = dirichlet.joined(_with_trace(float(np.trace(T))), dirichlet.ImageBound.of(kappa))
     observe.upper("N-hilbert-psd", max(divergences(K1, K3, 1.0)), value, tol=1e-9 * (1 + value))
     with mp.workdps(30):
         observe.equal("N-hilbert-psd", value, reference.joined(kappa, float(np.trace(T))), rtol=1e-9)

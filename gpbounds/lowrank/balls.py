@@ -679,7 +679,8 @@ def _doubles(A: Any, indices: Sequence[int]) -> Float:
 def _more_accurate(A: Any, known: _Eigenvectors) -> Any:
     """Better eigenvectors: those of eigenvalues near 0 are turned as a matrix of their own size says, then all.
 
-    The second is U(I + E), E_ij = (UᵀAU)_ij/(λ_j − λ_i), to first order; after each U is made orthogonal, U(3I − UᵀU)/2 twice.
+    The second is U(I + E), E_ij = (UᵀAU)_ij/(λ_j − λ_i), to first order; after each U becomes
+    more orthogonal, U(3I − UᵀU)/2 twice.
     """
     from flint import arb_mat
 
@@ -719,7 +720,7 @@ class _Dimension:
     errors: tuple[Any, Any]
 
     @classmethod
-    def of(cls, blocks: list[tuple[Any, Any]]) -> _Side:
+    def of(cls, blocks: list[tuple[Any, Any]]) -> _Dimension:
         """From the blocks of A and B."""
         values: Any = ([], [])
         seen: Any = ([], [])

@@ -148,19 +148,19 @@ def bound(box: Sines) -> tuple[float, dict[str, float]]:
 
 
 @dataclass(frozen=True)
-class Moved:
+class ImageBound:
     """κ ≥ KL between the laws under k and under k_∞, both ways, and η with K + σ²I ⪯ (1 + η)(K_∞ + σ²I)."""
 
     divergence: float
     eta: float
 
     @classmethod
-    def of(cls, divergence: float) -> Moved:
+    def of(cls, divergence: float) -> ImageBound:
         """The η with η − log(1 + η) = 2κ."""
         return cls(divergence, float(roots(divergence, minus_one=True)[1]) if divergence < math.inf else math.inf)
 
 
-def joined(box: Sines, moved: Moved) -> float:
+def joined(box: Sines, moved: ImageBound) -> float:
     """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), x = N·omitted/level (N-hilbert-psd)."""
     x = box.N * omitted(box) / box.level
     if not (math.isfinite(moved.divergence) and math.isfinite(x)):
@@ -168,15 +168,15 @@ def joined(box: Sines, moved: Moved) -> float:
     return moved.divergence + 0.5 * float(log1p_residual(x)) + 0.5 * moved.eta * x
 
 
-def by_images(box: Sines) -> Moved:
+def by_images(box: Sines) -> ImageBound:
     """The least bound on KL(N(0, K + σ²I)‖N(0, K_∞ + σ²I)) and its reverse: by sup-norm, prediction, ends or nodes."""
     value = by_norm(box)
     if box.nu == math.inf:
-        return Moved.of(min(value, at_nodes(box, kept=False)) if box.at_nodes else value)
+        return ImageBound.of(min(value, at_nodes(box, kept=False)) if box.at_nodes else value)
     if box.dim > 1:
-        return Moved.of(min(value, by_prediction(box)))
+        return ImageBound.of(min(value, by_prediction(box)))
     ends = at_ends(box)
-    return ends if ends.divergence <= value else Moved.of(value)
+    return ends if ends.divergence <= value else ImageBound.of(value)
 
 
 def by_norm(box: Sines) -> float:
@@ -223,7 +223,7 @@ Blocks = list[tuple[Float, Float]]
 """Pairs (C, E) of even and odd parts of two processes: covariances C and C + E."""
 
 
-def both_ways(blocks: Blocks, noise: float) -> Moved:
+def both_ways(blocks: Blocks, noise: float) -> ImageBound:
     """The larger of ΣKL(N(0, C + noise I)‖N(0, C + E + noise I)) over the blocks and its reverse; inf if indefinite.
 
     From the eigenvalues 1 + e of the second whitened by the first: ½Σ[log(1 + e) − e/(1 + e)] and ½Σ[e − log(1 + e)];
@@ -234,15 +234,15 @@ def both_ways(blocks: Blocks, noise: float) -> Moved:
         try:
             L = np.linalg.cholesky(C + noise * np.eye(len(C)))
         except np.linalg.LinAlgError:
-            return Moved(math.inf, math.inf)
+            return ImageBound(math.inf, math.inf)
         half = solve_triangular(L, E, lower=True, check_finite=False)
         e = np.linalg.eigvalsh(_even(solve_triangular(L, half.T, lower=True, check_finite=False)))
         if not e[0] > -1.0:
-            return Moved(math.inf, math.inf)
+            return ImageBound(math.inf, math.inf)
         eta = max(eta, float(-e[0] / (1.0 + e[0])))
         there += 0.5 * float(log1p_residual(-e / (1.0 + e)).sum())
         back += 0.5 * float(log1p_residual(e).sum())
-    return Moved(max(there, back), eta)
+    return ImageBound(max(there, back), eta)
 
 
 def _even(A: Float) -> Float:
@@ -252,7 +252,7 @@ def _even(A: Float) -> Float:
 # Matérn kernels on a line: the derivatives at the ends of the box decide (N-hilbert-ends).
 
 
-def at_ends(box: Sines) -> Moved:
+def at_ends(box: Sines) -> ImageBound:
     """KL of the laws of f, f', …, f^(p−1) at ±S under k and k_∞, ν = p − ½: even and odd parts, p × p each."""
     scale = math.sqrt(2.0 * box.nu)
     S, L = scale * float(box.reach[0]), scale * float(box.c[0] * box.reach[0])

@@ -290,7 +290,7 @@ def _joined(box: Sines, target: float, gaps: Float) -> Sines | None:
     return _placed(box, best[1], float(best[0])) if best is not None else None
 
 
-def _least_m(box: Sines, gap: float, moved: dirichlet.Moved, target: float, most: int) -> int | None:
+def _least_m(box: Sines, gap: float, moved: dirichlet.ImageBound, target: float, most: int) -> int | None:
     """The least m ≤ most, of the widest dimension, whose joined bound is at most the target with this gap."""
 
     def enough(m: int) -> bool:
