@@ -16,7 +16,7 @@ from gpbounds.errors import NotConverged
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank import dirichlet, frequencies
 from gpbounds.lowrank.approximation import kappa_inverse
-from gpbounds.lowrank.dirichlet import LATTICE, Sines
+from gpbounds.lowrank.dirichlet import LATTICE, SLOWEST, Sines
 from gpbounds.lowrank.frequencies import LeverageDensity
 from gpbounds.numerics.balls import residual, root
 from gpbounds.numerics.search import first_double, least
@@ -318,7 +318,9 @@ class EnclosedSines:
     @classmethod
     def of(cls, box: Sines, widths: Float, lengthscales: Float, variance: float, noise: float) -> EnclosedSines:
         """From the arguments of the bound, which are exact."""
-        reach = [exact(a) / exact(b) for a, b in zip(widths.tolist(), lengthscales.tolist(), strict=True)]
+        sides = list(zip(widths.tolist(), lengthscales.tolist(), strict=True))
+        quotients = {side: exact(side[0]) / exact(side[1]) for side in sides}
+        reach = [quotients[side] for side in sides]  # equal sides have the same ball
         length = [exact(c) * S for c, S in zip(box.c.tolist(), reach, strict=True)]
         return cls(box, reach, length, exact(noise) / exact(variance))
 
@@ -360,34 +362,46 @@ class EnclosedSines:
         return self._steps(first - width, step) + self._steps(first, step)
 
     def images(self) -> Any:
-        """ε with |k_∞ − k| ≤ ε."""
-        if not self.box.product:
-            return self._lattice()
-        ends = list(zip(self.reach, self.length, strict=True))
-        odd = [self._pairs(2 * L, 4 * L, 2 * S) for S, L in ends]
-        if self.box.dim == 1:
-            return odd[0]
-        product = exact(1.0)
-        for part, (S, L) in zip(odd, ends, strict=True):
-            product *= 1 + part + self._pairs(4 * L, 4 * L, 2 * S)
-        return product - 1
+        """ε with 0 ≤ k − k_∞ ≤ ε."""
+        ends = zip(self.reach, self.length, strict=True)
+        return self._joint([self._pairs(2 * L, 4 * L, 2 * S) for S, L in ends])
 
-    def _lattice(self) -> Any:
-        nu, dim, far, outside = self.box.nu, self.box.dim, [], []
-        rate = (exact(2.0 * nu) / dim).sqrt() / 2
+    def _joint(self, parts: list[Any]) -> Any:
+        """1 − Π(1 − p_d) for a product of kernels, else Σp_d; at most 1."""
+        if self.box.dim == 1:
+            return parts[0]
+        if not self.box.product:
+            return sum(parts, exact(0.0)).min(exact(1.0))
+        kept = exact(1.0)
+        for part in parts:
+            kept *= 1 - part.min(exact(1.0))
+        return 1 - kept
+
+    def explained(self, distance: Any) -> Any:
+        """r²: the share of the variance of f, at a distance from a half-space of R³, that the values there explain."""
+        last = round(2.0 * self.box.nu)
+        y = 2 * exact(2.0 * self.box.nu).sqrt() * distance
+        total = term = exact(1.0)
+        for k in range(1, last):
+            term = term * y / k
+            total += term
+        return (-y).exp() * (total + last * term * y / last / (last + 1))
+
+    def predicted(self) -> Any:
+        """Ω ≥ Σ r over all images of a point of the box."""
+        rate = exact(2.0 * self.box.nu).sqrt() / (2 * self.box.dim)
+        far, everywhere, inside = [], exact(1.0), exact(1.0)
         for S, L in zip(self.reach, self.length, strict=True):
-            centres = [2 * n * L for n in range(1, 2 * LATTICE + 1)]
-            far.append([exact(0.0), *(a - 2 * S for a in centres), *centres])
-            outside.append(4 * (-rate * (4 * (LATTICE + 1) * L - 2 * L - 2 * S)).exp() / (1 - (-4 * rate * L).exp()))
-        squares = [[u * u for u in distances] for distances in far]
-        explicit = exact(-1.0)
-        for combined in itertools.product(*squares):
-            explicit += self.correlation(sum(combined, exact(0.0)).sqrt())
-        all_of_them = inner = exact(1.0)
-        for distances, rest in zip(far, outside, strict=True):
-            inside = sum(((-rate * u).exp() for u in distances), exact(0.0))
-            inner, all_of_them = inner * inside, all_of_them * (inside + rest)
-        return explicit + exact(1.61) * (all_of_them - inner)
+            edges = [2 * n * L for n in range(1, LATTICE + 1)]
+            far.append([exact(0.0), *(edge - 2 * S for edge in edges), *(edge - S for edge in edges)])
+            near = sum(((-rate * u).exp() for u in far[-1]), exact(0.0))
+            rest = 2 * (-rate * (2 * (LATTICE + 1) * L - 2 * S)).exp() / (1 - (-2 * rate * L).exp())
+            everywhere, inside = everywhere * (near + rest), inside * near
+        levels = [[(float(u), u, self.explained(u).sqrt()) for u in distances] for distances in far]
+        total = exact(-1.0)
+        for combined in itertools.product(*levels):
+            total += max(combined, key=lambda level: level[0])[2]
+        return total + exact(SLOWEST[self.box.nu]) * (everywhere - inside)
 
     # What is left out.
 
@@ -403,15 +417,7 @@ class EnclosedSines:
 
     def omitted(self) -> Any:
         """A bound on k_∞(x, x) − k_m(x, x)."""
-        numbers = [int(m) for m in self.box.m]
-        if not self.box.product:
-            steps = (m * _pi() / (2 * L) for m, L in zip(numbers, self.length, strict=True))
-            return 2**self.box.dim * sum((self.beyond(a) for a in steps), exact(0.0)).min(exact(1.0))
-        full = kept = exact(1.0)
-        for d, L in enumerate(self.length):
-            height = 1 + 2 * self._steps(4 * L, 4 * L)
-            full, kept = full * height, kept * (height - self.tail(d).min(height))
-        return full - kept
+        return self._joint([self.tail(d) for d in range(self.box.dim)])
 
     # The divergence.
 
@@ -425,28 +431,54 @@ class EnclosedSines:
         return self.joined(self.by_images())
 
     def joined(self, divergence: Any) -> Any:
-        """κ + ½φ(x) + ½ηx for any η ≥ 0 with φ(η) ≥ 2κ."""
+        """κ + ½φ(x) + ½ηx with the η of the doubles where it holds, else any η ≥ 0 with φ(η) ≥ 2κ."""
         if not divergence.is_finite():
             return divergence
         x = exact(self.box.N) * self.omitted() / self.level
-        eta = exact(float(roots(above(divergence), minus_one=True)[1]) * (1.0 + 1e-9) + 1e-300)
-        while not residual(eta) >= 2 * divergence:
-            eta = 2 * eta
+        eta = exact(dirichlet.by_images(self.box).eta * (1.0 + 1e-9) + 1e-300)
+        if self.box.dim > 1 or self.box.nu == math.inf or not self._within(eta):
+            eta = exact(float(roots(above(divergence), minus_one=True)[1]) * (1.0 + 1e-9) + 1e-300)
+            while not residual(eta) >= 2 * divergence:
+                eta = 2 * eta
         return divergence + (residual(x) + eta * x) / 2
 
     def by_images(self) -> Any:
-        """κ: by the ends or nodes where these are better in doubles, else by the sup-norm."""
+        """κ: by the ends, nodes or prediction where these are better in doubles, else by the sup-norm."""
         box = self.box
         norm = dirichlet.by_norm(box)
-        if box.dim == 1 and box.nu < math.inf and dirichlet.at_ends(box) < norm:
-            return self.at_ends()
-        if box.at_nodes and box.nu == math.inf and dirichlet.at_nodes(box, kept=False) < norm:
-            return self.at_nodes(kept=False)
+        if dirichlet.by_images(box).divergence < norm:
+            if box.nu == math.inf:
+                return self.at_nodes(kept=False)
+            return self.at_ends() if box.dim == 1 else self.by_prediction()
         delta = exact(box.N) * self.images() / self.level
         return delta * delta / (4 * (1 - delta)) if delta < 1 else exact(math.inf)
 
+    def by_prediction(self) -> Any:
+        """κ(q), q² = NΩ²/level."""
+        q = (exact(self.box.N) / self.level).sqrt() * self.predicted()
+        return kappa(q) if q < 1 else exact(math.inf)
+
     def at_ends(self) -> Any:
         """KL of the derivatives at ±S, both ways: even and odd parts."""
+        parts = [_both_ways(math.isqrt(len(C)), C, B) for C, B in self._ends()]
+        return (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+
+    def _within(self, eta: Any) -> bool:
+        """Whether C ⪯ (1 + η)C_∞ for the derivatives at ±S: leading minors of the difference."""
+        from flint import arb_mat
+
+        for C, B in self._ends():
+            p = math.isqrt(len(C))
+            gap = [(1 + eta) * b - c for b, c in zip(B, C, strict=True)]
+            minors = (
+                arb_mat(k, k, [gap[i * p + j] for i in range(k) for j in range(k)]).det() for k in range(1, p + 1)
+            )
+            if not all(bool(minor > 0) for minor in minors):
+                return False
+        return True
+
+    def _ends(self) -> list[tuple[list[Any], list[Any]]]:
+        """C and C_∞ of the derivatives at ±S by rows: even and odd parts."""
         scale = exact(2.0 * self.box.nu).sqrt()
         S, L, p = scale * self.reach[0], scale * self.length[0], round(self.box.nu + 0.5)
 
@@ -459,7 +491,7 @@ class EnclosedSines:
         last = 2 + int((ctx_bits() + 40) / float(L))
         first_left_out = 2 * (last + 1) * L - 2 * S
         rest = 20 * (1 + first_left_out) ** 2 * (-first_left_out).exp() / (1 - (-L).exp())
-        blocks: list[list[Any]] = []
+        blocks: list[tuple[list[Any], list[Any]]] = []
         for parity in (1, -1):
             C, E = [], []
             for i, j in itertools.product(range(p), repeat=2):
@@ -470,46 +502,65 @@ class EnclosedSines:
                     a, b = sign * even(2 * n * L, i, j), both(2 * n * L, i, j)
                     total += a + parity * b if n % 2 == 0 else -(b + parity * a)
                 E.append(total)
-            blocks.append([C, E])
-        parts = [_both_ways(p, C, [c + e for c, e in zip(C, E, strict=True)]) for C, E in blocks]
-        return (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+            blocks.append((C, [c + e for c, e in zip(C, E, strict=True)]))
+        return blocks
 
     def at_nodes(self, *, kept: bool) -> Any:
-        """KL at Lobatto's nodes with noise level/N, both ways, plus what interpolation adds; D = 1."""
+        """KL at Lobatto's nodes with noise level/N, both ways, plus what interpolation adds."""
         chosen = dirichlet.nodes(self.box)
         assert chosen is not None
-        r, N, S, L = chosen[0][0], exact(self.box.N), self.reach[0], self.length[0]
-        x = [S * node for node in _lobatto(r)]
-        half, noise = r // 2, self.level / N
-        series = self._series(x) if kept else None
-        parts = []
-        for parity in (1, -1):
-            ours, theirs = [], []
-            for i, j in itertools.product(range(half, r), repeat=2):
-                here, other = exact(0.0), exact(0.0)
-                for side, k in ((1, j), (parity, r - 1 - j)):
-                    entry = self.correlation(abs(x[i] - x[k]))
-                    more = self._added(x[i] - x[k], x[i] + x[k]) if series is None else series[i, k] - entry
-                    here, other = here + side * entry, other + side * (entry + more)
-                shift = noise if i == j else exact(0.0)
-                ours.append(here + shift)
-                theirs.append(other + shift)
-            parts.append(_both_ways(half, ours, theirs))
-        value = (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
-        ratio = S * S / (4 * (r + exact(1.0)))
-        error = exact(0.0)
-        for n in (r, r + 1):
-            error += (S / exact(2.0).sqrt()) ** n * (exact(n + 1.0) / 2).gamma() / exact(n + 1.0).gamma()
-        error *= 2 / _pi().sqrt() / (1 - ratio) * (1 + exact(r).sqrt()) ** 2 * (2 + (2 * _pi()).sqrt() / L)
-        delta = N * error / self.level
-        trace = delta / (1 - delta) * (N + 4 * value + 39 * exact(r) / 100)
-        return value + (trace + N * (delta - (-delta).log1p() + delta.log1p())) / 2
+        numbers, N = chosen[0], exact(self.box.N)
+        noise, size = self.level / N, math.prod(numbers)
+        if len(numbers) == 1:
+            value = _line_kl(self._blocks(0, numbers[0], kept), noise)
+        else:
+            with at_bits(max(256, ctx_bits())):
+                value = _products_kl(self._sides(numbers, kept), noise)
+        first = second = exact(1.0)
+        for d, r in enumerate(numbers):
+            error = self._interpolation(d, r)
+            first, second = first * (1 + error), second * (1 + error * (2 + (2 * _pi()).sqrt() / self.length[d]))
+        delta = N * (first.max(second) - 1) / self.level
+        return value + _remainder(N, size, value, delta)
 
-    def _series(self, x: list[Any]) -> Any:
-        """K_m at the points x."""
+    def _sides(self, numbers: list[int], kept: bool) -> list[_Dimension]:
+        """The spectra of every dimension; dimensions that are alike share theirs."""
+        c, m, known = self.box.c.tolist(), self.box.m.tolist(), {}
+        alike = [(id(S), *rest) for S, *rest in zip(self.reach, c, m, strict=True)]
+        for d, (r, like) in enumerate(zip(numbers, alike, strict=True)):
+            if like not in known:
+                known[like] = _Dimension.of(self._blocks(d, r, kept))
+        return [known[like] for like in alike]
+
+    def _interpolation(self, d: int, r: int) -> Any:
+        """κ with |k − IkI| ≤ κ in dimension d."""
+        S, alpha = self.reach[d], exact(float(dirichlet.steepness(float(self.box.reach[d]), r)))
+        bulge = (S * S * alpha.sinh() ** 2 / 2 - r * alpha).exp()
+        return 2 * bulge / (1 - (-alpha).exp()) * (1 + exact(r).sqrt()) ** 2
+
+    def _blocks(self, d: int, r: int, kept: bool) -> list[tuple[Any, Any]]:
+        """K and K_m or K_∞ at the nodes of dimension d, in blocks of even and odd functions of x."""
         from flint import arb_mat
 
-        L, m = self.length[0], int(self.box.m[0])
+        x, half = [self.reach[d] * node for node in _lobatto(r)], r // 2
+        series = self._series(d, x) if kept else None
+        ours: Any = {1: [], -1: []}
+        theirs: Any = {1: [], -1: []}
+        for i, j in itertools.product(range(half, r), repeat=2):
+            pair = []
+            for k in (j, r - 1 - j):
+                entry = self.correlation(abs(x[i] - x[k]))
+                pair.append((entry, entry + self._added(d, x[i], x[k]) if series is None else series[i, k]))
+            for parity in (1, -1):
+                ours[parity].append(pair[0][0] + parity * pair[1][0])
+                theirs[parity].append(pair[0][1] + parity * pair[1][1])
+        return [(arb_mat(half, half, ours[parity]), arb_mat(half, half, theirs[parity])) for parity in (1, -1)]
+
+    def _series(self, d: int, x: list[Any]) -> Any:
+        """K_m at the points x of dimension d."""
+        from flint import arb_mat
+
+        L, m = self.length[d], int(self.box.m[d])
         rows = []
         for j in range(1, m + 1):
             w = j * _pi() / (2 * L)
@@ -518,17 +569,191 @@ class EnclosedSines:
         features = arb_mat(rows)
         return features.transpose() * features
 
-    def _added(self, minus: Any, plus: Any) -> Any:
+    def _added(self, d: int, x: Any, y: Any) -> Any:
         """k_∞ − k for the squared exponential kernel: images at ±2nL, the rest in a ball."""
-        S, L = self.reach[0], self.length[0]
+        S, L = self.reach[d], self.length[d]
         last = 2 + int(math.sqrt(2.0 * ctx_bits()) / float(2 * L)) + int(float(S / L))
         total = exact(0.0)
         for n in range(1, last + 1):
-            centre = minus if n % 2 == 0 else plus
+            centre = x - y if n % 2 == 0 else x + y
             pair = self.correlation(abs(centre + 2 * n * L)) + self.correlation(abs(centre - 2 * n * L))
             total += pair if n % 2 == 0 else -pair
         first = 2 * (last + 1) * L - 2 * S
         return total + within(0.0, 1.0) * 2 * self.correlation(first) / (1 - (-2 * first * L).exp())
+
+
+def _remainder(N: Any, size: int, value: Any, delta: Any) -> Any:
+    """½[δ/(1−δ)·(N + 4κ + .39R) + N(δ − log(1−δ)) + N log(1+δ)] (N-hilbert-nodes)."""
+    if not delta < 1:
+        return exact(math.inf)
+    trace = delta / (1 - delta) * (N + 4 * value + 39 * exact(size) / 100)
+    return (trace + N * (delta - (-delta).log1p() + delta.log1p())) / 2
+
+
+def _line_kl(blocks: list[tuple[Any, Any]], noise: Any) -> Any:
+    """The larger of KL(N(0, A + noise I)‖N(0, B + noise I)) and its reverse, in blocks (A, B)."""
+    parts = []
+    for pair in blocks:
+        size = pair[0].nrows()
+        parts.append(_both_ways(size, *((A + noise * _identity(size)).entries() for A in pair)))
+    return (parts[0][0] + parts[1][0]).max(parts[0][1] + parts[1][1])
+
+
+def _identity(size: int) -> Any:
+    from flint import arb_mat
+
+    return arb_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
+
+
+@dataclass(frozen=True)
+class _Eigenvectors:
+    """A = OΛOᵀ + F for an orthogonal matrix O that is not computed, from approximate eigenvectors U.
+
+    ``error`` ≥ ‖F‖, ``turned`` ≥ ‖U − O‖: ‖U − O‖ ≤ g = ‖UᵀU − I‖ for the orthogonal polar factor O of U, and
+    ‖A − OΛOᵀ‖ ≤ ‖A − UΛUᵀ‖ + λ_max g(2 + g).
+    """
+
+    U: Any
+    values: list[Any]
+    error: Any
+    turned: Any
+
+    @property
+    def norm(self) -> Any:
+        """λ_max."""
+        return _largest(self.values)
+
+    @classmethod
+    def of(cls, A: Any) -> _Eigenvectors:
+        """Eigenvectors in doubles, made more accurate in up to six rounds, of which some may fail."""
+        found = cls._from(A, _exact_matrix(np.linalg.eigh(_doubles(A, range(A.nrows())))[1]))
+        best = found
+        for _ in range(6):
+            if best.error < exact(2.0) ** -112:
+                break
+            found = cls._from(A, _more_accurate(A, found))
+            best = found if found.error < best.error else best
+        return best
+
+    @classmethod
+    def _from(cls, A: Any, U: Any) -> _Eigenvectors:
+        from flint import arb_mat
+
+        size = A.nrows()
+        turned = _frobenius(U.transpose() * U - _identity(size))
+        inner = U.transpose() * A * U
+        values = [inner[i, i].mid().max(exact(0.0)) for i in range(size)]
+        scaled = arb_mat(size, size, [U[i, j] * values[j] for i in range(size) for j in range(size)])
+        left = _frobenius(A - scaled * U.transpose())
+        return cls(U, values, left + _largest(values) * turned * (2 + turned), turned)
+
+    def seen(self, other: _Eigenvectors, A: Any) -> list[Any]:
+        """Balls of o_iᵀA°o_i, A° = OΛOᵀ of ``other``, whose matrix is A, in these eigenvectors o_i."""
+        radius = other.error + (other.norm + other.error) * self.turned * (2 + self.turned)
+        inner = self.U.transpose() * A * self.U
+        return [inner[i, i] + within(0.0, 1.0) * radius for i in range(len(self.values))]
+
+
+def _largest(values: list[Any]) -> Any:
+    result = values[0]
+    for value in values[1:]:
+        result = result.max(value)
+    return result
+
+
+def _exact_matrix(A: Float) -> Any:
+    from flint import arb_mat
+
+    return arb_mat(A.shape[0], A.shape[1], [exact(a) for a in A.ravel().tolist()])
+
+
+def _frobenius(A: Any) -> Any:
+    return sum((a * a for a in A.entries()), exact(0.0)).sqrt().upper()
+
+
+def _doubles(A: Any, indices: Sequence[int]) -> Float:
+    """The entries in these rows and columns, rounded."""
+    return np.array([[float(A[i, j]) for j in indices] for i in indices])
+
+
+def _more_accurate(A: Any, known: _Eigenvectors) -> Any:
+    """Better eigenvectors: those of eigenvalues near 0 are turned as a matrix of their own size says, then all.
+
+    The second is U(I + E), E_ij = (UᵀAU)_ij/(λ_j − λ_i), to first order; after each U becomes
+    more orthogonal, U(3I − UᵀU)/2 twice.
+    """
+    from flint import arb_mat
+
+    U, error, size = known.U, known.error, A.nrows()
+    near = [i for i in range(size) if known.values[i] < 64 * size * error]
+    if near:
+        turn = np.eye(size)
+        turn[np.ix_(near, near)] = np.linalg.eigh(_doubles(U.transpose() * A * U, near))[1]
+        U = _orthogonal(U * _exact_matrix(turn))
+    inner = U.transpose() * A * U
+    entries = []
+    for i, j in itertools.product(range(size), repeat=2):
+        gap = inner[j, j] - inner[i, i]
+        apart = i != j and abs(gap) > 4 * error
+        entries.append((inner[i, j] / gap).mid() if apart else exact(float(i == j)))
+    return _orthogonal(U * arb_mat(size, size, entries))
+
+
+def _orthogonal(U: Any) -> Any:
+    """Nearly orthogonal columns made more orthogonal, as exact numbers."""
+    from flint import arb_mat
+
+    for _ in range(2):
+        U = U * (3 * _identity(U.nrows()) - U.transpose() * U) * exact(0.5)
+        U = arb_mat(U.nrows(), U.ncols(), [u.mid() for u in U.entries()])
+    return U
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """Two matrices A, B of one dimension, each with the eigenvalues of A°, the diagonal of the other's matrix in its
+    eigenvectors, and bounds on ‖A°‖ and ‖A − A°‖."""
+
+    values: tuple[list[Any], list[Any]]
+    seen: tuple[list[Any], list[Any]]
+    norms: tuple[Any, Any]
+    errors: tuple[Any, Any]
+
+    @classmethod
+    def of(cls, blocks: list[tuple[Any, Any]]) -> _Dimension:
+        """From the blocks of A and B."""
+        values: Any = ([], [])
+        seen: Any = ([], [])
+        norms, errors = [exact(0.0)] * 2, [exact(0.0)] * 2
+        for pair in blocks:
+            spectra = [_Eigenvectors.of(A) for A in pair]
+            for which, of in enumerate(spectra):
+                values[which].extend(of.values)
+                seen[which].extend(of.seen(spectra[1 - which], pair[1 - which]))
+                norms[which] = norms[which].max(of.norm)
+                errors[which] = errors[which].max(of.error)
+        return cls(values, seen, (norms[0], norms[1]), (errors[0], errors[1]))
+
+
+def _products_kl(sides: list[_Dimension], noise: Any) -> Any:
+    """The larger of KL(N(0, ⊗A_d + noise I)‖N(0, ⊗B_d + noise I)) and its reverse.
+
+    Products of A° = OΛOᵀ in their place: the divergence of these from their eigenvalues and from the diagonal of one
+    in the eigenvectors of the other, then as for interpolation, ‖⊗A − ⊗A°‖ ≤ Π(‖A°‖ + ‖F‖) − Π‖A°‖ (N-hilbert-nodes).
+    """
+    eigenvalues = [_outer_product([side.values[which] for side in sides]) for which in (0, 1)]
+    size, parts, moved = len(eigenvalues[0]), [], exact(0.0)
+    logs = sum((((b + noise) / (a + noise)).log() for a, b in zip(*eigenvalues, strict=True)), exact(0.0))
+    for which, sign_of_logs in ((1, 1), (0, -1)):
+        seen = _outer_product([side.seen[which] for side in sides])
+        pairs = zip(seen, eigenvalues[which], strict=True)
+        parts.append((sum(((q - b) / (b + noise) for q, b in pairs), exact(0.0)) + sign_of_logs * logs) / 2)
+        norm = larger = exact(1.0)
+        for side in sides:
+            norm, larger = norm * side.norms[which], larger * (side.norms[which] + side.errors[which])
+        moved = moved.max(larger - norm)
+    value = parts[0].max(parts[1])
+    return value + _remainder(exact(size), size, value, moved / noise)
 
 
 def _both_ways(size: int, A: list[Any], B: list[Any]) -> list[Any]:
@@ -562,6 +787,14 @@ def _derivative(p: int, q: int, u: Any) -> Any:
     for a in reversed(coefficients):
         total = total * u + a
     return total * (-u).exp() / 3
+
+
+def _outer_product(lists: list[list[Any]]) -> list[Any]:
+    """All products of one number from each list."""
+    result = lists[0]
+    for more in lists[1:]:
+        result = [a * b for a in result for b in more]
+    return result
 
 
 def _lobatto(r: int) -> list[Any]:

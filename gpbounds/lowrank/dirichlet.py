@@ -8,13 +8,14 @@ j ≤ m and k_∞ all of them, with weights s(ω_j).  ν is ∞ for the squared 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, erfc, gamma, gammaln
+from scipy.linalg import solve_triangular
+from scipy.special import betainc, erfc, gamma, gammaincc
 
 from gpbounds.arrays import Float
 from gpbounds.numerics.scalars import log1p_residual
@@ -24,8 +25,10 @@ MOST_NODES = 400
 """Nodes per dimension beyond which the divergence at nodes is not computed."""
 MOST_PRODUCTS = 2**20
 """Products of nodes beyond which it is not."""
-LATTICE = 4
-"""Images on either side, per dimension, that `images` sums one by one for a Matérn kernel in D > 1."""
+LATTICE = 8
+"""Images on either side, per dimension, that `predicted` sums one by one."""
+SLOWEST = {0.5: 1.0, 1.5: 1.7, 2.5: 3.2}
+"""C with r(t) ≤ C e^(−√(2ν)t/2), by ν."""
 
 
 def correlation(nu: float, r: Any) -> Any:
@@ -86,11 +89,6 @@ class Sines:
 # The two errors of the kernel: images (k_∞ − k) and omitted functions (k_∞ − k_m).
 
 
-def total(nu: float, length: float) -> float:
-    """a = 1 + 2Σ_{n≥1} ρ(4nL), at least k_∞(x, x)."""
-    return 1.0 + 2.0 * _steps(nu, 4.0 * length, 4.0 * length)
-
-
 def _steps(nu: float, first: float, step: float) -> float:
     """Σ_{n≥0} ρ(first + n·step): terms up to 50 lengthscales, beyond which ∫ρ(r + t)dt ≤ 1.1ρ(r)."""
     points = first + step * np.arange(2 + int(50.0 / step))
@@ -98,32 +96,16 @@ def _steps(nu: float, first: float, step: float) -> float:
 
 
 def images(box: Sines) -> float:
-    """ε with |k_∞ − k| ≤ ε on the box (N-hilbert-images)."""
-    ends = list(zip(box.reach.tolist(), (box.c * box.reach).tolist(), strict=True))
-    odd = [_pairs(box.nu, 2.0 * L, 4.0 * L, 2.0 * S) for S, L in ends]
-    if box.dim == 1:
-        return odd[0]
-    if box.product:
-        even = [_pairs(box.nu, 4.0 * L, 4.0 * L, 2.0 * S) for S, L in ends]
-        return math.expm1(sum(math.log1p(a + b) for a, b in zip(odd, even, strict=True)))
-    n = np.arange(1, LATTICE + 1)
-    far = []
-    for S, L in ends:
-        centres = np.concatenate([4.0 * L * n, (4.0 * n - 2.0) * L])
-        far.append(np.concatenate([[0.0], centres - 2.0 * S, centres]))
-    squared = np.zeros(())
-    for distances in far:
-        squared = squared[..., None] + distances**2
-    explicit = float(correlation(box.nu, np.sqrt(squared)).sum()) - 1.0
-    # Beyond: ρ(r) <= 1.61 e^(−θ Σ|u_d|), θ = √(2ν)/(2√D), as p(z) e^(−z/2) <= 1.61.
-    rate = math.sqrt(2.0 * box.nu / box.dim) / 2.0
-    inside = [float(np.exp(-rate * distances).sum()) for distances in far]
-    outside = []
-    for S, L in ends:
-        first = 4.0 * L * (LATTICE + 1) - 2.0 * L - 2.0 * S
-        outside.append(4.0 * math.exp(-rate * first) / -math.expm1(-rate * 4.0 * L))
-    rest = math.prod(a + b for a, b in zip(inside, outside, strict=True)) - math.prod(inside)
-    return explicit + 1.61 * rest
+    """ε with 0 ≤ k − k_∞ ≤ ε on the box (N-hilbert-images): of products 1 − Π(1 − ε_d), of Matérn kernels Σε_d."""
+    ends = zip(box.reach.tolist(), (box.c * box.reach).tolist(), strict=True)
+    return joint(box, [_pairs(box.nu, 2.0 * L, 4.0 * L, 2.0 * S) for S, L in ends])
+
+
+def joint(box: Sines, parts: Sequence[float]) -> float:
+    """1 − Π(1 − p_d) for a product of kernels, else Σp_d; at most 1."""
+    if not box.product:
+        return min(math.fsum(parts), 1.0)
+    return parts[0] if box.dim == 1 else -math.expm1(math.fsum(math.log1p(-p) if p < 1.0 else -math.inf for p in parts))
 
 
 def _pairs(nu: float, first: float, step: float, width: float) -> float:
@@ -148,13 +130,8 @@ def tail(nu: float, reach: float, c: float, m: float) -> float:
 
 def omitted(box: Sines) -> float:
     """A bound on k_∞(x, x) − k_m(x, x) in the box, also in more dimensions (N-hilbert-tail)."""
-    if not box.product:
-        steps = math.pi / (2.0 * box.c * box.reach)
-        return 2.0**box.dim * min(1.0, sum(beyond(box.nu, float(a)) for a in box.m * steps))
-    heights = [total(box.nu, float(L)) for L in box.c * box.reach]
-    tails = [tail(box.nu, *map(float, line)) for line in zip(box.reach, box.c, box.m, strict=True)]
-    kept = sum(math.log1p(-min(t / a, 1.0 - 2.0**-53)) for t, a in zip(tails, heights, strict=True))
-    return math.prod(heights) * -math.expm1(kept)
+    lines = zip(box.reach.tolist(), box.c.tolist(), box.m.tolist(), strict=True)
+    return joint(box, [tail(box.nu, *line) for line in lines])
 
 
 # The divergence.
@@ -162,40 +139,44 @@ def omitted(box: Sines) -> float:
 
 def bound(box: Sines) -> tuple[float, dict[str, float]]:
     """The least of the bounds of N-hilbert-kl on KL in both directions, and its parts."""
-    divergence = by_images(box)
-    parts = {"images": images(box), "omitted": omitted(box), "divergence of the images": divergence}
-    value = joined(box, divergence)
+    moved = by_images(box)
+    parts = {"images": images(box), "omitted": omitted(box), "divergence of the images": moved.divergence}
+    value = joined(box, moved)
     if box.at_nodes and box.nu == math.inf:
         value = min(value, at_nodes(box, kept=True))
     return value, parts
 
 
-def joined(box: Sines, divergence: float) -> float:
-    """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), from κ ≥ KL(k, k_∞) both ways; φ(η) = 2κ, x = N·omitted/level."""
-    return joining(divergence)(box)
+@dataclass(frozen=True)
+class ImageBound:
+    """κ ≥ KL between the laws under k and under k_∞, both ways, and η with K + σ²I ⪯ (1 + η)(K_∞ + σ²I)."""
+
+    divergence: float
+    eta: float
+
+    @classmethod
+    def of(cls, divergence: float) -> ImageBound:
+        """The η with η − log(1 + η) = 2κ."""
+        return cls(divergence, float(roots(divergence, minus_one=True)[1]) if divergence < math.inf else math.inf)
 
 
-def joining(divergence: float) -> Callable[[Sines], float]:
-    """:func:`joined` at one κ, as a function of m."""
-    eta = float(roots(divergence, minus_one=True)[1])
-
-    def value(box: Sines) -> float:
-        x = box.N * omitted(box) / box.level
-        if not (math.isfinite(divergence) and math.isfinite(x)):
-            return math.inf
-        return divergence + 0.5 * float(log1p_residual(x)) + 0.5 * eta * x
-
-    return value
+def joined(box: Sines, moved: ImageBound) -> float:
+    """κ + ½φ(x) + ½ηx, φ(x) = x − log(1 + x), x = N·omitted/level (N-hilbert-psd)."""
+    x = box.N * omitted(box) / box.level
+    if not (math.isfinite(moved.divergence) and math.isfinite(x)):
+        return math.inf
+    return moved.divergence + 0.5 * float(log1p_residual(x)) + 0.5 * moved.eta * x
 
 
-def by_images(box: Sines) -> float:
-    """The least bound on KL(N(0, K + σ²I)‖N(0, K_∞ + σ²I)) and its reverse: by sup-norm, ends or nodes."""
+def by_images(box: Sines) -> ImageBound:
+    """The least bound on KL(N(0, K + σ²I)‖N(0, K_∞ + σ²I)) and its reverse: by sup-norm, prediction, ends or nodes."""
     value = by_norm(box)
-    if box.dim == 1 and box.nu < math.inf:
-        value = min(value, at_ends(box))
-    if box.at_nodes and box.nu == math.inf:
-        value = min(value, at_nodes(box, kept=False))
-    return value
+    if box.nu == math.inf:
+        return ImageBound.of(min(value, at_nodes(box, kept=False)) if box.at_nodes else value)
+    if box.dim > 1:
+        return ImageBound.of(min(value, by_prediction(box)))
+    ends = at_ends(box)
+    return ends if ends.divergence <= value else ImageBound.of(value)
 
 
 def by_norm(box: Sines) -> float:
@@ -204,28 +185,64 @@ def by_norm(box: Sines) -> float:
     return delta * delta / (4.0 * (1.0 - delta)) if delta < 1.0 else math.inf
 
 
+# Matérn kernels in D = 2, 3: what a half-space says of the values at the images (N-hilbert-prediction).
+
+
+def explained(nu: float, distance: Any) -> Any:
+    """r²: the share of the variance of f, at a distance from a half-space of R³, that the values there explain."""
+    y = 2.0 * math.sqrt(2.0 * nu) * np.asarray(distance)
+    return (2.0 * nu * gammaincc(2.0 * nu + 1.0, y) + gammaincc(2.0 * nu, y)) / (2.0 * nu + 1.0)
+
+
+def predicted(box: Sines) -> float:
+    """Ω ≥ Σ r over all images of a point of the box: by one coordinate beyond its side, the farthest.
+
+    Beyond LATTICE, r(t) ≤ C e^(−θΣt_d), θ = √(2ν)/(2D).
+    """
+    n, rate = np.arange(1.0, LATTICE + 1.0), math.sqrt(2.0 * box.nu) / (2.0 * box.dim)
+    least, everywhere, inside = np.ones(()), 1.0, 1.0
+    for S, L in zip(box.reach.tolist(), (box.c * box.reach).tolist(), strict=True):
+        distances = np.concatenate([[0.0], 2.0 * L * n - 2.0 * S, 2.0 * L * n - S])
+        least = np.minimum(least[..., None], np.sqrt(explained(box.nu, distances)))
+        rest = 2.0 * math.exp(-rate * (2.0 * L * (LATTICE + 1) - 2.0 * S)) / -math.expm1(-2.0 * rate * L)
+        near = float(np.exp(-rate * distances).sum())
+        everywhere, inside = everywhere * (near + rest), inside * near
+    return float(least.ravel()[1:].sum()) + SLOWEST[box.nu] * (everywhere - inside)  # the first is the point itself
+
+
+def by_prediction(box: Sines) -> float:
+    """½[q/(1 − q) + log(1 − q)], q² = NΩ²/level ≥ Σe_i²."""
+    q = math.sqrt(box.N / box.level) * predicted(box)
+    return 0.5 * float(log1p_residual(q / (1.0 - q))) if q < 1.0 else math.inf
+
+
+# The divergence of two processes in blocks.
+
+
 Blocks = list[tuple[Float, Float]]
 """Pairs (C, E) of even and odd parts of two processes: covariances C and C + E."""
 
 
-def both_ways(blocks: Blocks, noise: float) -> float:
-    """The larger of ΣKL(N(0, C + noise I)‖N(0, C + E + noise I)) over the blocks and its reverse; inf if indefinite."""
-    there, back = 0.0, 0.0
+def both_ways(blocks: Blocks, noise: float) -> ImageBound:
+    """The larger of ΣKL(N(0, C + noise I)‖N(0, C + E + noise I)) over the blocks and its reverse; inf if indefinite.
+
+    From the eigenvalues 1 + e of the second whitened by the first: ½Σ[log(1 + e) − e/(1 + e)] and ½Σ[e − log(1 + e)];
+    the first is at most 1 + η times the second, η = max −e/(1 + e).
+    """
+    there, back, eta = 0.0, 0.0, 0.0
     for C, E in blocks:
-        shift = noise * np.eye(len(C))
-        there += _kl(C + E + shift, -E)
-        back += _kl(C + shift, E)
-    return max(there, back)
-
-
-def _kl(base: Float, more: Float) -> float:
-    """KL(N(0, base + more)‖N(0, base)), from the eigenvalues of the difference, whitened."""
-    try:
-        L = np.linalg.cholesky(base)
-    except np.linalg.LinAlgError:
-        return math.inf
-    e = np.linalg.eigvalsh(_even(np.linalg.solve(L, np.linalg.solve(L, more).T)))
-    return 0.5 * float(log1p_residual(e).sum()) if e[0] > -1.0 else math.inf
+        try:
+            L = np.linalg.cholesky(C + noise * np.eye(len(C)))
+        except np.linalg.LinAlgError:
+            return ImageBound(math.inf, math.inf)
+        half = solve_triangular(L, E, lower=True, check_finite=False)
+        e = np.linalg.eigvalsh(_even(solve_triangular(L, half.T, lower=True, check_finite=False)))
+        if not e[0] > -1.0:
+            return ImageBound(math.inf, math.inf)
+        eta = max(eta, float(-e[0] / (1.0 + e[0])))
+        there += 0.5 * float(log1p_residual(-e / (1.0 + e)).sum())
+        back += 0.5 * float(log1p_residual(e).sum())
+    return ImageBound(max(there, back), eta)
 
 
 def _even(A: Float) -> Float:
@@ -235,7 +252,7 @@ def _even(A: Float) -> Float:
 # Matérn kernels on a line: the derivatives at the ends of the box decide (N-hilbert-ends).
 
 
-def at_ends(box: Sines) -> float:
+def at_ends(box: Sines) -> ImageBound:
     """KL of the laws of f, f', …, f^(p−1) at ±S under k and k_∞, ν = p − ½: even and odd parts, p × p each."""
     scale = math.sqrt(2.0 * box.nu)
     S, L = scale * float(box.reach[0]), scale * float(box.c[0] * box.reach[0])
@@ -281,22 +298,23 @@ def lobatto(r: int) -> Float:
 def interpolation(reach: float, c: float, r: Any) -> tuple[Any, Any]:
     """κ with |k − IkI| ≤ κ on the box, I the interpolation at r nodes: for k and for k_m or k_∞.
 
-    (1 + √r)²E, E = 2Σ_{n≥r} (z/√2)ⁿ Γ((n+1)/2)/(√π n!), times 2 + √(2π)/L for the series; inf for too few nodes.
+    (1 + √r)²E, E = 2e^(−rα + (z sinh α)²/2)/(1 − e^(−α)) for any α > 0, times 2 + √(2π)/L for the series.
     """
-    ratio = reach * reach / (4.0 * (r + 1.0))
-    first, second = (
-        n * math.log(reach / math.sqrt(2.0)) + gammaln((n + 1.0) / 2.0) - gammaln(n + 1.0) for n in (r, r + 1.0)
-    )
+    alpha = steepness(reach, r)
     with np.errstate(over="ignore"):
-        rest = np.where(ratio < 0.9, 1.0 - ratio, 1.0)
-        error = 2.0 / math.sqrt(math.pi) * (np.exp(first) + np.exp(second)) / rest * (1.0 + np.sqrt(r)) ** 2
-    error = np.where(ratio < 0.9, error, np.inf)[()]
+        bulge = np.exp(0.5 * (reach * np.sinh(alpha)) ** 2 - r * alpha)
+    error = 2.0 * bulge / -np.expm1(-alpha) * (1.0 + np.sqrt(r)) ** 2
     return error, error * (2.0 + math.sqrt(2.0 * math.pi) / (c * reach))
+
+
+def steepness(reach: float, r: Any) -> Any:
+    """The α with the least (z sinh α)²/2 − rα: an ellipse with the semi-axes z cosh α and z sinh α."""
+    return 0.5 * np.arcsinh(2.0 * r / (reach * reach))
 
 
 def nodes(box: Sines) -> tuple[list[int], float, float] | None:
     """Numbers of nodes per dimension, and δ = Nκ/level for k and for its approximation; None if there are too many."""
-    numbers, exact_error, series_error, heights = [], 0.0, 0.0, 0.0
+    numbers, exact_error, series_error = [], 0.0, 0.0
     for S, c in zip(box.reach.tolist(), box.c.tolist(), strict=True):
         wanted = 1e-7 * box.level / (float(box.N) ** 2 * box.dim)
         r = np.arange(4.0, MOST_NODES + 1.0, 2.0)  # even numbers: no node in the middle
@@ -304,15 +322,13 @@ def nodes(box: Sines) -> tuple[list[int], float, float] | None:
         place = int(np.argmax(second <= wanted))
         if not second[place] <= wanted:
             return None
-        height = total(box.nu, c * S)
         numbers.append(int(r[place]))
         exact_error += math.log1p(first[place])
-        series_error += math.log1p(second[place] / height)
-        heights += math.log(height)
+        series_error += math.log1p(second[place])
     if math.prod(numbers) > MOST_PRODUCTS:
         return None
     ratio = box.N / box.level
-    return numbers, ratio * math.expm1(exact_error), ratio * math.exp(heights) * math.expm1(series_error)
+    return numbers, ratio * math.expm1(exact_error), ratio * math.expm1(series_error)
 
 
 def at_nodes(box: Sines, *, kept: bool) -> float:
@@ -325,32 +341,37 @@ def at_nodes(box: Sines, *, kept: bool) -> float:
     rounding = 1e-15 * size / noise * (1.0 if box.dim == 1 else math.sqrt(size))
     if not rounding < 1e-3:
         return math.inf
-    sides = [_blocks(box.line(d), r, kept) for d, r in enumerate(numbers)]
     if box.dim == 1:
-        value = both_ways(sides[0], noise)
+        value = both_ways(_blocks(box, numbers[0], kept), noise).divergence
     else:
-        swapped = [[(C + E, -E) for C, E in blocks] for blocks in sides]
-        value = max(products_kl(sides, noise), products_kl(swapped, noise))
+        value = products_kl(_sides(box, numbers, kept), noise)
     return value * (1.0 + 1e-9) + rounding + remainder(box.N, size, value, max(first, second))
 
 
 def _blocks(line: Sines, r: int, kept: bool) -> Blocks:
     """K at the nodes of one dimension and K_m − K or K_∞ − K, in blocks of even and odd functions of x."""
     S, L = float(line.reach[0]), float(line.c[0] * line.reach[0])
-    x = S * lobatto(r)
+    x, there = S * lobatto(r), at_lobatto(S, r)
     right = x[r // 2 :, None]
-    K = correlation(line.nu, np.abs(right - x))
     if kept:
-        w = np.arange(1.0, float(line.m[0]) + 1.0) * (math.pi / (2.0 * L))
-        values = np.sin(w * (x[:, None] + L)) * np.sqrt(density(line.nu, w) / L)
-        E = values[r // 2 :] @ values.T - K
-    else:
-        E = np.zeros_like(K)
-        for n in range(1, 4 + int(24.0 / L)):  # images at ±2nL: even n of x − x', odd n of x + x'
-            centre, sign = (right - x, 1.0) if n % 2 == 0 else (right + x, -1.0)
-            for shift in (2.0 * n * L, -2.0 * n * L):
-                E += sign * correlation(line.nu, np.abs(centre + shift))
-    return [(_folded(K, s), _folded(E, s)) for s in (1.0, -1.0)]
+        j = np.arange(1.0, float(line.m[0]) + 1.0)
+        w = j * (math.pi / (2.0 * L))
+        values = np.sin(w * (right + L)) * np.sqrt(density(line.nu, w) * (2.0 / L))
+        return [(C, values[:, k::2] @ values[:, k::2].T - C) for k, C in enumerate(there)]
+    E = np.zeros((r - r // 2, r))
+    for n in range(1, 4 + int(24.0 / L)):  # images at ±2nL: even n of x − x', odd n of x + x'
+        centre, sign = (right - x, 1.0) if n % 2 == 0 else (right + x, -1.0)
+        for shift in (2.0 * n * L, -2.0 * n * L):
+            E += sign * correlation(line.nu, np.abs(centre + shift))
+    return [(C, _folded(E, sign)) for C, sign in zip(there, (1.0, -1.0), strict=True)]
+
+
+@lru_cache(maxsize=64)
+def at_lobatto(reach: float, r: int) -> tuple[Float, Float]:
+    """The squared exponential kernel at the nodes: of even and of odd functions."""
+    x = reach * lobatto(r)
+    K = correlation(math.inf, np.abs(x[r // 2 :, None] - x))
+    return _folded(K, 1.0), _folded(K, -1.0)
 
 
 def _folded(A: Float, sign: float) -> Float:
@@ -359,18 +380,56 @@ def _folded(A: Float, sign: float) -> Float:
     return _even(A[:, half:] + sign * A[:, half - 1 :: -1])
 
 
-def products_kl(sides: list[Blocks], noise: float) -> float:
-    """KL(N(0, ⊗C_d + noise I)‖N(0, ⊗(C_d + E_d) + noise I)) from the eigenvalues of the factors, given in blocks."""
-    exact, inner, outer = [], [], []
-    for blocks in sides:
-        eigen = [np.linalg.eigh(C + E) for C, E in blocks]
-        exact.append(np.concatenate([np.linalg.eigvalsh(C) for C, _ in blocks]).clip(0.0))
-        outer.append(np.concatenate([values for values, _ in eigen]).clip(0.0))
-        across = [((C @ U) * U).sum(axis=0) for (C, _), (_, U) in zip(blocks, eigen, strict=True)]
-        inner.append(np.concatenate(across).clip(0.0))
-    ours, theirs, mixed = (_outer_product(parts) + noise for parts in (exact, outer, inner))
-    logs = float((np.log(theirs) - np.log(ours)).sum())
-    return max(0.5 * float(((mixed - theirs) / theirs).sum() + logs), 0.0)
+Side = tuple[Float, Float, Float, Float]
+"""Of two matrices of one dimension: both spectra, and the diagonal of each in the eigenvectors of the other."""
+
+
+def _sides(box: Sines, numbers: list[int], kept: bool) -> list[Side]:
+    """The spectra of every dimension; dimensions that are alike share theirs."""
+    known: dict[tuple[float, ...], Side] = {}
+    alike = list(zip(box.reach.tolist(), box.c.tolist(), box.m.tolist(), strict=True))
+    for d, (r, like) in enumerate(zip(numbers, alike, strict=True)):
+        if like not in known:
+            parts = []
+            eigen = at_lobatto_eigen(float(box.reach[d]), r)
+            for (C, E), (a, V) in zip(_blocks(box.line(d), r, kept), eigen, strict=True):
+                b, U = np.linalg.eigh(C + E)
+                parts.append((a, b.clip(0.0), ((C @ U) * U).sum(axis=0), a + ((E @ V) * V).sum(axis=0)))
+            first, second = parts
+            known[like] = tuple(np.concatenate(pair).clip(0.0) for pair in zip(first, second, strict=True))  # type: ignore[assignment]
+    return [known[like] for like in alike]
+
+
+@lru_cache(maxsize=64)
+def at_lobatto_eigen(reach: float, r: int) -> list[tuple[Float, Float]]:
+    """Eigenvalues and eigenvectors of :func:`at_lobatto`."""
+    found = [np.linalg.eigh(C) for C in at_lobatto(reach, r)]
+    return [(values.clip(0.0), vectors) for values, vectors in found]
+
+
+def products_kl(sides: list[Side], noise: float) -> float:
+    """The larger of KL(N(0, ⊗A_d + noise I)‖N(0, ⊗B_d + noise I)) and its reverse.
+
+    From the eigenvalues a, b and the diagonals q of A in B's eigenvectors, p of B in A's: ½Σ[(q − b)/(b + noise) +
+    log(b + noise) − log(a + noise)], and the reverse.  Products with a factor that makes all of them small are left
+    out: they add at most ½(Σq + Σb)/noise, or ½(Σp + Σa)/noise.
+    """
+    tops = [[float(vector.max()) for vector in side] for side in sides]
+    small = 1e-12 * noise / math.prod(float(side[0].size) for side in sides)
+    chosen, left = [], 0.0
+    for d, side in enumerate(sides):
+        others = [math.prod(top[k] for e, top in enumerate(tops) if e != d) for k in range(4)]
+        keep = np.max([vector * other for vector, other in zip(side, others, strict=True)], axis=0) > small
+        chosen.append([vector[keep] for vector in side])
+    for k in range(4):
+        whole = math.prod(float(side[k].sum()) for side in sides)
+        shares = (float(part[k].sum() / side[k].sum()) for part, side in zip(chosen, sides, strict=True))
+        left = max(left, whole * (1.0 - math.prod(shares)))
+    ours, theirs, seen, seen_back = (_outer_product([part[k] for part in chosen]) for k in range(4))
+    logs = float(np.log((theirs + noise) / (ours + noise)).sum())
+    there = float(((seen - theirs) / (theirs + noise)).sum()) + logs
+    back = float(((seen_back - ours) / (ours + noise)).sum()) - logs
+    return max(0.5 * there, 0.5 * back, 0.0) + left / noise
 
 
 def _outer_product(vectors: list[Float]) -> Float:

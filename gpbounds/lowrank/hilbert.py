@@ -18,7 +18,7 @@ from gpbounds.lowrank import dirichlet
 from gpbounds.lowrank.balls import EnclosedSines
 from gpbounds.lowrank.dirichlet import Sines
 from gpbounds.lowrank.features.sines import sides
-from gpbounds.numerics.search import bisected, least
+from gpbounds.numerics.search import bisected
 from gpbounds.rigor import exact, rounded
 from gpbounds.validation import count, positive, rigor_of, scalar
 
@@ -66,8 +66,7 @@ def _checked(
         raise ValueError(f"half_width: expected 0.01 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
     level = scalar(positive, "noise", noise)
     sharp = rigor_of(rigor) == "sharp"
-    at_nodes = not sharp or reach.size == 1
-    box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers, at_nodes)
+    box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers)
     return _Setting(box, widths, lengthscales, known.variance, level, sharp)
 
 
@@ -114,10 +113,11 @@ def hilbert_kl(
         κ + ½[x − log(1 + x)] + ½ηx,   x = N·sup(k_∞ − k̃)(x, x)/σ²,   η − log(1 + η) = 2κ,
 
     where κ bounds both divergences between k and k_∞ = lim k̃ (m → ∞): by the sup-norm of the images (N-hilbert-images),
-    for Matérn kernels on a line by their derivatives at ±S (N-hilbert-ends), for squared exponential kernels by their
-    values at Lobatto's nodes with noise σ²/N (N-hilbert-nodes); and, for the last kernel, the divergence of k and k̃
-    at these nodes.  ½[x − log(1 + x)] is that of L-09.  For Matérn kernels in D > 1 only the sup-norm serves, and the
-    spectral tail falls like m^(−2ν): far more functions are needed there than another low-rank method would take.
+    for Matérn kernels on a line by their derivatives at ±S (N-hilbert-ends), in two and three dimensions by what
+    half-spaces predict (N-hilbert-prediction), for squared exponential kernels by their values at Lobatto's nodes with
+    noise σ²/N (N-hilbert-nodes); and, for the last kernel, the divergence of k and k̃ at these nodes.  At the ends η is
+    the least with C ⪯ (1 + η)C_∞.  ½[x − log(1 + x)] is that of L-09.  For Matérn kernels the spectral tail falls like
+    m^(−2ν), and in D > 1 c is two times larger than on a line: another low-rank method takes fewer functions there.
 
     Parameters
     ----------
@@ -132,8 +132,8 @@ def hilbert_kl(
     noise : positive number
         σ², in squared units of y.
     rigor : "auto", "float" or "sharp"
-        "sharp": the value is the double above an Arb ball; for squared exponential kernels in D > 1 it takes the
-        sup-norm of the images alone, which asks for larger c and m.  The others are not certified.
+        "sharp": the value is the double above an Arb ball; seconds for squared exponential kernels in D > 1.  The
+        others are not certified.
 
     Raises
     ------
@@ -211,8 +211,8 @@ def hilbert_rank(
 ) -> HilbertRank:
     """Numbers m of functions and boundary factors c with which the bound of :func:`hilbert_kl` is at most ``target``.
 
-    In one dimension it seeks the least m over all c; in several dimensions it shares the target between them, then
-    lowers one m after the other.  Hypotheses, parameters and errors are those of :func:`hilbert_kl`.
+    It seeks the least m over all c; in several dimensions the functions end at one frequency and vanish at one distance
+    from the box, in units of the lengthscales.  Hypotheses, parameters and errors are those of :func:`hilbert_kl`.
 
     Parameters
     ----------
@@ -252,141 +252,97 @@ def hilbert_rank(
     return HilbertRank(tuple(m), tuple(c), bound, goal)
 
 
-# The search for m and c, in doubles.
+# The search for m and c, in doubles: the functions of all dimensions end at one frequency, in units of the lengthscale,
+# and their zeros lie at one distance from the box, the gap L − S.
+
+GAPS = np.geomspace(0.05, 40.0, 20)
+"""Gaps in lengthscales from which the search starts."""
+SCALES = (1.0, 0.93, 1.07, 0.86, 1.15)
+"""Gaps that a trial at nodes takes, relative to the last that met the target."""
 
 
 def _planned(box: Sines, target: float) -> Sines:
-    if box.dim == 1:
-        return _on_a_line(box, target)
-    return _shared(box, target) if box.product else _radial(box, target)
+    plan = _at_nodes(box, target) if box.nu == math.inf else None
+    plan = _joined(box, target, GAPS) if plan is None else plan
+    if plan is None:
+        raise NotConverged(f"target: expected one that {MOST_FUNCTIONS:g} functions reach, got {target:g}")
+    return plan
 
 
-def _factors(box: Sines, steps: int) -> Any:
-    """Boundary factors with 2(L − S) from .1 to 14 lengthscales and c ≥ 1.01, geometrically spaced."""
-    reach = float(box.reach[0])
-    return 1.0 + np.geomspace(max(0.05 / reach, 0.01), max(7.0 / reach, 0.02) + 1.0, steps)
+def _placed(box: Sines, gap: float, most: float) -> Sines:
+    """L = S + gap, and in each dimension the functions up to the frequency of number ``most`` in the widest one."""
+    length = box.reach + gap
+    return replace(box, c=length / box.reach, m=np.maximum(np.ceil(most * length / length.max() - 1e-9), 1.0))
 
 
-def _with(box: Sines, m: float, c: float) -> Sines:
-    return replace(box, m=np.array([float(m)]), c=np.array([float(c)]))
-
-
-def _least_m(box: Sines, c: float, target: float, most: int) -> int | None:
-    """The least m ≤ most whose joined bound is at most the target at this c."""
-    at = _with(box, most, c)
-    divergence = dirichlet.by_images(at)
-    if not divergence < target:
-        return None
-    value = dirichlet.joining(divergence)
-    if not value(at) <= target:
-        return None
-    return bisected(lambda m: value(_with(box, m, c)) <= target, 0, most)
-
-
-def _on_a_line(box: Sines, target: float) -> Sines:
-    """The least m, and among equal m the c of the smallest bound met."""
+def _joined(box: Sines, target: float, gaps: Float) -> Sines | None:
+    """The fewest functions by images and omitted functions, each bounded on its own, and their gap; None if none do."""
     best: tuple[int, float] | None = None
-    grid = _factors(box, 14)
-    for rounds in range(3):
-        for c in grid.tolist() if best is None or best[0] > 1 else []:
-            m = _least_m(box, c, target, MOST_FUNCTIONS if best is None else best[0] - 1)
-            if m is not None:
-                best = (m, c)
+    for ratio in (1.18, 1.04, 1.0):
+        for gap in gaps.tolist():
+            moved = dirichlet.by_images(_placed(box, gap, 1.0))
+            if moved.divergence < target and (best is None or best[0] > 1):
+                m = _least_m(box, gap, moved, target, MOST_FUNCTIONS if best is None else best[0] - 1)
+                best = best if m is None else (m, gap)
         if best is None:
-            raise NotConverged(
-                f"target: expected one that {MOST_FUNCTIONS:g} functions reach, got {target:g}: use a smaller box"
-            )
-        near = (best[1] - 1.0) * (1.5 if rounds == 0 else 1.12) ** np.linspace(-0.9, 0.9, 6)
-        grid = 1.0 + near
-    assert best is not None
-    m, c = best
-    if not (box.at_nodes and box.nu == math.inf and dirichlet.nodes(_with(box, m, c)) is not None):
-        return _with(box, m, c)
-    for fewer in range(m - 1, 0, -1):
-        values = [(dirichlet.at_nodes(_with(box, fewer, trial), kept=True), trial) for trial in _around(c)]
-        value, trial = min(values)
-        if not value <= target:
+            return None
+        gaps = best[1] * ratio ** np.array([-2.0, -1.0, 1.0, 2.0])
+    return _placed(box, best[1], float(best[0])) if best is not None else None
+
+
+def _least_m(box: Sines, gap: float, moved: dirichlet.ImageBound, target: float, most: int) -> int | None:
+    """The least m ≤ most, of the widest dimension, whose joined bound is at most the target with this gap."""
+
+    def enough(m: int) -> bool:
+        return dirichlet.joined(_placed(box, gap, float(m)), moved) <= target
+
+    if not enough(most):
+        return None
+    return bisected(enough, 0, most)
+
+
+def _at_nodes(box: Sines, target: float) -> Sines | None:
+    """The fewest functions by the values at nodes; None if these are too many.
+
+    The gap starts where the images take a tenth of the target: the logarithm of their divergence is nearly linear in
+    the squared gap.
+    """
+    gap, before = 1.8, (0.0, 0.0)
+    for _ in range(5):
+        divergence = dirichlet.by_images(_placed(box, gap, 1.0)).divergence
+        if not dirichlet.nodes(_placed(box, gap, 1.0)):
+            return None
+        excess = math.log(max(divergence, 1e-300) / (0.1 * target)) if divergence < math.inf else 8.0
+        if abs(excess) < 0.7:
             break
-        m, c = fewer, trial
-    return _with(box, m, c)
+        slope = (excess - before[1]) / (gap * gap - before[0]) if before[0] else -4.0
+        before = (gap * gap, excess)
+        gap = math.sqrt(max(gap * gap - excess / (slope if slope < -0.5 else -4.0), 0.01))
+    start = _joined(box, target, np.array([gap]))
+    if start is None:
+        return None
+    gap, most = float(start.c[0] * start.reach[0] - start.reach[0]), int(start.m.max())
+
+    def enough(m: int) -> bool:
+        nonlocal gap
+        for scale in SCALES:
+            if dirichlet.at_nodes(_placed(box, gap * scale, float(m)), kept=True) <= target:
+                gap *= scale
+                return True
+        return False
+
+    if not enough(most):
+        return start
+    most = bisected(enough, most // 2, most)
+    return _fewer(_placed(box, gap, float(most)), target)
 
 
-def _around(c: float) -> list[float]:
-    return (1.0 + (c - 1.0) * np.geomspace(0.6, 1.6, 9)).tolist()
-
-
-def _shared(box: Sines, target: float) -> Sines:
-    """Products of kernels: each dimension by its own line at the same share of the target, then one by one fewer."""
-    low, high = math.log(target / (50.0 * box.dim)), math.log(target)
-    best: Sines | None = None
-    share = math.log(target / box.dim)
-    for _ in range(4):
-        trial = _lines(box, math.exp(share))
-        if dirichlet.bound(trial)[0] <= target:
-            low, best = share, trial
-        else:
-            high = share
-        share = 0.5 * (low + high)
-    share = low
-    while best is None:
-        trial = _lines(box, math.exp(share))
-        best = trial if dirichlet.bound(trial)[0] <= target else None
-        share -= 3.0
-        if share < low - 60.0:
-            raise NotConverged(f"target: expected one that the bound reaches, got {target:g}: use a smaller box")
-    return _lowered(best, target)
-
-
-def _lines(box: Sines, share: float) -> Sines:
-    known: dict[float, Sines] = {}
-    for d, reach in enumerate(box.reach.tolist()):
-        if reach not in known:
-            known[reach] = _on_a_line(box.line(d), share)
-    lines = [known[reach] for reach in box.reach.tolist()]
-    return replace(box, m=np.concatenate([a.m for a in lines]), c=np.concatenate([a.c for a in lines]))
-
-
-def _lowered(box: Sines, target: float) -> Sines:
-    """Fewer functions in one dimension after the other, with the zeros at the same place or nearer or farther."""
-    open_dims = set(range(box.dim))
-    while open_dims:
-        d = max(open_dims, key=lambda index: box.m[index])
+def _fewer(box: Sines, target: float) -> Sines:
+    """One function fewer in one dimension after the other, where the target allows it."""
+    for d in range(box.dim if box.dim > 1 else 0):
         fewer = box.m.copy()
         fewer[d] -= 1.0
-        trials = (replace(box, m=fewer, c=1.0 + (box.c - 1.0) * scale) for scale in (1.0, 0.9, 0.8, 1.12))
-        better = next((t for t in trials if fewer[d] >= 1.0 and dirichlet.bound(t)[0] <= target), None)
-        if better is None:
-            open_dims.discard(d)
-        else:
-            box = better
+        trial = replace(box, m=fewer)
+        if fewer[d] >= 1.0 and dirichlet.at_nodes(trial, kept=True) <= target:
+            box = trial
     return box
-
-
-def _radial(box: Sines, target: float) -> Sines:
-    """Matérn in D > 1: the same distance from the box to the zeros in lengthscales, the same tail in each dimension."""
-    best: tuple[float, Sines] | None = None
-    for gap in np.geomspace(0.5, 40.0, 24).tolist():
-        at = replace(box, c=1.0 + gap / box.reach, m=np.ones(box.dim))
-        divergence = dirichlet.by_images(at)
-        if not divergence < target:
-            continue
-
-        def at_height(height: int, at: Sines = at) -> Sines:
-            frequency = 2.0 * at.c * at.reach / math.pi
-            return replace(at, m=np.ceil(height / 64.0 * frequency))
-
-        value = dirichlet.joining(divergence)
-
-        def enough(height: int, value: Any = value, at_height: Any = at_height) -> bool:
-            return bool(value(at_height(height)) <= target)
-
-        height = least(enough, 1, 2**40)
-        if height is None:
-            continue
-        trial = at_height(height)
-        size = float(np.log(trial.m).sum())
-        if best is None or size < best[0]:
-            best = (size, trial)
-    if best is None:
-        raise NotConverged(f"target: expected one that the sup-norm of the images reaches, got {target:g}")
-    return best[1]

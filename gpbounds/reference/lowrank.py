@@ -6,6 +6,7 @@ K, Sigma are N × N, features Ξ N × r mpmath matrices; noise = σ²; g = γ/(1
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -346,6 +347,14 @@ def line_density(nu: Any, w: Any) -> Any:
     return scale * (1 + mp.mpf(w) ** 2 / (2 * nu)) ** -(nu + mp.mpf(1) / 2)
 
 
+def plane_density(nu: Any, v: Any, w: Any) -> Any:
+    """s(v, w) in two dimensions, ∫s = (2π)²."""
+    square = mp.mpf(v) ** 2 + mp.mpf(w) ** 2
+    if nu == mp.inf:
+        return 2 * mp.pi * mp.exp(-square / 2)
+    return 2 * mp.pi * (1 + square / (2 * mp.mpf(nu))) ** -(mp.mpf(nu) + 1)
+
+
 def sines(nu: Any, L: Any, m: int, x: Any, y: Any, first: int = 1) -> Any:
     """Σ_{j = first … m} s(ω_j)φ_j(x)φ_j(y)."""
     w = mp.pi / (2 * mp.mpf(L))
@@ -378,6 +387,37 @@ def omitted_sines(nu: Any, L: Any, c: Any, m: int, turn: Any) -> Any:
     else:
         share = mp.quad(lambda w: line_density(nu, w), ends) / mp.pi
     return min(share + line_density(nu, (m + 1) * step) / (2 * L * mp.cos(mp.pi / (2 * mp.mpf(c)))), 2 * share)
+
+
+def explained(nu: Any, t: Any) -> Any:
+    """r(t)²: what f on a half-space of R³ says of f at the distance t: a ∫ of the past's share, by quadrature over a
+    (N-hilbert-prediction)."""
+    nu, t = mp.mpf(nu), mp.mpf(t)
+    order, first = 2 * nu + 2, mp.sqrt(2 * mp.mpf(nu))
+
+    def until(start: Any) -> Any:
+        def at(a: Any) -> Any:
+            return a * mp.gammainc(order, 2 * a * start) / (2 * a) ** order
+
+        return mp.quad(at, [first, first + 1, first + 5, first + 25, mp.inf])
+
+    return until(t) / until(mp.mpf(0))
+
+
+def predicted(nu: Any, S: list[Any], L: list[Any], terms: int) -> Any:
+    """Ω = Σ r over the images with |n_d| ≤ terms in every coordinate (N-hilbert-prediction)."""
+
+    def share(t: Any) -> Any:
+        y = 2 * mp.sqrt(2 * mp.mpf(nu)) * t
+        upper = [mp.gammainc(s, y, mp.inf, regularized=True) for s in (2 * mp.mpf(nu) + 1, 2 * mp.mpf(nu))]
+        return mp.sqrt((2 * nu * upper[0] + upper[1]) / (2 * nu + 1))
+
+    distances = [
+        [mp.mpf(0), *(2 * n * mp.mpf(b) - side * mp.mpf(a) for n in range(1, terms + 1) for side in (1, 2))]
+        for a, b in zip(S, L, strict=True)
+    ]
+    known = {t: share(t) for line in distances for t in line}
+    return sum(known[max(each)] for each in itertools.product(*distances)) - 1
 
 
 def joined(divergence: Any, x: Any) -> Any:
