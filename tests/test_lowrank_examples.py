@@ -52,6 +52,7 @@ def test_ranks_are_in_the_order_that_theory_says(example):
             ranks = script.ranks(setting, 300, D, 2, np.random.default_rng(D), lambda: None)
             assert 1 <= ranks.optimum <= ranks.mercer <= (ranks.mercer_theory or 300)
             assert all(ranks.optimum <= (r or 300) <= ranks.fourier_theory for r in ranks.fourier)
+            assert ranks.optimum <= (ranks.hilbert or 300) <= (ranks.hilbert_theory or script.MOST)
             assert (ranks.mercer == ranks.optimum) or setting.smooth
 
 
@@ -93,6 +94,9 @@ def test_curves_are_in_the_order_that_theory_says(example):
     assert (mercer.median <= certificate.median)[above].all()
     assert (certificate.median <= curves[1, script.THEORY].median[: mercer.r.size]).all()
     assert (curves[1, script.THEORY].median <= curves[1, script.PRINTED].median).all()
+    hilbert, proved = curves[2, script.HILBERT], curves[2, script.ANY]
+    assert (hilbert.median <= proved.median).all()
+    assert (hilbert.median >= best[hilbert.r - 1] * (1 - 1e-6) - 1e-9).all()
 
 
 def test_the_bound_of_a_hilbert_space_gp_is_above_its_divergence(example, tmp_path, monkeypatch):
@@ -161,7 +165,10 @@ def test_bounds_lie_above_the_divergences_of_trained_models(example, tmp_path):
     assert many.leverage_most <= many.leverage_bound <= many.bound
     assert many.plain_most <= many.bound
     assert many.plain < more.plain < own.plain
-    script.picture([*mercer, own, more, many], 60).savefig(tmp_path / "picture.png")
+    hilbert = [script.hilbert_row(rank, X, y) for rank in (8, 20)]
+    assert all(0.0 < row.own <= row.bound and not row.violations for row in hilbert)
+    assert hilbert[1].own < hilbert[0].own
+    script.picture([*mercer, *hilbert, own, more, many], 60).savefig(tmp_path / "picture.png")
 
 
 def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, tmp_path, capsys):

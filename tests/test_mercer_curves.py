@@ -31,6 +31,8 @@ def test_certificates_hold_and_nothing_beats_the_optimum(example):
     assert (divergences.certified <= divergences.halved).all()
     reached = np.minimum(divergences.ranks, 25)
     assert (divergences.mercer >= divergences.best[reached] - 1e-9).all()
+    assert (divergences.hilbert <= divergences.bounded).all()
+    assert (divergences.hilbert >= divergences.best[reached] - 1e-9).all()
     assert (divergences.fourier >= divergences.best[np.minimum(divergences.fourier_ranks, 25)] - 1e-9).all()
 
 
