@@ -110,17 +110,17 @@ def hilbert_lines(setting: Setting, X: np.ndarray, K: np.ndarray, most: int, tic
     N, width = len(X), float(np.abs(X).max())
     factors = 1.0 + float(setting.kernel.lengthscales(1)[0]) / width * np.geomspace(0.1, 8.0, 12)
     ranks = np.arange(1, 41) if setting.smooth else np.unique(np.rint(np.geomspace(1, most - 1, 16)).astype(int))
-    found: list[tuple[int, float, float]] = []
+    points: list[tuple[int, float, float]] = []
     for rank in ranks.tolist():
         about: Any = {"half_width": width, "noise": NOISE}
         bounds = [float(hilbert_kl(setting.kernel, N, rank, c, **about)) for c in factors.tolist()]
         c = float(factors[int(np.argmin(bounds))])
         features = HilbertFeatures(setting.kernel, rank, c, half_width=width).fit(X)  # type: ignore[arg-type]
-        found.append((rank, kl_features(K, features(X), noise=NOISE), min(bounds)))
+        points.append((rank, kl_features(K, features(X), noise=NOISE), min(bounds)))
         tick()
-        if found[-1][1] < FLOOR or rank >= most - 1:
+        if points[-1][1] < FLOOR or rank >= most - 1:
             break
-    r, exact, proved = (np.array(column) for column in zip(*found, strict=True))
+    r, exact, proved = (np.array(column) for column in zip(*points, strict=True))
     yield Line(2, setting, HILBERT, r, exact[None])
     yield Line(2, setting, ANY, r, proved[None])
 

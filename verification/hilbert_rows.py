@@ -7,7 +7,7 @@ the divergence in both directions.  Sets are random, clustered, at the ends, on 
 functions with a bell of multiplicities, at extrema of the next function, corners; then changed again and again from
 those that came nearest to the bound.  Truths are in doubles with their rounding errors; where these leave it open, in
 balls of 240 bits.  A set above its bound is printed with the seed that makes it again; then the status is 1.
-``--store`` writes the counts to ``verification/hilbert_rows.json``.
+``--store`` writes the counts to ``verification/hilbert_rows.json``, every minute and at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,12 +176,13 @@ class Tally:
         return {
             "cases": self.cases,
             "violations": len(self.violations),
-            "bounds": self.bounds,
+            "bounds": self.bounds - self.silent,
             "infinite bounds": self.silent,
             "decided in balls": self.balls,
             "largest truth by bound": round(self.nearest, 4),
             "median of the largest truth by bound": round(float(np.median(self.ratios)), 4) if self.ratios else None,
             "by kernel": dict(sorted(self.by_kernel.items())),
+            "kinds": list(KINDS),
         }
 
 
@@ -219,8 +220,8 @@ def against(made: Plan, rng: np.random.Generator, seed: int, tally: Tally) -> No
 
 def compared(made: Plan, X: Float, counts: Float, bound: float, seed: int, tally: Tally) -> Float:
     """The larger divergence of each set, after it is compared with the bound."""
-    found = divergences(made.model, X, counts, made.noise)
-    verdict, truth = found.exceed(bound), found.largest()
+    truths = divergences(made.model, X, counts, made.noise)
+    verdict, truth = truths.exceed(bound), truths.largest()
     for i in np.flatnonzero(verdict >= 0.0).tolist():
         tally.balls += 1
         balls = enclosed(made.model, X[i], counts[i], made.noise)
@@ -234,15 +235,15 @@ def compared(made: Plan, X: Float, counts: Float, bound: float, seed: int, tally
     return truth
 
 
-def run(cases: int, seed: int, *, aloud: bool = False) -> Tally:
-    """Bounds of seed, seed + 1, … until so many cases are compared; every minute it prints the counts if ``aloud``."""
-    tally, said = Tally(), time.monotonic()
+def run(cases: int, seed: int, said: Callable[[Tally], None] | None = None) -> Tally:
+    """Bounds of seed, seed + 1, … until so many cases are compared; ``said`` gets the counts every minute."""
+    tally, last = Tally(), time.monotonic()
     while tally.cases < cases:
         attack(seed, tally)
         seed += 1
-        if aloud and time.monotonic() - said > 60.0:
-            said = time.monotonic()
-            print(json.dumps(tally.record(), ensure_ascii=False), flush=True)
+        if said is not None and time.monotonic() - last > 60.0:
+            last = time.monotonic()
+            said(tally)
     return tally
 
 
@@ -256,13 +257,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first bound")
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     args = parser.parse_args(argv)
-    commit = history.commit()
-    record = {"commit": commit, "seed": args.seed} | run(args.cases, args.seed, aloud=True).record()
-    print(json.dumps(record, indent=1))
-    if args.store:
-        with replacing(STORED) as file:
-            file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    return int(bool(record["violations"]))
+    start = {"commit": history.commit(), "seed": args.seed}
+
+    def said(tally: Tally) -> None:
+        text = json.dumps(start | tally.record(), indent=1, ensure_ascii=False)
+        print(text, flush=True)
+        if args.store:
+            with replacing(STORED) as file:
+                file.write(text + "\n")
+
+    tally = run(args.cases, args.seed, said)
+    said(tally)
+    return int(bool(tally.violations))
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ def test_truths_in_doubles_and_balls_agree_with_the_rows_written_out(seed: int) 
     kind, N = str(rng.choice(hilbert_rows.KINDS)), int(rng.integers(1, 9))
     X, counts = hilbert_rows.points(kind, made.model, rng), hilbert_rows.multiplicities(kind, N, rng)
     balls = enclosed(made.model, X, counts, made.noise)
-    found = divergences(made.model, X[None], counts[None], made.noise)
-    sides = ((found.there, found.error_there), (found.back, found.error_back))
+    computed = divergences(made.model, X[None], counts[None], made.noise)
+    sides = ((computed.there, computed.error_there), (computed.back, computed.error_back))
     for ball, (value, error) in zip(balls, sides, strict=True):
         assert abs(float(ball) - value[0]) <= error[0]
         assert error[0] < 1e-3 * (1.0 + value[0]) or N / made.noise > 1e6

@@ -202,11 +202,11 @@ class _Solver:
         v = self._near(law, Y)
         for _ in range(ROUNDS):
             times = self.times(v)
-            found = QuadraticForm.of(Y, v, times, self.noise)
-            if found.rest <= SMALL * abs(found.value):
+            solved = QuadraticForm.of(Y, v, times, self.noise)
+            if solved.rest <= SMALL * abs(solved.value):
                 break
             v = v + self._near(law, Y - times[0] - self.noise * v)
-        return found
+        return solved
 
     def _near(self, law: NoisyLaw, Y: Array) -> Array:
         """(UMUᵀ + noise·I)⁻¹Y up to rounding, M = UᵀKU."""
