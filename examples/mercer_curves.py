@@ -142,7 +142,7 @@ class Fitted:
             words.append(f"KL = {brief(self.kl)}")
         if self.bound is not None:
             words.append(f"certified ≤ {brief(self.bound)}")
-        return ",  ".join(words)
+        return words[0] + "".join(f"\n{', '.join(words[1:])}" for _ in words[1:2])
 
 
 def brief(value: float) -> str:
@@ -211,7 +211,7 @@ def legend(canvas: Any, ax: Any, columns: int) -> None:
 
 def curves_picture(rows: Sequence[Sequence[Fitted]], data: Problem, title: str) -> Any:
     columns = len(rows[0])
-    canvas = figure(7.6 if columns == 1 else 11.4, 2.1 * len(rows) + 0.9)
+    canvas = figure(7.6 if columns == 1 else 14.0, 2.4 * len(rows) + 0.9)
     headline(canvas, title)
     grid = canvas.subplots(len(rows), columns, sharex=True, sharey=True, squeeze=False)
     for line, fits in zip(grid, rows, strict=True):

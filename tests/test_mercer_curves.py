@@ -53,4 +53,4 @@ def test_the_pictures_come_out(example, tmp_path, capsys):
     example.main(["--starts", "1", "--draws", "2", "--train", "exact", "--out", str(out)])
     for ending in ("", "_ranks", "_kl"):
         assert (tmp_path / f"curves{ending}.png").stat().st_size > 20_000
-    assert "Mercer GP, 34 eigenfunctions,  KL = " in capsys.readouterr().out
+    assert "Mercer GP, 34 eigenfunctions\nKL = " in capsys.readouterr().out

@@ -35,9 +35,9 @@ from gpbounds.lowrank import hilbert_kl, hilbert_rank
 STORED = Path(__file__).with_suffix(".json")
 KINDS = ("random", "cluster", "ends", "bell", "extrema", "even", "few", "corners")
 POINTS = 12
-FIRST, NEXT, GENERATIONS, PARENTS = 96, 48, 3, 6
+FIRST, NEXT, GENERATIONS, PARENTS = 96, 96, 4, 8
 """Sets drawn for a bound, sets changed from the best of them in each generation, and how many are changed."""
-BY_BALLS = 12
+BY_BALLS = 6
 """Sets for a bound that is below the rounding errors of most truths, which then are balls."""
 MOST_FUNCTIONS = 800
 NUS = (0.5, 1.5, 2.5, math.inf)
@@ -75,7 +75,7 @@ def plan(rng: np.random.Generator) -> Plan:
     level = float(
         10.0 ** rng.uniform(max(-6.0, math.log10(N) - rng.choice([8.0, 9.0, 10.0], p=[0.8, 0.15, 0.05])), 1.0)
     )
-    rigor = "sharp" if rng.random() < 0.05 else "auto"
+    rigor = "sharp" if rng.random() < 0.01 else "auto"
     gaps = rng.uniform(0.05, 8.0) * rng.uniform(0.7, 1.4, dim)
     c = np.maximum(1.0 + gaps / reach, 1.0 + 1e-3)
     cut = rng.uniform(1.0, 9.0) if nu == math.inf else 10.0 ** rng.uniform(0.2, 2.8 / dim + 0.2)
