@@ -59,6 +59,9 @@ from gpbounds.lowrank import (
 )
 from gpbounds.lowrank.divergence import SumsByRank
 
+MANY = 10**6
+"""Ranks of Hilbert-space features above this are not shown."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -168,7 +171,7 @@ def hilbert_number(K: np.ndarray, X: np.ndarray, setting: Setting, least: int) -
 
 
 def hilbert_theory(setting: Setting, X: np.ndarray) -> int | None:
-    """The rank that suffices for any inputs in the box; None in D > 3, above `MOST`, or where no bound is small."""
+    """The rank that suffices for any inputs in the box; None in D > 3, above `MANY`, or where no bound is small."""
     N, D = X.shape
     if D > 3:
         return None
@@ -176,7 +179,7 @@ def hilbert_theory(setting: Setting, X: np.ndarray) -> int | None:
         plan = hilbert_rank(setting.kernel, N, half_width=np.abs(X).max(axis=0), noise=NOISE, target=EPS * N)
     except NotConverged:
         return None
-    return plan.rank if plan.rank <= MOST else None
+    return plan.rank if plan.rank <= MANY else None
 
 
 def ranks(setting: Setting, N: int, D: int, draws: int, rng: np.random.Generator, tick: Callable[[], Any]) -> Ranks:
