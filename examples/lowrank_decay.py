@@ -4,15 +4,17 @@
 
 KL(exact || approximate) in nats against the rank r, for the two kernels of Fig. 1 at D = 1.  Left: random Fourier
 features, plain and, for the Gaussian kernel, drawn by leverage; lines are medians of several draws, shading is their
-range.  Right: the truncated Mercer expansion; for Matérn, as in the paper, the eigenvectors of K, which are optimal
-among all approximations of the same rank (L-10).  The picture also shows the bounds that hold with probability 95 %
+range.  Middle: the truncated Mercer expansion; for Matérn, as in the paper, the eigenvectors of K, which are optimal
+among all approximations of the same rank (L-10).  Right, which the paper does not have: a Hilbert-space GP on the range
+of the inputs, with the boundary factor of the least bound at each rank, and that bound, which holds for any N rows
+there (N-hilbert-kl).  The picture also shows the bounds that hold with probability 95 %
 before the data or the frequencies are seen (random features: N-rff; Mercer: L-43, and as printed, Eq. 9), the
 certificate from the diagonal of K - Sigma (L-54, L-09), and the smallest KL of any approximation of the same rank.  A
 CSV file with the numbers is written beside the PNG.
 
 The lengthscale is 1/(2π) for both kernels; the paper does not give it for Matérn.
 
-Claims of the ledger: N-rff, L-43, L-42, L-09, L-10.
+Claims of the ledger: N-rff, L-43, L-42, L-09, L-10, N-hilbert-kl.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from gpbounds.cli import options
 from gpbounds.linalg import eigen
 from gpbounds.lowrank import (
     FourierFeatures,
+    HilbertFeatures,
     LeverageFourierFeatures,
     MercerFeatures,
+    hilbert_kl,
     kl_by_rank,
     kl_features,
     mercer_kl,
@@ -102,13 +106,33 @@ def mercer_lines(setting: Setting, X: np.ndarray, K: np.ndarray, most: int, tick
         yield Line(1, setting, CERTIFICATE, r, np.array([certified]))
 
 
+def hilbert_lines(setting: Setting, X: np.ndarray, K: np.ndarray, most: int, tick: Tick) -> Iterator[Line]:
+    N, width = len(X), float(np.abs(X).max())
+    factors = 1.0 + float(setting.kernel.lengthscales(1)[0]) / width * np.geomspace(0.1, 8.0, 12)
+    ranks = np.arange(1, 41) if setting.smooth else np.unique(np.rint(np.geomspace(1, most - 1, 16)).astype(int))
+    points: list[tuple[int, float, float]] = []
+    for rank in ranks.tolist():
+        about: Any = {"half_width": width, "noise": NOISE}
+        bounds = [float(hilbert_kl(setting.kernel, N, rank, c, **about)) for c in factors.tolist()]
+        c = float(factors[int(np.argmin(bounds))])
+        features = HilbertFeatures(setting.kernel, rank, c, half_width=width).fit(X)  # type: ignore[arg-type]
+        points.append((rank, kl_features(K, features(X), noise=NOISE), min(bounds)))
+        tick()
+        if points[-1][1] < FLOOR or rank >= most - 1:
+            break
+    r, exact, proved = (np.array(column) for column in zip(*points, strict=True))
+    yield Line(2, setting, HILBERT, r, exact[None])
+    yield Line(2, setting, ANY, r, proved[None])
+
+
 def lines(setting: Setting, N: int, most: int, draws: int, rng: np.random.Generator, tick: Tick) -> list[Line]:
     X = setting.points(N, 1, rng)
     K = np.asarray(setting.kernel(X))
     best = np.asarray(optimal_kl(eigen(K, "k(X, X)").values, noise=NOISE))[None, 1:most]
     tick()
     curves = [*fourier_lines(setting, X, K, most, draws, rng, tick), *mercer_lines(setting, X, K, most, tick)]
-    return curves + [Line(panel, setting, BEST, np.arange(1, most), best) for panel in (0, 1)]
+    curves += hilbert_lines(setting, X, K, most, tick)
+    return curves + [Line(panel, setting, BEST, np.arange(1, most), best) for panel in range(3)]
 
 
 def crossing(line: Line, level: float) -> float:
@@ -125,14 +149,16 @@ STYLES = {
     "theory as printed": ((0, (6, 1, 1, 1, 1, 1)), 1.2),
     "certificate of the data": ("--", 1.6),
     "least possible": (":", 1.8),
+    "Hilbert-space features": ("-", 2.2),
+    "bound for any rows": ("-.", 1.6),
 }
-FOURIER, LEVERAGE, MERCER, THEORY, PRINTED, CERTIFICATE, BEST = STYLES
+FOURIER, LEVERAGE, MERCER, THEORY, PRINTED, CERTIFICATE, BEST, HILBERT, ANY = STYLES
 
 
 def picture(curves: Sequence[Line], N: int, draws: int) -> Any:
     from gpbounds.plotting.elements import SKY, TEXT, axes, figure, headline, plain_ticks
 
-    page = figure(13.0, 6.2)
+    page = figure(19.0, 6.2)
     headline(
         page,
         "KL(exact‖approximate), in nats, against the rank $r$ of the approximation\n"
@@ -141,8 +167,12 @@ def picture(curves: Sequence[Line], N: int, draws: int) -> Any:
     )
     most = max(int(line.r[-1]) for line in curves)
     top = 2.0 * max(float(line.median[np.isfinite(line.median)].max(initial=1.0)) for line in curves)
-    panels = [axes(page, "", 121 + i) for i in range(2)]
-    titles = ("Random Fourier features", "Truncated Mercer expansion (Matérn: K's own eigenvectors)")
+    panels = [axes(page, "", 131 + i) for i in range(3)]
+    titles = (
+        "Random Fourier features",
+        "Truncated Mercer expansion (Matérn: K's own eigenvectors)",
+        "Hilbert-space features",
+    )
     for i, (ax, title) in enumerate(zip(panels, titles, strict=True)):
         ax.set_ylim(LOWEST, top)
         ax.set_xscale("log")
@@ -188,9 +218,16 @@ PLACES = {
     CERTIFICATE: (1e-5, (-14, 0), "right"),
     MERCER: (3e-8, (-14, 0), "right"),
     BEST: (1e-10, (-14, 0), "right"),
+    HILBERT: (1e-10, (24, 0), "left"),
+    ANY: (1e-6, (16, 0), "left"),
 }
 """Labels of steep curves: the level, the offset in points, the alignment of the text."""
-BROKEN = {CERTIFICATE: "certificate\nof the data", MERCER: "Mercer\ntruncation", BEST: "least\npossible"}
+BROKEN = {
+    CERTIFICATE: "certificate\nof the data",
+    MERCER: "Mercer\ntruncation",
+    BEST: "least\npossible",
+    HILBERT: "Hilbert-space\nfeatures",
+}
 
 
 def name_falling(ax: Any, steep: Sequence[Line]) -> None:
@@ -219,7 +256,7 @@ def table(curves: Sequence[Line]) -> list[list[Any]]:
     for line in curves:
         low, high = line.kl.min(axis=0), line.kl.max(axis=0)
         for cells in zip(line.r.tolist(), line.median.tolist(), low.tolist(), high.tolist(), strict=True):
-            rows.append([("Fourier", "Mercer")[line.panel], line.setting.name, line.curve, *cells])
+            rows.append([("Fourier", "Mercer", "Hilbert")[line.panel], line.setting.name, line.curve, *cells])
     return rows
 
 
@@ -247,7 +284,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     picture(curves, N, args.draws).savefig(args.out)
     write(args.out, ("panel", "kernel", "curve", "rank", "kl_median", "kl_least", "kl_greatest"), table(curves))
     for line in curves:
-        if line.curve in (FOURIER, LEVERAGE, MERCER, BEST) and (line.panel == 0 or line.curve == MERCER):
+        if line.curve in (FOURIER, LEVERAGE, MERCER, HILBERT, ANY) or (line.panel, line.curve) == (0, BEST):
             enough = line.r[line.median <= EPS * N]
             print(
                 f"{line.setting.name}, {line.curve}: KL <= {EPS:g}·N first at r = {enough[0] if enough.size else None}"

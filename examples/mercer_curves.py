@@ -1,15 +1,16 @@
-"""Exact, Mercer and Fourier GP on one curve, with their KL divergences (Daskalakis et al., Fig. 3 and 4).
+"""Exact, Mercer, Fourier and Hilbert-space GP on one curve, with their divergences (Daskalakis et al., Figs. 3 and 4).
 
     python examples/mercer_curves.py [--train each|exact] [--quick] [--out examples/output/mercer_curves.png]
 
 The data are 25 points of f(x) = ½(3 sin 2x + cos 10x + x/4), x ~ N(0, 1), without noise.  The hyperparameters of a
 squared exponential kernel maximise the marginal likelihood of each model, as in the paper; with ``--train exact`` all
-models use those of the exact GP.  Three pictures: the three models (Fig. 3); several numbers of eigenfunctions and
-frequencies (Fig. 4); KL[exact || approximate] of the law of y against the rank, with its certificate from the residual
-diagonal, at the hyperparameters of the exact GP.  The title of each model gives its KL and certificate at the
-hyperparameters of the model.
+models use those of the exact GP.  The Hilbert-space GP, which the paper does not have, has sines that vanish at 1.5
+times the ends of [-3.2, 3.2], where predictions are shown.  Three pictures: the models (Fig. 3); several numbers of
+functions and frequencies (Fig. 4); KL[exact || approximate] of the law of y against the rank, with its certificate from
+the residual diagonal, or its bound for any 25 points of the box, at the hyperparameters of the exact GP.  The title of
+each model gives its KL and certificate at the hyperparameters of the model.
 
-Claims of the ledger: L-54, L-50.
+Claims of the ledger: L-54, L-50, N-hilbert-kl.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from tqdm import tqdm
 from gpbounds import Gaussian, SquaredExponential, lowrank
 from gpbounds.cli import options
 from gpbounds.linalg import cholesky
-from gpbounds.plotting import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILLION, Band, Curve, plot_curves
+from gpbounds.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, Band, Curve, plot_curves
 from gpbounds.plotting.elements import TEXT, axes, figure, headline, plot_band
 
 POINTS = 25
 PAPER = 34
 """Eigenfunctions and frequencies of Fig. 3: ranks 34 and 68."""
+REACH, FACTOR = 3.2, 1.5
+"""The box of the Hilbert-space GP, which is that of the predictions, and its boundary factor."""
 SIZES = (4, 14, 24, 34)
 """Eigenfunctions and frequencies of Fig. 4."""
 Covariance = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -60,6 +63,18 @@ def fourier(count: int, seed: int) -> Model:
         return lambda a, b: features(a) @ features(b).T
 
     return model
+
+
+def hilbert(count: int) -> Model:
+    def model(kernel: SquaredExponential) -> Covariance:
+        features = hilbert_features(kernel, count)
+        return lambda a, b: features(a) @ features(b).T
+
+    return model
+
+
+def hilbert_features(kernel: SquaredExponential, count: int) -> lowrank.HilbertFeatures:
+    return lowrank.HilbertFeatures(kernel, count, FACTOR, half_width=REACH).fit(np.zeros(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +142,7 @@ class Fitted:
             words.append(f"KL = {brief(self.kl)}")
         if self.bound is not None:
             words.append(f"certified ≤ {brief(self.bound)}")
-        return ",  ".join(words)
+        return words[0] + "".join(f"\n{', '.join(words[1:])}" for _ in words[1:2])
 
 
 def brief(value: float) -> str:
@@ -144,10 +159,11 @@ def predict(name: str, model: Model, h: Hyperparameters, data: Problem) -> Fitte
 
 
 def compare(size: int, shared: Hyperparameters | None, data: Problem, seed: int) -> list[Fitted]:
-    """Models with ``size`` eigenfunctions and ``size`` frequencies, with ``shared`` or their own hyperparameters."""
+    """Models with ``size`` eigenfunctions, frequencies and sines, with ``shared`` or their own hyperparameters."""
     models = {
         f"Mercer GP, {size} eigenfunctions": mercer(size),
         f"Fourier GP, {size} frequencies (rank {2 * size})": fourier(size, seed),
+        f"Hilbert-space GP, {size} sines": hilbert(size),
     }
     fits = []
     for name, model in models.items():
@@ -158,8 +174,11 @@ def compare(size: int, shared: Hyperparameters | None, data: Problem, seed: int)
 
 
 def divergence(name: str, size: int, h: Hyperparameters, x: np.ndarray, seed: int) -> tuple[float, float | None]:
-    """KL[N(0, K + noise·I) || N(0, ΞΞᵀ + noise·I)], and its certificate for Mercer features (L-09, L-54)."""
+    """KL[N(0, K + noise·I) || N(0, ΞΞᵀ + noise·I)], and its certificate (L-09, L-54) or bound (N-hilbert-kl)."""
     K = h.kernel(x)
+    if name == "Hilbert-space":
+        proved = lowrank.hilbert_kl(h.kernel, len(x), size, FACTOR, half_width=REACH, noise=h.noise)
+        return lowrank.kl_features(K, hilbert_features(h.kernel, size)(x), noise=h.noise), float(proved)
     if name == "Fourier":
         return lowrank.kl_features(K, lowrank.FourierFeatures(h.kernel, 2 * size, seed).fit(x)(x), noise=h.noise), None
     features = lowrank.MercerFeatures(h.kernel, size, inputs=Gaussian()).fit(x)
@@ -192,7 +211,7 @@ def legend(canvas: Any, ax: Any, columns: int) -> None:
 
 def curves_picture(rows: Sequence[Sequence[Fitted]], data: Problem, title: str) -> Any:
     columns = len(rows[0])
-    canvas = figure(7.6 if columns == 1 else 11.4, 2.1 * len(rows) + 0.9)
+    canvas = figure(7.6 if columns == 1 else 14.0, 2.4 * len(rows) + 0.9)
     headline(canvas, title)
     grid = canvas.subplots(len(rows), columns, sharex=True, sharey=True, squeeze=False)
     for line, fits in zip(grid, rows, strict=True):
@@ -213,6 +232,8 @@ class Divergences:
     certified: np.ndarray
     halved: np.ndarray
     best: np.ndarray
+    hilbert: np.ndarray
+    bounded: np.ndarray
     fourier_ranks: np.ndarray
     fourier: np.ndarray  # (draws, len(fourier_ranks))
 
@@ -232,7 +253,8 @@ def divergences(h: Hyperparameters, x: np.ndarray, most: int, draws: int, seed: 
     jobs = [(i, j) for j in range(pairs.size) for i in range(draws)]
     for i, j in tqdm(jobs, desc="Fourier", unit="draw"):
         random[i, j] = divergence("Fourier", int(pairs[j]), h, x, seed + i)[0]
-    return Divergences(ranks, kl, certified, halved, best, 2 * pairs, random)
+    sines, bounded = np.array([divergence("Hilbert-space", int(r), h, x, seed) for r in ranks], dtype=float).T
+    return Divergences(ranks, kl, certified, halved, best, sines, bounded, 2 * pairs, random)
 
 
 def kl_picture(divergences: Divergences, h: Hyperparameters) -> Any:
@@ -246,6 +268,8 @@ def kl_picture(divergences: Divergences, h: Hyperparameters) -> Any:
             Curve(r"$x/2$, $x=\mathrm{Tr}(K-K_r)/\sigma^2$", divergences.ranks, divergences.halved, ORANGE, "-."),
             Curve(r"certificate, $[x-\log(1+x)]/2$", divergences.ranks, divergences.certified, VERMILLION, "--"),
             Curve("Mercer features", divergences.ranks, divergences.mercer, BLUE, "-"),
+            Curve("Hilbert-space features", divergences.ranks, divergences.hilbert, PURPLE, "-"),
+            Curve("bound for any points of the box", divergences.ranks, divergences.bounded, PURPLE, "--"),
             Curve(
                 "least for any rank-$r$ approximation",
                 np.arange(divergences.best.size)[1:],

@@ -15,6 +15,7 @@ import fitting
 import gpbounds
 from gpbounds import audit, kernels, likelihoods, losses, plotting, vecchia
 from gpbounds.inputs import Empirical
+from gpbounds.lowrank import ThroughBasis
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.plotting import held_out
 from gpbounds.plotting.figures import plot_bracket
@@ -148,6 +149,7 @@ DOORS = {
         {"kernel": SE, "rank": 3, "inputs": gpbounds.Gaussian(), "mean": np.array([1.0])}
     ],
     "gpbounds.lowrank.ThroughBasis": [{"kernel": SE, "X": X, "basis": X, "noise": 0.5}],
+    "gpbounds.lowrank.ThroughBasisGiven": [{"through": ThroughBasis(SE, X, X, noise=0.5), "y": X[:, 0]}],
     "gpbounds.lowrank.evidence_gap": [
         {"K": K, "features": FEATURES, "y": VALUES, "noise": 0.5, "entry_error": 1e-12},
     ],

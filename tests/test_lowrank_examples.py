@@ -33,6 +33,7 @@ def example(monkeypatch):
         "lowrank_tables",
         "lowrank_far_rows",
         "fourier_truth",
+        "hilbert_truth",
         "exact_elevators",
         "dlm_setting",
         "paired",
@@ -52,6 +53,7 @@ def test_ranks_are_in_the_order_that_theory_says(example):
             ranks = script.ranks(setting, 300, D, 2, np.random.default_rng(D), lambda: None)
             assert 1 <= ranks.optimum <= ranks.mercer <= (ranks.mercer_theory or 300)
             assert all(ranks.optimum <= (r or 300) <= ranks.fourier_theory for r in ranks.fourier)
+            assert ranks.optimum <= (ranks.hilbert or 300) <= (ranks.hilbert_theory or script.MANY)
             assert (ranks.mercer == ranks.optimum) or setting.smooth
 
 
@@ -93,6 +95,9 @@ def test_curves_are_in_the_order_that_theory_says(example):
     assert (mercer.median <= certificate.median)[above].all()
     assert (certificate.median <= curves[1, script.THEORY].median[: mercer.r.size]).all()
     assert (curves[1, script.THEORY].median <= curves[1, script.PRINTED].median).all()
+    hilbert, proved = curves[2, script.HILBERT], curves[2, script.ANY]
+    assert (hilbert.median <= proved.median).all()
+    assert (hilbert.median >= best[hilbert.r - 1] * (1 - 1e-6) - 1e-9).all()
 
 
 def test_the_bound_of_a_hilbert_space_gp_is_above_its_divergence(example, tmp_path, monkeypatch):
@@ -161,7 +166,10 @@ def test_bounds_lie_above_the_divergences_of_trained_models(example, tmp_path):
     assert many.leverage_most <= many.leverage_bound <= many.bound
     assert many.plain_most <= many.bound
     assert many.plain < more.plain < own.plain
-    script.picture([*mercer, own, more, many], 60).savefig(tmp_path / "picture.png")
+    hilbert = [script.hilbert_row(rank, X, y) for rank in (8, 20)]
+    assert all(0.0 < row.own <= row.bound and not row.violations for row in hilbert)
+    assert hilbert[1].own < hilbert[0].own
+    script.picture([*mercer, *hilbert, own, more, many], 60).savefig(tmp_path / "picture.png")
 
 
 def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, tmp_path, capsys):
@@ -332,18 +340,41 @@ def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys)
     assert (small / "schemes.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_truth_of_a_trained_fourier_gp_is_below_its_bounds(example, tmp_path):
-    """On a small table: each KL is proved, below N-rff at its rank, and equal to that of a dense computation."""
+@pytest.fixture
+def housing(tmp_path):
+    """A small table with the columns of cal_housing that the examples use."""
     rng = np.random.default_rng(0)
     income, age = rng.gamma(4.0, 1.0, 700), rng.uniform(1.0, 52.0, 700)
     value = np.sin(income / 3.0) + 0.01 * age + 0.5 * rng.standard_normal(700)
     rows = "\n".join(
         f"{a!r},{b!r},{c!r}" for a, b, c in zip(*map(np.ndarray.tolist, (income, age, value)), strict=True)
     )
-    with gzip.open(tmp_path / "cal_housing.csv.gz", "wt") as file:
+    path = tmp_path / "cal_housing.csv.gz"
+    with gzip.open(path, "wt") as file:
         file.write("income,age,value\n" + rows + "\n")
+    return path
+
+
+def test_the_truth_of_a_trained_hilbert_space_gp_is_below_its_bound(example, housing, tmp_path):
+    """Each KL is below its bound; more functions leave less."""
+    script = example("hilbert_truth")
+    model = script.trained(housing, "income", 400, 0)
+    through = model.through(model.data.X)
+    lines = list(script.truths(model, through, 0.1, (0.5, 1.0)))
+    fewer, enough = ({line.what: line for line in part} for part in (lines[:4], lines[4:]))
+    assert enough[script.BOUND].upper <= 0.1
+    for each in (fewer, enough):
+        assert 0.0 <= each[script.TRUTH].lower <= each[script.TRUTH].upper <= each[script.BOUND].upper
+        assert all(each[what].lower <= each[what].upper for what in script.GIVEN)
+    assert enough[script.TRUTH].upper < fewer[script.TRUTH].lower
+    script.picture(lines, {"income": 400}, 0.1).savefig(tmp_path / "picture.png")
+    assert "bound, any rows" in script.summary(lines)
+
+
+def test_the_truth_of_a_trained_fourier_gp_is_below_its_bounds(example, housing, tmp_path):
+    """On a small table: each KL is proved, below N-rff at its rank, and equal to that of a dense computation."""
     script = example("fourier_truth")
-    model = script.trained(tmp_path / "cal_housing.csv.gz", "income", 400, 0)
+    model = script.trained(housing, "income", 400, 0)
     through = model.through(model.data.X)
     lines = [*script.truths(model, through, 512, 2), *script.bounds(model, through.effective_dimension, [512])]
     kernel, X = model.kernel, model.data.X

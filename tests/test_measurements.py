@@ -111,8 +111,21 @@ CURRENT = {
         "by reader": {"certificates": {"refused": 20}},
     },
     "kills": {"commit": "abc", "kills": 7, "faults": 0, "by work": {"training: Adam": {"after it": 7}}},
+    "rows against bounds of Hilbert-space GPs": {
+        "commit": "abc",
+        "cases": 252,
+        "bounds": 1,
+        "violations": 0,
+        "kinds": ["bell"],
+    },
 }
-ABOUT = {"mutation testing": "modules", "thorough run": "properties", "changed files": "by reader", "kills": "by work"}
+ABOUT = {
+    "mutation testing": "modules",
+    "thorough run": "properties",
+    "changed files": "by reader",
+    "kills": "by work",
+    "rows against bounds of Hilbert-space GPs": "kinds",
+}
 every = pytest.mark.parametrize("measurement", measurements.ALL, ids=lambda each: each.name)
 
 

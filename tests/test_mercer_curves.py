@@ -31,6 +31,8 @@ def test_certificates_hold_and_nothing_beats_the_optimum(example):
     assert (divergences.certified <= divergences.halved).all()
     reached = np.minimum(divergences.ranks, 25)
     assert (divergences.mercer >= divergences.best[reached] - 1e-9).all()
+    assert (divergences.hilbert <= divergences.bounded).all()
+    assert (divergences.hilbert >= divergences.best[reached] - 1e-9).all()
     assert (divergences.fourier >= divergences.best[np.minimum(divergences.fourier_ranks, 25)] - 1e-9).all()
 
 
@@ -52,4 +54,4 @@ def test_the_pictures_come_out(example, tmp_path, capsys):
     example.main(["--starts", "1", "--draws", "2", "--train", "exact", "--out", str(out)])
     for ending in ("", "_ranks", "_kl"):
         assert (tmp_path / f"curves{ending}.png").stat().st_size > 20_000
-    assert "Mercer GP, 34 eigenfunctions,  KL = " in capsys.readouterr().out
+    assert "Mercer GP, 34 eigenfunctions\nKL = " in capsys.readouterr().out

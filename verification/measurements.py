@@ -103,6 +103,10 @@ def _killed(record: Record) -> str:
     return f"{record['kills']} in {len(record['by work'])} works, {record['faults']} faults"
 
 
+def _attacked(record: Record) -> str:
+    return f"{record['cases']:,} sets for {record['bounds']:,} bounds, {record['violations']} violations"
+
+
 MUTANTS = Measurement(
     "mutation testing",
     score.SCORE,
@@ -135,7 +139,15 @@ KILLS = Measurement(
     _killed,
     "python verification/kills.py --store",
 )
-ALL = (MUTANTS, THOROUGH, FUZZ, KILLS)
+HILBERT = Measurement(
+    "rows against bounds of Hilbert-space GPs",
+    HERE / "hilbert_rows.json",
+    lambda record: record["kinds"],
+    is_quoted(HERE / "hilbert_rows.py"),
+    _attacked,
+    "python verification/hilbert_rows.py --store",
+)
+ALL = (MUTANTS, THOROUGH, FUZZ, KILLS, HILBERT)
 
 
 def lines() -> list[str]:

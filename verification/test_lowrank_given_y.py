@@ -14,7 +14,15 @@ from observer import Observer
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.kernels.errors import entry_bound
-from gpbounds.lowrank import FourierFeatures, ThroughBasis, evidence_gap, kl_features, predictive_kl
+from gpbounds.lowrank import (
+    FourierFeatures,
+    HilbertFeatures,
+    ThroughBasis,
+    ThroughBasisGiven,
+    evidence_gap,
+    kl_features,
+    predictive_kl,
+)
 from gpbounds.reference import linalg
 from gpbounds.reference import lowrank as reference
 from gpbounds.reference.linalg import trace
@@ -199,6 +207,69 @@ def test_two_thousand_rows_through_twenty_five_polynomials(observe: Observer) ->
     dense = kl_features(kernel(X), features(X), noise=noise)
     observe.holds("N-basis", pair.lower - 1e-9 <= dense <= pair.upper + 1e-9)
     assert pair.width < 1e-4 * dense
+
+
+@pytest.mark.claim("N-basis-given")
+@given(seed=SEEDS, p=st.integers(1, 5))
+def test_ends_given_y_through_any_basis(observe: Observer, seed: int, p: int) -> None:
+    """The ends of the claim contain the gap and the predictive KL, and are these through a basis of all vectors."""
+    K, features, y, noise = case(seed)
+    K, Sigma, Y, s2 = exactly(K, features, y, noise)
+    rng = np.random.default_rng(seed)
+    truths = reference.evidence_gap(K, Sigma, Y, s2), reference.predictive_kl(K, Sigma, Y, s2)
+    U = matrix(rng.standard_normal((K.rows, min(p, K.rows))))
+    for truth, (low, high) in zip(truths, reference.given_through_basis(K, Sigma, U, Y, s2), strict=True):
+        observe.lower("N-basis-given", truth, low, tol=TINY)
+        observe.upper("N-basis-given", truth, high, tol=TINY)
+    whole = matrix(rng.standard_normal((K.rows, K.rows)))
+    for truth, ends in zip(truths, reference.given_through_basis(K, Sigma, whole, Y, s2), strict=True):
+        observe.equal("N-basis-given", list(ends), [truth, truth], rtol=mpf("1e-12"), atol=mpf("1e-12"))
+
+
+@pytest.mark.claim("N-basis-given")
+@given(seed=SEEDS)
+def test_computed_ends_given_y_through_a_basis(observe: Observer, seed: int) -> None:
+    """`ThroughBasisGiven` contains both numbers of the entries in 30 digits, with short bases and with long ones."""
+    rng = np.random.default_rng(seed)
+    N, noise, P = int(rng.integers(2, 9)), float(10.0 ** rng.uniform(-3, 0)), int(rng.integers(1, 3))
+    kernel, X = SquaredExponential(float(10.0 ** rng.uniform(-1, 1)), 1.0), rng.uniform(-1.0, 1.0, (N, 1))
+    y = rng.standard_normal((N, P)) * 10.0 ** rng.uniform(-2, 2)
+    basis = np.polynomial.chebyshev.chebvander(X[:, 0], int(rng.integers(0, min(N, 5))))
+    table = {tuple(x): row for x, row in zip(X, rng.standard_normal((N, int(rng.integers(1, 6)))), strict=True)}
+
+    def features(rows: np.ndarray) -> np.ndarray:
+        return np.array([table[tuple(x)] for x in rows])
+
+    given_y = ThroughBasisGiven(ThroughBasis(kernel, X, basis, noise=noise), y)
+    entries = [[mpf(kernel.variance) * exp(-((mpf(a) - mpf(b)) ** 2) / 2) for b in X[:, 0]] for a in X[:, 0]]
+    Xi = matrix(features(X))
+    arguments = matrix(entries), Xi * Xi.T, matrix(y), mpf(noise)
+    for pair, truth in (
+        (given_y.evidence_gap(features), reference.evidence_gap(*arguments)),
+        (given_y.predictive_kl(features), reference.predictive_kl(*arguments)),
+    ):
+        observe.lower("N-basis-given", truth, mpf(float(pair.lower)))
+        observe.upper("N-basis-given", truth, mpf(float(pair.upper)))
+        assert pair.upper.certified
+
+
+@pytest.mark.claim("N-basis-given")
+@pytest.mark.parametrize("N", [700, pytest.param(6000, marks=pytest.mark.slow)])
+def test_given_y_many_rows_through_forty_polynomials(observe: Observer, N: int) -> None:
+    """Several chunks of rows and two outputs: the ends are close and share numbers with those of matrices."""
+    rng, kernel, noise = np.random.default_rng(0), SquaredExponential(1.0, 0.5), 0.1
+    X = rng.uniform(-1.0, 1.0, (N, 1))
+    y = np.sin(X * [3.0, 5.0]) + 0.3 * rng.standard_normal((N, 2))
+    basis = np.polynomial.chebyshev.chebvander(X[:, 0], 35)
+    given_y = ThroughBasisGiven(ThroughBasis(kernel, X, basis, noise=noise), y)
+    entry = entry_bound(kernel, X, X)
+    assert entry is not None
+    for features in (FourierFeatures(kernel, 60, 0).fit(X), HilbertFeatures(kernel, 7, 1.5, half_width=1.0).fit(X)):
+        for name, dense in (("evidence_gap", evidence_gap), ("predictive_kl", predictive_kl)):
+            pair = getattr(given_y, name)(features)
+            ends = dense(kernel(X), features(X), y, noise=noise, entry_error=entry)
+            observe.holds("N-basis-given", pair.lower <= float(ends.upper) and ends.lower <= float(pair.upper))
+            observe.holds("N-basis-given", pair.width < 1e-8 * N + 1e-5 * abs(float(pair.upper)))
 
 
 def test_a_basis_without_full_rank_is_an_error() -> None:

@@ -16,6 +16,7 @@ from gpbounds.lowrank.divergence import (
 from gpbounds.lowrank.features import FourierFeatures, HilbertFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.frequencies import LeverageDensity, leverage_bound, leverage_density
+from gpbounds.lowrank.given_through_basis import ThroughBasisGiven
 from gpbounds.lowrank.given_y import evidence_gap, predictive_kl
 from gpbounds.lowrank.hilbert import HilbertRank, hilbert_kernel_error, hilbert_kl, hilbert_rank
 from gpbounds.lowrank.hsgp import HilbertReport, hilbert_report, hilbert_report_of
@@ -31,6 +32,7 @@ __all__ = [
     "LeverageFourierFeatures",
     "MercerFeatures",
     "ThroughBasis",
+    "ThroughBasisGiven",
     "evidence_gap",
     "fourier_kl",
     "fourier_rank",

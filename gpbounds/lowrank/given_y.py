@@ -1,7 +1,8 @@
 """What a low-rank GP changes for the y at hand: the log evidence, and the predictions at the rows, between proved ends.
 
 A = K + σ²I, Ã = ΞΞᵀ + σ²I.  Between the latent posteriors the divergence is infinite wherever ΞΞᵀ is singular and K is
-not, so that predictions are compared with their noise.  Everything is O(N³) time, O(N²) memory.
+not, so that predictions are compared with their noise.  Everything is O(N³) time, O(N²) memory; with a basis that both
+covariances nearly lie in, `ThroughBasis.given` has the same numbers in O(N) memory.
 
 The proofs of rounding suppose that no product of numbers of the size of σ², of the variances or of y² underflows or
 overflows: keep them between 1e-150 and 1e150, by other units.
@@ -89,7 +90,10 @@ def evidence_gap(
     claim, proved = "N-evgap", namespace(pair.Y) is np
     below = Member(value, UP * (0.5 * (common + first.rest) + own), claim, proved)
     above = Member(value, UP * (0.5 * (common + second.rest) + own), claim, proved)
-    terms = {"exact": _evidence(exact, first, P), "low rank": _evidence(rank, second, P)}
+    terms = {
+        "exact": log_density(exact.log_det, first.value, *pair.Y.shape),
+        "low rank": log_density(rank.log_det, second.value, *pair.Y.shape),
+    }
     return interval(GAP, {"exact": below}, {"exact": above}, terms=terms, assumptions=pair.assumptions)
 
 
@@ -130,13 +134,9 @@ def predictive_kl(
     s2, half = pair.noise, 0.5 * pair.noise
     exact, rank, inner = pair.exact(s2), pair.low_rank(s2), pair.low_rank(half)
     P, xp = pair.Y.shape[1], namespace(pair.Y)
-    mean, low, high = _of_means(exact, rank, inner, pair.Y)
-    logs = (inner, exact, rank, pair.exact(half))
-    signed = sum(sign * law.log_det for sign, law in zip((1.0, 1.0, -1.0, -1.0), logs, strict=True))
-    trace, trace_error = _of_inverses(exact, inner, half)
-    covariance = 0.5 * P * (trace + signed)
-    own = 16.0 * U * P * sum(abs(law.log_det) for law in logs) + 16.0 * U * P * abs(trace)
-    error = UP * (0.5 * P * (trace_error + sum(law.log_det_error for law in logs)) + own)
+    mean, low, high = of_means(exact.form(pair.Y), rank.form(pair.Y), inner.form, s2)
+    covariance, error = of_covariances((inner, exact, rank, pair.exact(half)), half)
+    covariance, error = P * covariance, P * error
     claim, proved = "N-predkl", xp is np
     below, above = Member(covariance + low, error, claim, proved), Member(covariance + high, error, claim, proved)
     parts = {"covariance": covariance, "mean": mean}
@@ -146,7 +146,7 @@ def predictive_kl(
 
 
 @dataclass(frozen=True)
-class _Form:
+class QuadraticForm:
     """ΣyᵀA⁻¹y over outputs lies in [value − error, value + error + rest]; solution ≈ A⁻¹y, off by at most gap/σ²."""
 
     value: float
@@ -154,6 +154,21 @@ class _Form:
     rest: float
     solution: Array
     gap: float
+
+    @classmethod
+    def of(cls, Y: Array, v: Array, times: tuple[Array, Array], noise: float) -> QuadraticForm:
+        """vᵀ(y + r) ≤ yᵀA⁻¹y ≤ vᵀ(y + r) + |r|²/σ² for any v and r = y − Av (N-computed).
+
+        ``times``: Av without the noise, and at least the error of each entry.
+        """
+        xp, (N, P) = namespace(Y), Y.shape
+        product, off = times
+        product, off = product + noise * v, off + 4.0 * U * (xp.abs(product) + noise * xp.abs(v))
+        r = Y - product
+        base = float((v * (2.0 * Y - product)).sum())
+        error = float((xp.abs(v) * (off + gamma(N + P + 6.0) * (2.0 * xp.abs(Y) + xp.abs(product)))).sum())
+        gap = UP * (norm(r) + norm(off + U * xp.abs(r)))
+        return cls(base, UP * error, UP * gap * gap / noise, v, gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,17 +224,10 @@ class NoisyLaw:
         logs = 2.0 * gamma(self.N + 64.0) * float(np.abs(np.log(pivots)).sum())
         return math.sqrt(self.N) * moved / (self.noise - moved) + logs if moved < 0.5 * self.noise else math.inf
 
-    def form(self, Y: Array) -> _Form:
-        """vᵀ(y + r) ≤ yᵀA⁻¹y ≤ vᵀ(y + r) + |r|²/σ² for any v and r = y − Av (N-computed)."""
-        xp, (N, P) = namespace(Y), Y.shape
+    def form(self, Y: Array) -> QuadraticForm:
+        """ΣyᵀA⁻¹y over outputs."""
         v = self.chol.solve(Y)
-        product, off = self.times(v)
-        product, off = product + self.noise * v, off + 4.0 * U * (xp.abs(product) + self.noise * xp.abs(v))
-        r = Y - product
-        base = float((v * (2.0 * Y - product)).sum())
-        error = float((xp.abs(v) * (off + gamma(N + P + 6.0) * (2.0 * xp.abs(Y) + xp.abs(product)))).sum())
-        gap = UP * (norm(r) + norm(off + U * xp.abs(r)))
-        return _Form(base, UP * error, UP * gap * gap / self.noise, v, gap)
+        return QuadraticForm.of(Y, v, self.times(v), self.noise)
 
     def inverted(self) -> tuple[Array, float]:
         """X near A⁻¹, and at least ‖A⁻¹ − X‖_F ≤ ‖I − AX‖_F/σ²."""
@@ -266,17 +274,17 @@ class _Pair:
         return NoisyLaw(self.product, noise, UP * off, self._rank_times, "features features'")
 
     def _exact_times(self, V: Array) -> tuple[Array, Array]:
-        product, sizes, terms = _blocked(self.K, V)
+        product, sizes, terms = blocked(self.K, V)
         return product, UP * (gamma(terms) * sizes + self.entry * namespace(V).abs(V).sum(axis=0))
 
     def _rank_times(self, V: Array) -> tuple[Array, Array]:
-        weights, lengths, first = _blocked(self.features.T, V)
-        product, _, second = _blocked(self.features, weights)
-        _, sizes, _ = _blocked(self.features, lengths)
+        weights, lengths, first = blocked(self.features.T, V)
+        product, _, second = blocked(self.features, weights)
+        _, sizes, _ = blocked(self.features, lengths)
         return product, UP * gamma(first + second + 4.0) * sizes
 
 
-def _blocked(A: Array, V: Array) -> tuple[Array, Array, float]:
+def blocked(A: Array, V: Array) -> tuple[Array, Array, float]:
     """AV by blocks of columns of A, |A||V|, and n with |fl(AV) − AV| ≤ γ_n|A||V|."""
     xp, columns = namespace(A, V), int(A.shape[1])
     total, sizes, size = xp.zeros((A.shape[0], V.shape[1])), xp.zeros((A.shape[0], V.shape[1])), xp.abs(V)
@@ -287,27 +295,39 @@ def _blocked(A: Array, V: Array) -> tuple[Array, Array, float]:
     return total, sizes, float(min(columns, _COLUMNS) + -(-columns // _COLUMNS) + 4)
 
 
-def _evidence(law: NoisyLaw, form: _Form, P: int) -> float:
-    """log N(y; 0, A), without its error."""
-    return -0.5 * (P * (law.log_det + law.N * math.log(2.0 * math.pi)) + form.value)
+def log_density(log_det: float, form: float, N: int, P: int) -> float:
+    """log N(y; 0, A) from log|A| and yᵀA⁻¹y, summed over P outputs, without its error."""
+    return -0.5 * (P * (log_det + N * math.log(2.0 * math.pi)) + form)
 
 
-def _of_means(exact: NoisyLaw, rank: NoisyLaw, inner: NoisyLaw, Y: Array) -> tuple[float, float, float]:
+def of_means(
+    first: QuadraticForm, second: QuadraticForm, inner: Callable[[Array], QuadraticForm], noise: float
+) -> tuple[float, float, float]:
     """½dᵀS̃⁻¹d = (|d|² + h dᵀB̃⁻¹d)/(4σ²) over outputs, with a lower and an upper bound.
 
-    For d̂ near d, the roots of both forms differ by at most |d − d̂|/√(2σ²), as S̃ ⪰ σ²I; and |A⁻¹y − v| ≤ |y − Av|/σ².
+    ``first``, ``second`` and ``inner`` are the forms of A, Ã and B̃.  For d̂ near d, the roots of both forms differ by at
+    most |d − d̂|/√(2σ²), as S̃ ⪰ σ²I; and |A⁻¹y − v| ≤ |y − Av|/σ².
     """
-    s2 = exact.noise
-    first, second = exact.form(Y), rank.form(Y)
+    s2, half = noise, 0.5 * noise
     d = s2 * (second.solution - first.solution)
     away = UP * (first.gap + second.gap + 4.0 * U * s2 * (norm(first.solution) + norm(second.solution)))
-    form, length = inner.form(d), float((d * d).sum())
-    value = (length + inner.noise * form.value) / (4.0 * s2)
-    own = UP * (gamma(d.size + 8.0) * length + inner.noise * (form.error + 8.0 * U * abs(form.value))) / (4.0 * s2)
+    form, length = inner(d), float((d * d).sum())
+    value = (length + half * form.value) / (4.0 * s2)
+    own = UP * (gamma(d.size + 8.0) * length + half * (form.error + 8.0 * U * abs(form.value))) / (4.0 * s2)
     root, change = math.sqrt(max(value - own, 0.0)), away / math.sqrt(2.0 * s2)
-    top = math.sqrt(value + own + UP * inner.noise * form.rest / (4.0 * s2))
+    top = math.sqrt(value + own + UP * half * form.rest / (4.0 * s2))
     low, high = max(root - UP * change, 0.0), top + UP * change
     return value, low * low * (1.0 - 16.0 * U), high * high * (1.0 + 16.0 * U)
+
+
+def of_covariances(laws: tuple[NoisyLaw, NoisyLaw, NoisyLaw, NoisyLaw], half: float) -> tuple[float, float]:
+    """½[h tr(B̃⁻¹ − A⁻¹) − h² tr(B̃⁻¹A⁻¹) + log|B̃||A|/(|Ã||B|)] from the laws of B̃, A, Ã and B, and its error."""
+    inner, exact, _, _ = laws
+    signed = sum(sign * law.log_det for sign, law in zip((1.0, 1.0, -1.0, -1.0), laws, strict=True))
+    trace, trace_error = _of_inverses(exact, inner, half)
+    own = 16.0 * U * (sum(abs(law.log_det) for law in laws) + abs(trace))
+    error = UP * (0.5 * (trace_error + sum(law.log_det_error for law in laws)) + own)
+    return 0.5 * (trace + signed), error
 
 
 def _of_inverses(exact: NoisyLaw, inner: NoisyLaw, half: float) -> tuple[float, float]:

@@ -34,6 +34,15 @@ _UNKNOWN = "No bound on the errors of this kernel's entries is known: they count
 
 
 @dataclass(frozen=True, eq=False)
+class Side:
+    """UᵀKU as computed, at least its error in the Frobenius norm, and at least the trace of K outside the span of U."""
+
+    matrix: Array
+    off: float
+    outside: float
+
+
+@dataclass(frozen=True, eq=False)
 class ThroughBasis:
     """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) between proved ends for any features Ξ, in O(N) memory for N rows.
 
@@ -110,8 +119,8 @@ class ThroughBasis:
         return f
 
     @cached_property
-    def exact(self) -> tuple[NoisyLaw, float]:
-        """The law of Uᵀy, and at least the trace of K outside the span of U."""
+    def exact(self) -> Side:
+        """K in the basis."""
         entry = entry_bound(self.kernel, self.X, self.X)
         parts, N, kappa = self.parts, len(self.X), 0.0 if entry is None else entry
         found: list[Array] = [np.empty(0)] * len(parts)
@@ -126,7 +135,7 @@ class ThroughBasis:
         matrix = sum(found, np.zeros((self.p, self.p)))
         trace = float(np.asarray(self.kernel.diag(self.X)).sum()) * (1.0 + gamma(N + 4.0)) + N * kappa
         off = (gamma(2.0 * self.steps) * trace + N * kappa) * norm(self.U) ** 2
-        return self._law(matrix, off, "K"), self._outside(trace, matrix, off)
+        return self._side(trace, matrix, off)
 
     def kl(self, features: Callable[[Array], Array]) -> Interval:
         """Lower and upper bound on the divergence for ``features``, a function of rows (n, D) to Ξ's rows (n, r).
@@ -138,7 +147,8 @@ class ThroughBasis:
         NotPositiveDefinite
             if σ² is below the rounding errors.
         """
-        (law, s), (other, rest) = self.exact, self._of_features(features)
+        first, second = self.exact, self.of_features(features)
+        law, s, other, rest = self._law(first, "K"), first.outside, self._law(second, "features"), second.outside
         inverse, away = other.inverted()
         difference = law.matrix - other.matrix
         moved = law.moved + other.moved + U * norm(difference)
@@ -151,8 +161,7 @@ class ThroughBasis:
         t = 2.0 * max(value + error, 0.0)
         rho = 1.0 + t + math.sqrt(t * t + 2.0 * t)
         beyond = UP * (s + rest + (math.sqrt(s) + math.sqrt(rho * rest)) ** 2) / (2.0 * self.noise)
-        assumptions = (_FEATURES,) if entry_bound(self.kernel, self.X[:1], self.X[:1]) is not None else (_UNKNOWN,)
-        proved = assumptions == (_FEATURES,)
+        assumptions, proved = self.about
         low, high = (Member(each, error, "N-basis", proved) for each in (value, value + beyond))
         terms = {"outside the basis": s + rest, "effective dimension": self.effective_dimension}
         return interval(KL, {"basis": low}, {"basis": high}, terms=terms, assumptions=assumptions, least=0.0)
@@ -160,13 +169,20 @@ class ThroughBasis:
     @cached_property
     def effective_dimension(self) -> float:
         """At least tr K(K + σ²I)⁻¹ ≤ tr K_U(K_U + σ²I)⁻¹ + s/σ², K_U = UᵀKU."""
-        law, s = self.exact
+        law, s = self._law(self.exact, "K"), self.exact.outside
         inverse, away = law.inverted()
         trace = self.p - self.noise * float(np.trace(inverse))
         errors = self.noise * math.sqrt(self.p) * away + s / self.noise + gamma(2.0 * self.p + 8.0) * self.p
         return trace + UP * (errors + self.p * self.unit)
 
-    def _of_features(self, features: Callable[[Array], Array]) -> tuple[NoisyLaw, float]:
+    @property
+    def about(self) -> tuple[tuple[str, ...], bool]:
+        """What the results assume, and whether their errors are proved."""
+        proved = entry_bound(self.kernel, self.X[:1], self.X[:1]) is not None
+        return ((_FEATURES,) if proved else (_FEATURES, _UNKNOWN)), proved
+
+    def of_features(self, features: Callable[[Array], Array]) -> Side:
+        """ΞΞᵀ in the basis."""
         total: Array | None = None
         squares = 0.0
         for rows in self.parts:
@@ -182,15 +198,16 @@ class ThroughBasis:
         trace, size = squares * (1.0 + gamma(len(total) + ROWS + self.steps)), norm(total)
         delta = gamma(self.steps) * math.sqrt(trace) * norm(self.U)
         off = 2.0 * size * delta + delta * delta + gamma(ROWS + len(blocks) + 4.0) * size * size
-        return self._law(matrix, off, "features"), self._outside(trace, matrix, off)
+        return self._side(trace, matrix, off)
 
-    def _law(self, matrix: Array, off: float, name: str) -> NoisyLaw:
-        """N(0, matrix + σ²UᵀU), which counts as matrix + σ²(1 − f)I up to its error."""
-        matrix = 0.5 * (matrix + matrix.T)
-        extra = UP * ((2.0 + math.sqrt(self.p)) * self.unit * self.noise + U * norm(matrix))
-        return NoisyLaw(matrix, self.noise * (1.0 - self.unit), UP * off + extra, lambda V: (matrix @ V, V), name)
-
-    def _outside(self, trace: float, matrix: Array, off: float) -> float:
-        """At least tr (I − Π)K, as the projector Π on the span is at least UUᵀ/(1 + f)."""
+    def _side(self, trace: float, matrix: Array, off: float) -> Side:
+        """With tr (I − Π)K, as the projector Π on the span is at least UUᵀ/(1 + f)."""
         inside = float(np.trace(matrix)) * (1.0 - gamma(self.p + 4.0)) - math.sqrt(self.p) * UP * off
-        return UP * max(trace - inside / (1.0 + self.unit) + 8.0 * EPS * trace, 0.0)
+        outside = UP * max(trace - inside / (1.0 + self.unit) + 8.0 * EPS * trace, 0.0)
+        matrix = 0.5 * (matrix + matrix.T)
+        return Side(matrix, UP * (off + U * norm(matrix)), outside)
+
+    def _law(self, side: Side, name: str) -> NoisyLaw:
+        """N(0, UᵀKU + σ²UᵀU), which counts as UᵀKU + σ²(1 − f)I up to its error."""
+        off = side.off + UP * (2.0 + math.sqrt(self.p)) * self.unit * self.noise
+        return NoisyLaw(side.matrix, self.noise * (1.0 - self.unit), UP * off, lambda V: (side.matrix @ V, V), name)

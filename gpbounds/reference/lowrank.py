@@ -92,6 +92,35 @@ def through_basis(K: Any, Sigma: Any, U: Any, noise: Any) -> tuple[Any, Any, Any
     return low, high, dimension
 
 
+def covariance_part(a: Any, near: Any, noise: Any) -> Any:
+    """½[h tr(b̃⁻¹ − a⁻¹) − h² tr(b̃⁻¹a⁻¹) + log(|b̃||a|/(|ã||b|))], h = σ²/2, b = a − hI (N-predkl)."""
+    half = mpf(noise) / 2
+    b, other = noisy(a, -half), noisy(near, -half)
+    inverse, outer = linalg.inverse(a), linalg.inverse(other)
+    logs = log_det(other) + log_det(a) - log_det(near) - log_det(b)
+    return (half * linalg.trace(outer - inverse) - half**2 * linalg.trace(outer * inverse) + logs) / 2
+
+
+def given_through_basis(K: Any, Sigma: Any, U: Any, y: Any, noise: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Ends of the evidence gap and of the predictive KL from the columns of U (N-basis-given)."""
+    values, vectors = eigsy(U.T * U)
+    V = U * vectors * mp.diag([1 / sqrt(v) for v in values]) * vectors.T
+    left = eye(K.rows) - V * V.T
+    s, rest = abs(linalg.trace(left * K)), abs(linalg.trace(left * Sigma))
+    a, near = (noisy(V.T * each * V, noise) for each in (K, Sigma))
+    A, other = noisy(K, noise), noisy(Sigma, noise)
+    form = linalg.trace(y.T * (linalg.inverse(other) - linalg.inverse(A)) * y)
+    gap = (y.cols * (log_det(near) - log_det(a)) + form) / 2
+    whole = predictive_kl(K, Sigma, y, noise)
+    means = whole - y.cols * covariance_part(A, other, noise)
+    middle, double = means + y.cols * covariance_part(a, near, noise), 2 * mpf(noise)
+    above = (2 * s + 3 * rest + (sqrt(s) + sqrt(2 * rest)) ** 2) / double
+    return (
+        (gap - y.cols * s / double, gap + y.cols * rest / double),
+        (middle - y.cols * (s + rest) / double, middle + y.cols * above),
+    )
+
+
 def least_gamma(S1: Any, S2: Any) -> Any:
     """The least γ ≥ 0 with (1 + γ)Σ₁ ⪰ Σ₂."""
     return max(mpf(0), 1 / ratios(S1, S2)[0] - 1)
