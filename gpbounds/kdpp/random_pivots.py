@@ -2,8 +2,8 @@
 
 A proposal is drawn ∝ weights that are at least the present variances, and accepted with probability variance/weight, so
 that an accepted point follows its law exactly, whatever the weights are (Epperly, Tropp & Webber 2024).  The variance
-of a proposal given t points costs t² flops; to make all N weights equal to the variances given s points costs Ns².  This is
-done for at least twice as many points as the last time, when rejected proposals have cost half as much.
+of a proposal given t points costs t² flops; to make all N weights equal to the variances given s points costs Ns².  So
+that is done when rejected proposals have cost half as much, for at least twice as many points as the last time.
 """
 
 from __future__ import annotations
