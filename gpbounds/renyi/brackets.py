@@ -24,7 +24,7 @@ from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
 from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
 from gpbounds.renyi.escalation import computed_evidence, decided, sharper, spoilt, thirty_digits
-from gpbounds.renyi.fischer import LogDeterminant, of_blocks, of_diagonal, partition
+from gpbounds.renyi.fischer import of_blocks, partition
 from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.members import (
     BLOCKS,
@@ -39,7 +39,7 @@ from gpbounds.renyi.members import (
 )
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
-from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, problem_of, streamed
+from gpbounds.renyi.streamed import BLOCK, Fits, LogDeterminant, Problem, Streamed, problem_of, streamed
 from gpbounds.rows import is_elsewhere
 from gpbounds.validation import non_negative, rigor_of, scalar
 from gpbounds.vecchia import factor, log_det_error, near
@@ -304,10 +304,10 @@ class Bracket:
         above = n * float(np.log1p(ratio / n)) * (1.0 + 8.0 * U) + more if n else more
         return self.kept[1], above
 
-    @cached_property
+    @property
     def diagonal(self) -> LogDeterminant:
         """log|I + Δ/σ²| ≥ log|K_n| − log|B| from above, by its diagonal."""
-        return of_diagonal(self.problem)
+        return self.problem.diagonal
 
     @cached_property
     def blocks(self) -> LogDeterminant:
@@ -328,7 +328,7 @@ class Bracket:
     def log_det_above(self) -> float:
         """The least proved upper bound on log|K_n| − log|B| among `log_det`, "diagonal" and what has been computed."""
         computed = [self.__dict__[name] for name in LADDER if name in self.__dict__]
-        return min(self.log_det[1], self.diagonal.above, *(each.above for each in computed))
+        return min([self.log_det[1], self.diagonal.above, *(each.above for each in computed)])
 
     @cached_property
     def half_quadratic(self) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""log|I + Δ/σ²| from above, Δ = K − Q, by its diagonal, by blocks, and by blocks given earlier rows (N-fischer).
+"""log|I + Δ/σ²| from above, Δ = K − Q, by blocks, and by blocks given earlier rows (N-fischer, N-fischer-vecchia).
 
 With B = Q + σ²I and C = I + Δ/σ² the determinant of K_n = K + σ²I is at most |B|·|C|, and |C| is at most the product of
 the determinants of its diagonal blocks, or of the conditional covariances of blocks given some earlier rows.
@@ -7,7 +7,6 @@ the determinants of its diagonal blocks, or of the conditional covariances of bl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,32 +16,12 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import share
-from gpbounds.renyi.accuracy import Accuracy, U, gamma
-from gpbounds.renyi.streamed import Problem, Streamed
+from gpbounds.renyi.accuracy import Accuracy, gamma
+from gpbounds.renyi.streamed import LogDeterminant, Streamed
 from gpbounds.vecchia.blocks import Blocks, near
 
 LARGEST = 0.25
 """Largest change of C, relative to its least eigenvalue 1, for which the determinants are bounded."""
-
-
-@dataclass(frozen=True)
-class LogDeterminant:
-    """An upper bound on log|C| as it was computed, and at least the error of that computation.
-
-    Attributes
-    ----------
-    value : float
-    error : float
-        Infinite where rounding spoils ``value``.
-    """
-
-    value: float
-    error: float
-
-    @property
-    def above(self) -> float:
-        """An upper bound on log|C|, rounding included."""
-        return (self.value + self.error) * (1.0 + 8.0 * U)
 
 
 def partition(kernel: Kernel, X: Array, block: int, *, conditioned: bool) -> Blocks:
@@ -51,16 +30,6 @@ def partition(kernel: Kernel, X: Array, block: int, *, conditioned: bool) -> Blo
     The parts and their order (of seed 0) are the same in both cases, so that conditioning never raises the bound.
     """
     return near(kernel, X, block=block, neighbours=block if conditioned else 0, rng=0)
-
-
-def of_diagonal(problem: Problem) -> LogDeterminant:
-    """Σ_i log(1 + Δ_ii/σ²).
-
-    Proof of the error.  The function log(1 + x) has slopes of at most 1 for x ≥ 0, and the errors of the Δ_ii, Δ = K −
-    Q₋, sum to at most the error of T that `Problem.trace_error` proves.  QED
-    """
-    value = problem.diagonal_log_det
-    return LogDeterminant(value, 1.01 * (problem.trace_error[0] / problem.noise + gamma(80) * value))
 
 
 def of_blocks(problem: Streamed, blocks: Blocks) -> LogDeterminant:
@@ -101,7 +70,7 @@ def of_blocks(problem: Streamed, blocks: Blocks) -> LogDeterminant:
             for number in range(len(rows)):
                 add(number, 0)
     except NotPositiveDefinite:  # σ² is below the rounding error of K
-        return LogDeterminant(problem.diagonal_log_det, math.inf)
+        return LogDeterminant(problem.diagonal.value, math.inf)
     halves, magnitudes, sizes, traces = np.asarray(host(xp.stack(sums))).T
     value = 2.0 * float(halves.sum())
     theta = _moved(problem.accuracy, white.M) / noise

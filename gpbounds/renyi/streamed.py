@@ -81,6 +81,26 @@ class Unexplained(Statistics):
     seen: Array
 
 
+@dataclass(frozen=True)
+class LogDeterminant:
+    """An upper bound on log|C|, C = I + (K − Q)/σ², as it was computed, and at least the error of that computation.
+
+    Attributes
+    ----------
+    value : float
+    error : float
+        Infinite where rounding spoils ``value``.
+    """
+
+    value: float
+    error: float
+
+    @property
+    def above(self) -> float:
+        """An upper bound on log|C|, rounding included."""
+        return (self.value + self.error) * (1.0 + 8.0 * U)
+
+
 class Problem(ABC):
     """N rows with P targets, the sums of one pass over them, and a noise variance: all that bounds in O(NM²) need."""
 
@@ -115,8 +135,18 @@ class Problem(ABC):
 
     @property
     @abstractmethod
-    def diagonal_log_det(self) -> float:
-        """Σ_i log(1 + Δ_ii/σ²), Δ = K − Q."""
+    def diagonal_logs(self) -> float:
+        """Σ_i log(1 + Δ_ii/σ²), Δ = K − Q, as computed."""
+
+    @cached_property
+    def diagonal(self) -> LogDeterminant:
+        """Σ_i log(1 + Δ_ii/σ²) ≥ log|C| (N-fischer).
+
+        Proof of the error.  log(1 + x) has slopes of at most 1 for x ≥ 0, and the errors of the Δ_ii, Δ = K − Q₋, sum
+        to at most the error of T that `trace_error` states.  QED
+        """
+        value = self.diagonal_logs
+        return LogDeterminant(value, 1.01 * (self.trace_error[0] / self.noise + gamma(80) * value))
 
     @cached_property
     def spectrum(self) -> Eigen:
@@ -340,7 +370,7 @@ class Streamed(Problem):
         return self.forms(combined, total, self.lengths if Y is None else lengths(targets))
 
     @cached_property
-    def diagonal_log_det(self) -> float:
+    def diagonal_logs(self) -> float:
         """As in the base class."""
         return _sum_of_logs(self.white.residual, self.noise)
 
@@ -578,7 +608,7 @@ class _Partitioned(Problem):
         return self.forms(combined, total, self.lengths)
 
     @property
-    def diagonal_log_det(self) -> float:
+    def diagonal_logs(self) -> float:
         """As in the base class; from the first pass."""
         return self.white.logs
 
