@@ -1,7 +1,9 @@
 """How long choosing inducing points takes: ``python benchmarks/bench_select.py [--json FILE] [--repeats 7] [--large]``.
 
 Greedy choice against the matrix-vector products of pivoted Cholesky alone, one with the t × N factor a step; its goal
-is twice what those took just before.  ``--large`` adds one run a method at N = 1 000 000, with the peak of resident
+is twice what those took just before.  Randomly pivoted Cholesky at M = 1000, without the trace Tr(K − Q), against the
+same with it, which needs the factor that the sampler of 2026-11 drew with the points; the goal is a fifth of that.
+``--large`` adds one run a method at N = 1 000 000, with the peak of resident
 memory: 4 GB for the factor of greedy choice, 8 GB and more for that of the k-DPP.
 """
 
@@ -18,10 +20,12 @@ from collections.abc import Iterator
 import numpy as np
 from harness import WIDTH, Case, Timing, arguments, measure, opening, row, save
 
-from gpbounds import SquaredExponential, kdpp
+from gpbounds import Matern, SquaredExponential, kdpp
+from gpbounds.kernels import Kernel
 
 N, M, D = 100_000, 500, 8
 LARGE = 1_000_000
+RANDOM = 1000
 KERNEL = SquaredExponential(lengthscale=3.0)
 
 
@@ -56,6 +60,28 @@ def timings(repeats: int) -> Iterator[Timing]:
     yield alone
     yield measure(Case(f"pivoted Cholesky one point at a time, {size}", None, one_at_a_time), repeats)
     yield measure(Case(f"select, greedy, {size}", 2.0 * alone.median, greedy), repeats)
+    yield from _at_random(X, repeats)
+
+
+def _at_random(X: np.ndarray, repeats: int) -> Iterator[Timing]:
+    """A smooth kernel, whose variances fall to 1/300 and reject most proposals, and a rough one."""
+    for name, kernel in (("squared exponential", KERNEL), ("Matérn-3/2", Matern(1.5, 1.0, 2.0))):
+
+        def drawn(kernel: Kernel = kernel) -> kdpp.Selection:
+            return kdpp.select(kernel, X, RANDOM, "rpcholesky", 0)
+
+        size = f"{name}, M = {RANDOM}"
+        whole = measure(Case(f"select, rpcholesky, with its trace, {size}", None, lambda: _traced(drawn())), repeats)
+        yield whole
+        yield measure(Case(f"select, rpcholesky, {size}", whole.median / 5.0, lambda: _kept(drawn())), repeats)
+
+
+def _traced(selection: kdpp.Selection) -> None:
+    assert selection.trace > 0.0
+
+
+def _kept(selection: kdpp.Selection) -> None:
+    assert selection.M == RANDOM
 
 
 def once(method: str) -> dict[str, object]:
@@ -63,9 +89,10 @@ def once(method: str) -> dict[str, object]:
     X = data(LARGE)
     start = time.perf_counter()
     selection = kdpp.select(KERNEL, X, M, method, 0)
+    trace = selection.trace
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {"method": method, "seconds": seconds, "peak_gb": peak / 1e9, "trace": selection.trace, "law": selection.law}
+    return {"method": method, "seconds": seconds, "peak_gb": peak / 1e9, "trace": trace, "law": selection.law}
 
 
 def large() -> Iterator[dict[str, object]]:

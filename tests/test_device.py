@@ -167,7 +167,15 @@ def test_gap(cupy, method, alpha) -> None:
             assert float(device_value) == pytest.approx(float(host_value), rel=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"members": "all"}, {"members": "cheap"}, {"alphas": (0.0, 0.4)}], ids=str)
+OPTIONS = [
+    {"members": "all"},
+    {"members": "cheap"},
+    {"alphas": (0.0, 0.4)},
+    {"members": ("blocks", "conditioned"), "block": 16},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_evidence(cupy, options) -> None:
     on_host = renyi.evidence(SE, X, Y, Z, noise=0.1, **options)
     on_device = renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), noise=0.1, **options)

@@ -67,7 +67,7 @@ def test_progress_counts_the_members_and_changes_no_bit(monkeypatch: pytest.Monk
     monkeypatch.setattr("tqdm.auto.tqdm", Bar)
     calls = [
         ({}, len(CHEAP) + 1),
-        ({"members": "all", "alphas": (0.5, 1.0)}, len(ALL) + 5),
+        ({"members": "all", "alphas": (0.5, 1.0)}, len(ALL) + 8),
         ({"members": "vecchia"}, 2),
         ({"work": 1e6}, len(CHEAP) + 1),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import pickle
 from itertools import combinations
 from typing import Any
 
@@ -16,12 +16,12 @@ from scipy.stats import chi2
 from thinning import one_in
 
 from gpbounds import Matern, SquaredExponential, kdpp
-from gpbounds.kdpp.draws import randomly_pivoted
+from gpbounds.kdpp import draws, random_pivots
+from gpbounds.kdpp.random_pivots import RandomPivots
 from gpbounds.reference import kdpp as reference
 
 seeds = st.integers(0, 2**32 - 1)
 DRAWS = 1500
-engine = import_module("gpbounds.kdpp.draws")
 ROUNDING = mp.mpf(10) ** -40
 
 
@@ -128,22 +128,45 @@ def counted(outcomes: list[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
 def test_sequences_follow_their_law(
     observe: Observer, monkeypatch: pytest.MonkeyPatch, block: int, kind: str, N: int, M: int
 ) -> None:
-    """In blocks of any size, the order included."""
-    monkeypatch.setattr(engine, "BLOCK", block)
+    """In blocks of any size, the order included; where the weights are computed again is of no influence."""
+    monkeypatch.setattr(random_pivots, "FIRST", 2)
+    monkeypatch.setattr(random_pivots, "ENTRY", 0.0)
+    sharpen, given_points = RandomPivots._sharpen, []
+    monkeypatch.setattr(RandomPivots, "_sharpen", lambda own, t: (given_points.append(t), sharpen(own, t)))
+    monkeypatch.setattr(random_pivots, "BLOCK", block)
     exact = matrix(kind, N, N + M)
     K = np.array(exact.tolist(), dtype=float)
     law = {z: float(p) for z, p in reference.rpcholesky_law(exact, M).items()}
     rng = np.random.default_rng(block)
 
     def draw() -> tuple[int, ...]:
-        return tuple(randomly_pivoted(lambda i, j: K[i][:, j], K.diagonal(), M, rng).indices.tolist())
+        pivots = RandomPivots(lambda i, j: K[i][:, j], K.diagonal(), rng)
+        drawn = pivots.draw(M)
+        return tuple(pivots.indices[:drawn].tolist())
 
     observe.holds("N-rpc", p_value(counted([draw() for _ in range(DRAWS)]), law, DRAWS) > 1e-4, cases=DRAWS)
+    assert M < 3 or block > 2 or len(given_points) > DRAWS // 20
+
+
+def test_draws_without_a_factor_are_those_with_one_and_more_points_change_none() -> None:
+    """5000 rows, 60 points, where most proposals are rejected; the trace is that of the factor, after pickling, too."""
+    X = np.random.default_rng(2).standard_normal((5000, 2))
+    kernel = SquaredExponential(1.0, 0.8)
+    few, many = (kdpp.select(kernel, X, M, "rpcholesky", 3) for M in (25, 60))
+    whole = kdpp.rpcholesky(kernel, X, 60, 3)
+    assert few.indices is not None
+    assert many.indices is not None
+    assert many.indices[:25].tolist() == few.indices.tolist()
+    assert whole.indices.tolist() == many.indices.tolist()
+    assert few.trace == pytest.approx(whole.traces[25], rel=1e-9)
+    assert many.log_det == pytest.approx(whole.log_det, rel=1e-9)
+    again = pickle.loads(pickle.dumps(many))
+    assert again.trace == many.trace
 
 
 @pytest.mark.parametrize("block", [3, 64])
 def test_the_record_of_a_draw_is_that_of_dense_algebra(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(engine, "BLOCK", block)
+    monkeypatch.setattr(draws, "BLOCK", block)
     rng = np.random.default_rng(5)
     for kernel in (Matern(0.5, 2.0, 0.7), SquaredExponential(3.0, 2.0)):
         X = rng.standard_normal((80, 2))

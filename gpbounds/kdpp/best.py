@@ -21,8 +21,9 @@ from gpbounds.bound import UP, Bound, upper_bound
 from gpbounds.errors import NotConverged, NotPositiveDefinite
 from gpbounds.interval import possible
 from gpbounds.kdpp.approximations import nystrom_tv
-from gpbounds.kdpp.draws import DENSE, prefixes, randomly_pivoted
+from gpbounds.kdpp.draws import DENSE, prefixes
 from gpbounds.kdpp.esp import tilted_eigenvalues
+from gpbounds.kdpp.random_pivots import RandomPivots
 from gpbounds.kdpp.record import Selection, repeated
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.sampling import FactorSampler, sample_eigen
@@ -211,9 +212,11 @@ def _the_best(
 def _pivoted(problem: DrawsProblem, rng: np.random.Generator) -> list[_Candidate]:
     """Greedy points and randomly pivoted ones, each if the numerical rank allows M of them."""
     twins, diagonal, M = repeated(problem.groups), problem.kernel.diag(problem.X), problem.M
+    pivots = RandomPivots(problem.rows, diagonal, rng, twins)
+    m = pivots.draw(M)
     by_name = {
         "the greedy points": pivoted(problem.rows, diagonal, M, groups=twins).indices,
-        "the randomly pivoted points": randomly_pivoted(problem.rows, diagonal, M, rng, groups=twins).indices,
+        "the randomly pivoted points": pivots.indices[:m],
     }
     return [_Candidate(name, problem.X[rows], rows) for name, rows in by_name.items() if rows.size == M]
 
@@ -551,9 +554,9 @@ def best_selection(
         "best",
         chosen.indices,
         chosen.Z,
-        float(measured.traces[-1]),
         float(measured.log_dets[-1]),
         f"{made} draw{'s' * (made > 1)} of the {source.law}, compared with points by other rules; kept: {chosen.name}",
+        measured.traces,
         jitter=kept.reached.jitter,
         objective=None if problem.Y is None else kept.reached.value,
         bound=kept.bound,

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.arrays import Float, Indices, as_host_points
-from gpbounds.kdpp.draws import kdpp_draw, kmeans_centres, leverage_order, prefixes, randomly_pivoted, uniform_order
+from gpbounds.kdpp.draws import (
+    factor_of,
+    kdpp_draw,
+    kernel_rows,
+    kmeans_centres,
+    leverage_order,
+    prefixes,
+    traces_of,
+    uniform_order,
+)
+from gpbounds.kdpp.random_pivots import RandomPivots
 from gpbounds.kdpp.record import Selection, distinct_indices, groups_of, kernel_matrix, repeated
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter, cholesky
-from gpbounds.linalg.pivoted import pivoted
+from gpbounds.linalg.pivoted import pivoted, too_few
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import with_jitter
 
@@ -56,7 +67,9 @@ def select(
     leverage  without replacement, ∝ ridge leverage scores: exact scores up to 2000 rows; beyond, upper bounds from r
               uniform landmarks (:func:`ridge_leverage`).  O(N r²) time.
     rpcholesky  randomly pivoted Cholesky: each point ∝ its variance given the points before it (:func:`rpcholesky`).
-              The trace is usually smaller than with "kdpp", but no bound is proved for the gap.  O(N M²) time.
+              The trace is usually smaller than with "kdpp", but no bound is proved for the gap.  It draws by
+              rejection, far below O(N M²) time and in O(N + M²) memory; the result computes its ``trace`` and
+              ``traces`` when they are first read, in O(N M²) time and 8 N M bytes.
     uniform   without replacement.
     kmeans    cluster centres by scikit-learn, which are not rows of X.  X is used as it is: scale its columns first if
               their units differ.
@@ -201,27 +214,30 @@ def _target(method: str, trace: float | None) -> float | None:
 
 
 def _greedy(kernel: Kernel, X: Float, M: int, target: float | None, groups: Indices) -> Selection:
-    chosen = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, target, repeated(groups))
+    chosen = pivoted(kernel_rows(kernel, X), kernel.diag(X), M, target, repeated(groups))
     if target is None:
         chosen.require(M)
     law = "deterministic, each point has the largest variance given the points before it"
-    traces = chosen.traces
-    return Selection(
-        "greedy", chosen.indices, X[chosen.indices], float(traces[-1]), chosen.log_det, law, traces, requested=target
-    )
+    Z, traces = X[chosen.indices], chosen.traces
+    return Selection("greedy", chosen.indices, Z, chosen.log_det, law, traces, ordered=True, requested=target)
 
 
 def _randomly_pivoted(
     kernel: Kernel, X: Float, M: int, rng: np.random.Generator, target: float | None, groups: Indices
 ) -> Selection:
-    drawn = randomly_pivoted(
-        lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, rng, target, repeated(groups)
-    )
+    rows, diagonal, twins = kernel_rows(kernel, X), kernel.diag(X), repeated(groups)
+    pivots = RandomPivots(rows, diagonal, rng, twins)
+    remaining: Float | Callable[[], Float]
     if target is None:
-        drawn.require(M)
-    law, traces = "each point ∝ its variance given the points before it (randomly pivoted Cholesky)", drawn.traces
-    Z, order = X[drawn.indices], drawn.indices
-    return Selection("rpcholesky", order, Z, float(traces[-1]), drawn.log_det, law, traces, requested=target)
+        if pivots.draw(M) < M:
+            raise too_few(pivots.indices.size, M, pivots.floor)
+        m, remaining = M, partial(traces_of, kernel, X, pivots, M)
+    else:
+        remaining = factor_of(rows, diagonal, pivots, M, target, twins).traces
+        m = remaining.size - 1
+    law = "each point ∝ its variance given the points before it (randomly pivoted Cholesky)"
+    order, log_det = pivots.indices[:m], float(np.log(pivots.variances[:m]).sum())
+    return Selection("rpcholesky", order, X[order], log_det, law, remaining, ordered=True, requested=target)
 
 
 def _measured(
@@ -247,10 +263,10 @@ def _measured(
         method,
         None if order is None else order[:m],
         Z[:m],
-        float(traces[m]),
         float(log_dets[m]),
         law,
-        traces[: m + 1] if method in _ORDERED else None,
+        traces[: m + 1],
+        ordered=method in _ORDERED,
         requested=target,
         jitter=measured.jitter,
         **details,

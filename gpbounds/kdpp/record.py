@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,14 +26,15 @@ class Selection:
         Row numbers in the data, distinct, in the order of choice ("kdpp": increasing); None for "kmeans".
     Z : array (m, D)
         The inducing points.
-    trace : float
-        T = Tr(K − Q), from the diagonal of the residual.
     log_det : float
         log|K_ZZ + jitter·I|.
     law : str
         The law from which the points were drawn, in words.
-    traces : array (m + 1,) or None
-        Tr(K − Q) of the first 0, 1, …, m points; None where the order has no meaning ("kdpp", "kmeans").
+    remaining : array (m + 1,), or a function that returns it
+        Tr(K − Q) of the first 0, 1, …, m points.  "rpcholesky" needs none of them to draw: `trace` and `traces` are
+        computed in O(N m²) time when they are first read.
+    ordered : bool
+        Whether the order of the points has a meaning.
     requested : float or None
         The argument ``trace`` of `select`.
     tv : float or None
@@ -50,10 +53,10 @@ class Selection:
     method: str
     indices: Indices | None
     Z: Float
-    trace: float
     log_det: float
     law: str
-    traces: Float | None = None
+    remaining: Float | Callable[[], Float] = field(repr=False)
+    ordered: bool = False
     requested: float | None = None
     tv: float | None = None
     ridge: float | None = None
@@ -65,6 +68,20 @@ class Selection:
     def M(self) -> int:
         """Number of inducing points."""
         return int(self.Z.shape[0])
+
+    @cached_property
+    def _remaining(self) -> Float:
+        return self.remaining() if callable(self.remaining) else self.remaining
+
+    @property
+    def trace(self) -> float:
+        """T = Tr(K − Q), from the diagonal of the residual."""
+        return float(self._remaining[-1])
+
+    @property
+    def traces(self) -> Float | None:
+        """Tr(K − Q) of the first 0, 1, …, m points; None where the order has no meaning ("kdpp", "kmeans")."""
+        return self._remaining if self.ordered else None
 
     @property
     def reached(self) -> bool:

@@ -66,13 +66,17 @@ class Pivoted:
 
     def require(self, M: int) -> Pivoted:
         """Return self if it has M points; otherwise raise an error with the number of points."""
-        m = self.indices.size
-        if m < M:
-            raise ValueError(
-                f"M: expected at most {m} points, got {M}: given {m} points the largest residual variance is "
-                f"{self.left:.3g}, rounding error. Use {m} points; duplicates and long lengthscales lower the rank"
-            )
+        if self.indices.size < M:
+            raise too_few(self.indices.size, M, self.left)
         return self
+
+
+def too_few(m: int, M: int, left: float) -> ValueError:
+    """The error for a kernel matrix of numerical rank m < M, with variances of at most ``left`` beyond it."""
+    return ValueError(
+        f"M: expected at most {m} points, got {M}: given {m} points the largest residual variance is "
+        f"{left:.3g}, rounding error. Use {m} points; duplicates and long lengthscales lower the rank"
+    )
 
 
 @one_blas_thread()

@@ -158,6 +158,46 @@ def kept_residual(residual: Any, blocks: Blocks) -> Any:
     return R
 
 
+def fischer(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, blocks: Blocks, sets: Blocks | None = None) -> Any:
+    """Σ_p log N(y_p; 0, Q + σ²I) − (P/2)Σ_b log|C_bb|, C = I + (K − Q)/σ²; with ``sets`` C_bb − C_bS C_SS⁻¹C_Sb.
+
+    N-fischer, and with sets of earlier rows N-fischer-vecchia.
+    """
+    C = eye(Kff.rows) + (Kff - renyi.nystrom(Kuf, Kuu)) / noise
+    above = mpf(0)
+    for rows, given in zip(blocks, sets or [[] for _ in blocks], strict=True):
+        block = linalg.pick(C, rows, rows)
+        if given:
+            weights = linalg.pick(C, rows, given) * linalg.inverse(linalg.pick(C, given, given))
+            block -= weights * linalg.pick(C, given, rows)
+        above += log_det(block)
+    return lower(Kff, Kuf, Kuu, Y, noise, above)
+
+
+def structured_elbo(
+    Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, blocks: Blocks, covariances: list[Any], mean: Any, cov: Any
+) -> Any:
+    """E_q log p(y|f) − KL[q(f, u)‖p(f, u)] for q(u) = N(mean, cov), q(f|u) = N(KfuKuu⁻¹u, Δ^½VΔ^½).
+
+    V is block-diagonal with the given blocks, Δ = K − Q positive definite, Δ^½ its symmetric root.
+    """
+    N, M = Kff.rows, Kuu.rows
+    residual = Kff - renyi.nystrom(Kuf, Kuu)
+    values, vectors = mp.eigsy((residual + residual.T) / 2)
+    root = vectors * mp.diag([sqrt(v) for v in values]) * vectors.T
+    V = mp.zeros(N)
+    for rows, part in zip(blocks, covariances, strict=True):
+        for i, a in enumerate(rows):
+            for j, b in enumerate(rows):
+                V[a, b] = part[i, j]
+    lift = solve(Kuu, Kuf).T
+    left, spread = y - lift * mean, lift * cov * lift.T + root * V * root
+    fit = -(N * log(2 * pi * noise) + ((left.T * left)[0] + trace(spread)) / noise) / 2
+    of_f = (trace(V) - N - log_det(V)) / 2
+    ratio = solve(Kuu, cov)
+    return fit - of_f - (trace(ratio) + form(mean, Kuu) - M - log_det(ratio)) / 2
+
+
 def collapsed_parts(Kff: Any, Kuf: Any, Kuu: Any, blocks: Blocks) -> tuple[Any, Any]:
     """Q and R."""
     Q = renyi.nystrom(Kuf, Kuu)

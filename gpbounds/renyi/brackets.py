@@ -24,10 +24,12 @@ from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
 from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
 from gpbounds.renyi.escalation import computed_evidence, decided, sharper, spoilt, thirty_digits
+from gpbounds.renyi.fischer import of_blocks, partition
 from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.members import (
     BLOCKS,
     CHEAP,
+    LADDER,
     LARGE,
     WORK,
     Chosen,
@@ -37,7 +39,7 @@ from gpbounds.renyi.members import (
 )
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
-from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, problem_of, streamed
+from gpbounds.renyi.streamed import BLOCK, Fits, LogDeterminant, Problem, Streamed, problem_of, streamed
 from gpbounds.rows import is_elsewhere
 from gpbounds.validation import non_negative, rigor_of, scalar
 from gpbounds.vecchia import factor, log_det_error, near
@@ -150,7 +152,15 @@ _UPPER_CLAIMS = {
     "order": "R-eq8",
     "secant": "N-conc",
 }
-_LOWER_CLAIMS = {"elbo": "R-elbo*", "determinant": "R-amgm", "quadratic": "N-quad", "vecchia": "N-vecchia"}
+_LOWER_CLAIMS = {
+    "elbo": "R-elbo*",
+    "determinant": "R-amgm",
+    "diagonal": "N-fischer",
+    "blocks": "N-fischer",
+    "conditioned": "N-fischer-vecchia",
+    "quadratic": "N-quad",
+    "vecchia": "N-vecchia",
+}
 BLOCK_ROWS, NEIGHBOURS = 250, 1500
 """Rows of a block of "vecchia", and the earlier rows on which it is conditioned."""
 MODEL = "The model of y is the Gaussian process with this kernel and this noise variance."
@@ -294,6 +304,32 @@ class Bracket:
         above = n * float(np.log1p(ratio / n)) * (1.0 + 8.0 * U) + more if n else more
         return self.kept[1], above
 
+    @property
+    def diagonal(self) -> LogDeterminant:
+        """log|I + Δ/σ²| ≥ log|K_n| − log|B| from above, by its diagonal."""
+        return self.problem.diagonal
+
+    @cached_property
+    def blocks(self) -> LogDeterminant:
+        """The same by diagonal blocks of rows that lie near each other."""
+        return self._by_parts(conditioned=False)
+
+    @cached_property
+    def conditioned(self) -> LogDeterminant:
+        """The same by those blocks, each given as many near rows of earlier ones."""
+        return self._by_parts(conditioned=True)
+
+    def _by_parts(self, *, conditioned: bool) -> LogDeterminant:
+        rows = self.rows
+        kernel, X = rows.white.inducing.kernel, rows.white.X
+        return of_blocks(rows, partition(kernel, X, rows.block, conditioned=conditioned))
+
+    @property
+    def log_det_above(self) -> float:
+        """The least proved upper bound on log|K_n| − log|B| among `log_det`, "diagonal" and what has been computed."""
+        computed = [self.__dict__[name] for name in LADDER if name in self.__dict__]
+        return min([self.log_det[1], self.diagonal.above, *(each.above for each in computed)])
+
     @cached_property
     def half_quadratic(self) -> tuple[float, float]:
         """Lower and upper bound on ½yᵀK_n⁻¹y, summed over the outputs."""
@@ -315,9 +351,18 @@ class Bracket:
         fits, kept = self.grid_fits, self.penalty(self.log_det[1])
         return self.part(kept - 0.5 * float(fits.quadratic[-1].sum()), kept - 0.5 * float(fits.above[-1].sum()))
 
+    def lower_rung(self, name: str) -> Computed:
+        """−½yᵀB⁻¹y and "diagonal", "blocks" or "conditioned" in place of log|K_n| − log|B|."""
+        found: LogDeterminant = getattr(self, name)
+        fits = self.grid_fits
+        return self.part(
+            self.penalty(found.value) - 0.5 * float(fits.quadratic[-1].sum()),
+            self.penalty(found.above) - 0.5 * float(fits.above[-1].sum()),
+        )
+
     def lower_quadratic(self) -> Computed:
-        """The upper bound on ½yᵀK_n⁻¹y from the solve, with `log_det`."""
-        value = self.penalty(self.log_det[1]) - self.half_quadratic[1]
+        """The upper bound on ½yᵀK_n⁻¹y from the solve, with `log_det_above`."""
+        value = self.penalty(self.log_det_above) - self.half_quadratic[1]
         return self.part(value, value)
 
     def vecchia(self) -> Member:
@@ -371,18 +416,21 @@ class Bracket:
         values = {"determinant": self.lower_determinant()}
         if 1.0 in self.alphas:
             values["elbo 1"] = self.elbo()
+        values |= {name: self.lower_rung(name) for name in LADDER if name in names or name == "diagonal"}
         if "quadratic" in names:
             values["quadratic"] = self.lower_quadratic()
         return values
 
     def lower_members(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, Member]:
-        """The ELBO of each order, "determinant", and "quadratic" and "vecchia" if they are among the names."""
+        """The ELBO of each order, "determinant" and "diagonal", and the others if they are among the names."""
         values = {
             f"elbo {a:g}": self._member(*self.dense(a).elbo_and_error, _LOWER_CLAIMS["elbo"])
             for a in self.alphas
             if a < 1.0
         }
         parts = self.lower_parts(names)
+        for _ in set(names) & set(LADDER):
+            _tell(advance)
         values |= {name: self.absolute(part, _LOWER_CLAIMS[name.partition(" ")[0]]) for name, part in parts.items()}
         if "vecchia" in names:
             values["vecchia"] = self.vecchia()
@@ -415,9 +463,14 @@ def evidence(
     Lower: the greatest of
         elbo α           L_α for each order in ``alphas`` (R-elbo*); α = 1 is L_VI, O(NM²), others need K, O(N³)
         determinant      −½log|2πB| − ½yᵀB⁻¹y − ½n log(1 + T/(nσ²)), n ≥ rank Δ (R-amgm); never below L_VI   O(NM²)
-        quadratic        the same with an upper bound on yᵀK_n⁻¹y by conjugate gradients (`two_sided`)
-        vecchia          that bound with log|P| ≥ log|K_n| of a block Vecchia factor (N-vecchia), blocks of 250 rows
-                         conditioned on 1500 near rows each: 7·10⁶·N flops
+        diagonal         −½log|2πB| − ½yᵀB⁻¹y − ½Σ_i log(1 + Δ_ii/σ²) (N-fischer); never below these two     O(NM²)
+        blocks           with Σ_b log|I + Δ_bb/σ²|, b parts of near rows; never below "diagonal"  O(N·block·(M + block))
+        conditioned      with the conditional covariances of these blocks given as many near earlier rows, in place of
+                         the blocks of I + Δ/σ² (N-fischer-vecchia); never below "blocks"     4 to 6 times as much
+        quadratic        the best of these that are computed, with an upper bound on yᵀK_n⁻¹y by conjugate gradients
+                         (`two_sided`)
+        vecchia          that bound with log|P| ≥ log|K_n| of a block Vecchia factor of K_n itself, without Z
+                         (N-vecchia), blocks of 250 rows conditioned on 1500 near rows each: 7·10⁶·N flops
 
     Upper: the least of
         trace            −½log|2πB| − ½yᵀ(B + T I)⁻¹y (R-eq8 at α = 1, Titsias)                             O(NM²)
@@ -462,16 +515,17 @@ def evidence(
         never decreases.
     members : "auto", "cheap", "all" or names
         "cheap": the members in O(NM²).  "auto": these, the ELBOs of other orders, and "exact" if ``work`` affords it,
-        else "further"; where K + σ²I has no factor in doubles, those that stream K.  "all": every member.
-        "vecchia" is a lower bound: alone it comes with "trace" as the upper one.
+        else "further", and "blocks"; where K + σ²I has no factor in doubles, those that stream K.  "all": every member.
+        "diagonal", "blocks", "conditioned" and "vecchia" are lower bounds: alone they come with "trace" as the upper
+        one.
     work : float
         Flops that "exact" or "further" of "auto" may take beyond the members at Z, a count from N and M and no clock:
         the default, some 10 s of a core, affords "exact" up to N = 10 000, and at N = 100 000 "further" with about
         800 inducing points.  0 leaves both out, which is "cheap".  ``notes`` of the bounds say what is left out and the
         work that it needs.
     block : int
-        Rows of each block b of Δ that "weighted" computes.  Larger blocks give tighter bounds; rows in random order
-        give the best ones.
+        Rows of each block b of Δ that "weighted" computes, and the most rows of a part of "blocks" and "conditioned".
+        Larger blocks give tighter bounds; rows in random order give the best ones of "weighted".
     progress : bool
         Show a bar that counts the members.
     rigor : "auto", "float" or "sharp"
@@ -484,9 +538,9 @@ def evidence(
         (`enclosed_evidence` has the proofs).  Entries of K and factors have 30 digits, sums are balls, and the returned
         doubles are the ends.  Members: "exact", log p(y) between the ends of a ball, from a factor of K + σ²I (N-exact;
         without Z; up to N = 2048 the only one of "auto"); "trace" and "determinant" with their lower bounds, in O(NM²)
-        (N-nystrom).  Jitter "auto" is 0 here; points of Z that others determine to 30 digits are left out.  "exact"
-        takes 1, 4 and 16 s at N = 500, 1000 and 2000, and 4N² doubles.  σ² may be as small as 4N·1e-30 times the
-        variance of f; where it is too small, an error says which would do.
+        (N-nystrom), and "diagonal"; "blocks" and "conditioned".  Jitter "auto" is 0 here; points of Z that others
+        determine to 30 digits are left out.  "exact" takes 1, 4 and 16 s at N = 500, 1000 and 2000, and 4N² doubles.
+        σ² may be as small as 4N·1e-30 times the variance of f; where it is too small, an error says which would do.
 
     Returns
     -------
@@ -526,7 +580,7 @@ def evidence(
                 f"{rigor!r} bounds log p(y) of arrays at order 1; got alphas {orders}"
             )
         amount = 0.0 if jitter == "auto" else jitter
-        return possible(enclosed_evidence(kernel, X, y, Z, noise=noise, jitter=amount, members=members))
+        return possible(enclosed_evidence(kernel, X, y, Z, noise=noise, jitter=amount, members=members, block=block))
     if Z is None:
         raise ValueError("Z: expected inducing inputs (M, D), got None, which rigor='sharp' accepts")
     budget = scalar(non_negative, "work", work)
@@ -536,7 +590,7 @@ def evidence(
         X, Z = exactly("X", X), exactly("Z", Z)
         N, M = (len(np.shape(each)) and np.shape(each)[0] for each in (X, Z))
         chosen = chosen_members(members, orders, N, M, budget, mapped=isinstance(X, np.memmap))
-    streams = set(chosen.names) <= set(CHEAP) and orders == (1.0,) and not (chosen.exact or chosen.points)
+    streams = set(chosen.names) <= {*CHEAP, "diagonal"} and orders == (1.0,) and not (chosen.exact or chosen.points)
     with bar(QUANTITY, len(chosen.names) + chosen.exact + (chosen.points > 0), "member", progress) as done:
         made = bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams)
         return decided(best_evidence(made, chosen, auto=members == "auto", rigor=rigor, advance=done.update), noise)
@@ -595,19 +649,19 @@ def _with_exact(made: Bracket, pair: Interval, model: Callable[[], Exact] | None
 def _with_streamed(made: Bracket, pair: Interval) -> Interval:
     """The interval with the members that stream K, where K + σ²I has no factor in doubles."""
     try:
-        return sharper(pair, assemble(made, CHEAP + BLOCKS))
+        return sharper(pair, assemble(made, (*CHEAP, *BLOCKS, "blocks")))
     except NotPositiveDefinite:
         return pair
 
 
 def further(made: Bracket, points: int) -> Interval:
-    """The cheap bounds on log p(y) with Z and further rows as inducing points, ``points`` in all."""
+    """The cheap bounds on log p(y), and "blocks", with Z and further rows as inducing points, ``points`` in all."""
     rows = made.rows
     kernel, X, Z = rows.white.inducing.kernel, rows.white.X, rows.white.inducing.Z
     more = namespace(X).asarray(further_rows(kernel, host(X), host(Z), points - len(Z)))
     both = namespace(X).concatenate([Z, more])
     wider = bracket(kernel, X, rows.Y, both, rows.noise, (1.0,), "auto", rows.block, streams=True)
-    pair = assemble(wider, CHEAP)
+    pair = assemble(wider, (*CHEAP, "blocks"))
 
     def named(end: Bound) -> Bound:
         return replace(end, terms={"further": float(end), "rounding": end.terms["rounding"]})

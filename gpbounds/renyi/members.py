@@ -23,8 +23,13 @@ CANDIDATES = 20_000
 
 CHEAP = ("trace", "determinant", "weighted")
 BLOCKS = ("eigenvalue", "tangent", "quadratic")
+LADDER = ("diagonal", "blocks", "conditioned")
+"""Lower members with log|I + Δ/σ²| from above; each is at least the one before it (N-fischer, N-fischer-vecchia)."""
 ORDERS = ("order", "secant")
 SETS = ("vecchia",)
+"""The lower member with log|K + σ²I| from above, without inducing points (N-vecchia)."""
+BLOCK = 512
+"""Rows of a block of Δ: at M = 512 it costs as much as Kuf and bounds wᵀΔw up to 512 times better than √Δ_ii."""
 BEYOND = ("exact", "further")
 """Members that use more than the inducing points Z."""
 
@@ -35,9 +40,18 @@ def exact_work(N: int) -> float:
 
 
 def further_work(N: int, M: int) -> float:
-    """Flops of the member "further" with M inducing points: their choice, two passes over the rows, the spectrum."""
+    """Flops of the member "further" with M inducing points: their choice, two passes over the rows, the spectrum, and
+    "blocks"; those of Δ in "weighted" are not counted, as they are not at Z.
+    """
     candidates = min(N, CANDIDATES)
-    return N * M * (4.0 * M + 3.0 * ENTRY) + candidates * M * (2.0 * M + ENTRY) + 25.0 * M**3
+    passes = N * M * (4.0 * M + 3.0 * ENTRY) + candidates * M * (2.0 * M + ENTRY) + 25.0 * M**3
+    return passes + blocks_work(N, M)
+
+
+def blocks_work(N: int, M: int) -> float:
+    """Flops of the member "blocks": K and VᵀV within the blocks, V once more, and the factors."""
+    rows = min(BLOCK, N)
+    return N * (rows * (ENTRY + 2.0 * M + rows / 3.0) + float(M) * M)
 
 
 def further_points(N: int, work: float) -> int:
@@ -90,7 +104,7 @@ def chosen_members(
         points = max(further_points(N, work), min(2 * M, N - 1)) if "further" in names else 0
         return Chosen(rest, "exact" in names, points if points > M else 0)
     if exact_work(N) <= work:
-        return Chosen(rest, True)
+        return Chosen(rest, True)  # "blocks" would cost time, and "exact" is sharper
     points = 0 if mapped else further_points(N, work)
     enough = points >= 1.25 * M
     left = [
@@ -102,6 +116,8 @@ def chosen_members(
         seen = f"has {points}" if enough else "is left out: it would have few more than the"
         seen += " inducing points" if enough else f" {M} of Z"
         left.append(f"The member 'further' {seen}; work={_up(further_work(N, larger))} affords {larger}.")
+    if not (enough or mapped) and blocks_work(N, M) <= work:
+        rest = (*rest, "blocks")
     return Chosen(rest, False, points if enough else 0, tuple(left))
 
 
@@ -128,12 +144,13 @@ def orders_of(alphas: ArrayLike) -> tuple[float, ...]:
 def by_partitions_only(members: str | Sequence[str], orders: tuple[float, ...]) -> tuple[str, ...]:
     """The members selected for rows in partitions; all but the cheap ones at α = 1 are refused."""
     names = CHEAP if members in ("auto", "cheap") else (members,) if isinstance(members, str) else tuple(members)
-    if not names or not set(names) <= set(CHEAP) or orders != (1.0,):
+    allowed = (*CHEAP, "diagonal")
+    if not names or not set(names) <= set(allowed) or orders != (1.0,):
         raise ValueError(
-            f"members, alphas: expected 'auto', 'cheap' or some of {', '.join(map(repr, CHEAP))}, and 1, for rows that "
-            f"are read by partitions, got {members!r} and {orders}: the others need all rows in memory"
+            f"members, alphas: expected 'auto', 'cheap' or some of {', '.join(map(repr, allowed))}, and 1, for rows "
+            f"that are read by partitions, got {members!r} and {orders}: the others need all rows in memory"
         )
-    return names
+    return _with_an_upper_one(names)
 
 
 def member_names(members: str | Sequence[str], orders: tuple[float, ...]) -> tuple[str, ...]:
@@ -143,16 +160,21 @@ def member_names(members: str | Sequence[str], orders: tuple[float, ...]) -> tup
         plans = {
             "auto": CHEAP + below,
             "cheap": CHEAP,
-            "all": CHEAP + BLOCKS + SETS + below + BEYOND,
+            "all": CHEAP + BLOCKS + LADDER + SETS + below + BEYOND,
         }
         if members in plans:
             return plans[members]
     names = (members,) if isinstance(members, str) else tuple(members)
-    allowed = (*CHEAP, *BLOCKS, *SETS, *ORDERS, *BEYOND)
+    allowed = (*CHEAP, *BLOCKS, *LADDER, *SETS, *ORDERS, *BEYOND)
     if not names or not set(names) <= set(allowed):
         raise ValueError(
             f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, allowed))}, got {members!r}"
         )
     if set(names) & set(ORDERS) and not below:
         raise ValueError(f"alphas: expected an order below 1 for the members 'order' and 'secant', got {orders}")
-    return names if set(names) - {*SETS, *BEYOND, "tangent"} else (*names, "trace")
+    return _with_an_upper_one(names)
+
+
+def _with_an_upper_one(names: tuple[str, ...]) -> tuple[str, ...]:
+    """``names``, and "trace" if none of them has a proved upper bound at Z."""
+    return names if set(names) - {*LADDER, *SETS, *BEYOND, "tangent"} else (*names, "trace")

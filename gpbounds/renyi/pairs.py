@@ -39,13 +39,15 @@ from gpbounds.linalg.pair_solve import (
     solve_upper,
 )
 from gpbounds.linalg.triangular import solve_triangular
-from gpbounds.numerics.pairs import Pair, add, two_sum
+from gpbounds.numerics.pairs import Pair, add, row_sums, two_sum
 from gpbounds.numerics.pairs import multiply as times
 from gpbounds.numerics.search import least as fewest
+from gpbounds.renyi.fischer import partition
+from gpbounds.renyi.members import BLOCK, LADDER
 from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.rigor import above, at_bits, below, exact
-from gpbounds.validation import noise_variance, non_negative, scalar
+from gpbounds.validation import count, noise_variance, non_negative, scalar
 from gpbounds.whitening import as_targets
 
 # K + σ²I and Q + σ²I of one data set in double-double numbers: what `enclosed_evidence` and `enclosed_gap` bound.
@@ -308,14 +310,58 @@ class _Nearby:
             forms.append(product**2 / curvature if curvature > 0 else exact(0.0))
         return forms
 
-    def lower(self) -> dict[str, Any]:
-        """L_VI, and with N log(1 + T/(Ns)) in place of T/s."""
+    def lower(self, names: Sequence[str] = (), block: int = BLOCK) -> dict[str, Any]:
+        """L_VI, and with N log(1 + T/(Ns)) in place of T/s; and those of `LADDER` that are among the names."""
         problem, forms = self.problem, self.forms_above(self.noise)
         ratio, N = self.trace.upper().max(0) / exact(self.noise), problem.N
-        return {
-            "elbo 1": problem.log_density(self.volume, forms, ratio),
-            "determinant": problem.log_density(self.volume, forms, N * (1 + ratio / N).log()),
-        }
+        above = {"elbo 1": ratio, "determinant": N * (1 + ratio / N).log()}
+        above |= {name: self.rung(name, block) for name in LADDER if name in names}
+        return {name: problem.log_density(self.volume, forms, log_det) for name, log_det in above.items()}
+
+    def rung(self, name: str, block: int) -> Any:
+        """A ball of an upper bound on log|I + D/s|, D = K' + σ'²I − FFᵀ − sI ⪰ 0 (N-fischer, N-fischer-vecchia).
+
+        K' + σ'²I = FFᵀ + sI + D, so log|K' + σ'²I| ≤ log|FFᵀ + sI| + log|I + D/s|, as N-fischer needs D ⪰ 0 only.
+        """
+        problem, total = self.problem, exact(0.0)
+        if name == "diagonal":
+            total = self._logs_of_diagonal()
+        else:
+            blocks = partition(problem.kernel, problem.X, block, conditioned=name == "conditioned")
+            for chosen, rows in zip(blocks.sets, blocks.rows, strict=True):
+                total += self._volume_of(blocks.order[rows])
+                if chosen.size:
+                    total -= self._volume_of(blocks.order[chosen])
+        return total - problem.N * exact(self.noise).log()
+
+    def _logs_of_diagonal(self) -> Any:
+        """A ball of Σ_i log(s + D_ii), s + D_ii = K'_ii + σ'² − |F_i|² ≥ s."""
+        from flint import arb
+
+        problem, m = self.problem, self.m
+        high, low = row_sums(times(self.F, self.F)) if m else (np.zeros(problem.N), np.zeros(problem.N))
+        rest = add(add(pair_variances(problem.kernel, problem.X), (-high, -low)), _pair(problem.noise))
+        # errors of 18u² and 7u² a level in the sum of squares, and 6u² of both in an addition
+        size = 2.0 * (problem.largest + problem.noise + self.epsilon)
+        error = UP * (problem.entry + (2.0 + math.ceil(math.log2(m + 2))) * ADDED * size)
+        least, wide = exact(self.noise), arb(0.0, error)
+        balls = (exact(one) + exact(two) + wide for one, two in zip(*(part.tolist() for part in rest), strict=True))
+        return sum((ball.max(least).log() for ball in balls), exact(0.0))
+
+    def _volume_of(self, rows: np.ndarray) -> Any:
+        """A ball of log|sI + D| for these rows: a principal part of K' + σ'²I − FFᵀ ⪰ sI."""
+        problem = self.problem
+        F = self.F[0][rows], self.F[1][rows]
+        (high, low), apart = multiply(F, F)
+        entries = _entries(problem.kernel, problem.X[rows])
+
+        def left(some: slice, columns: slice) -> Pair:
+            return add(entries(some, columns), (-high[some, columns], -low[some, columns]))
+
+        n = len(rows)
+        further = UP * (n * (problem.entry + 3.0 * ADDED * (problem.largest + problem.noise)) + apart)
+        factor = pair_cholesky(with_diagonal(left, problem.noise), n, "K − Q + σ²I", problem.negligible)
+        return log_det(factor, least=self.noise, further=further)
 
     def upper(self) -> dict[str, Any]:
         """R-eq8 at α = 1, and with log(1 + T/(s + λ_max(FFᵀ)))."""
@@ -393,6 +439,10 @@ def _least_eigenvalue(L: Pair, error: float) -> float:
     return max(((1.0 - delta) / (UP * _norm(X))) ** 2 * (1.0 - 1e-14) - error * UP, 0.0)
 
 
+def _pair(number: float) -> Pair:
+    return np.float64(number), np.float64(0.0)
+
+
 def _norm(A: Pair) -> float:
     return UP * UP * float(np.linalg.norm(_double(A)))
 
@@ -415,8 +465,10 @@ def _double(A: Pair) -> Float:
 EXACT = 2048
 """Largest N at which members="auto" factorises K + σ²I."""
 CHEAP = ("trace", "determinant")
-MEMBERS = ("exact", *CHEAP)
+MEMBERS = ("exact", *CHEAP, *LADDER)
 BITS = 192
+_CLAIMS = {"exact": "N-exact", "diagonal": "N-fischer", "blocks": "N-fischer", "conditioned": "N-fischer-vecchia"}
+"""Claims of members other than those of N-nystrom."""
 _ASSUMED = "The model of y is the Gaussian process with this kernel and this noise variance."
 
 
@@ -429,6 +481,7 @@ def enclosed_evidence(
     noise: float,
     jitter: float = 0.0,
     members: str | Sequence[str] = "auto",
+    block: int = BLOCK,
 ) -> tuple[Bound, Bound]:
     """The bounds of `gpbounds.renyi.evidence` with ``rigor="sharp"``.
 
@@ -436,14 +489,16 @@ def enclosed_evidence(
     ‖A − LLᵀ‖_F ≤ η is proved: entries of K to 30 digits (N-pairs), products of slices without rounding (N-slices).
     ρ = η/σ² < ¼.
     Inducing points: N-nystrom, with log|FFᵀ + sI| = (N − m)log s + log|FᵀF + sI| in the same way.  They are those of
-    Kuu + jitter·I, which may only widen the interval.
+    Kuu + jitter·I, which may only widen the interval.  "diagonal", "blocks" and "conditioned" replace log|I + D/s|, D =
+    K + σ²I − FFᵀ − sI ⪰ 0, by what N-fischer and N-fischer-vecchia say of it, from factors of its parts.
 
     Parameters
     ----------
-    kernel, X, y, Z, noise, members : as in `gpbounds.renyi.evidence`
+    kernel, X, y, Z, noise, members, block : as in `gpbounds.renyi.evidence`
     jitter : float
         Added to the diagonal of Kuu.
     """
+    size = count("block", block)
     problem, centres, amount = _checked(kernel, X, y, Z, noise, jitter)
     names = _names(members, problem.N, centres is None)
     lowers, uppers, terms = {}, {}, {}
@@ -451,10 +506,10 @@ def enclosed_evidence(
         if "exact" in names:
             ball = problem.exact()
             lowers["exact"], uppers["exact"] = below(ball), above(ball)
-        if set(names) & set(CHEAP):
+        if set(names) & {*CHEAP, *LADDER}:
             assert centres is not None
             nearby = _Nearby.of(problem, centres, amount)
-            lowers |= {name: below(ball) for name, ball in nearby.lower().items()}
+            lowers |= {name: below(ball) for name, ball in nearby.lower(names, size).items()}
             uppers |= {name: above(ball) for name, ball in nearby.upper().items() if name in names}
             terms = {"T/σ²": above(nearby.trace / exact(nearby.noise)), "points": nearby.m, "jitter": float(jitter)}
     return _best("lower", lowers, terms), _best("upper", uppers, terms)
@@ -583,13 +638,14 @@ def _refused(problem: _ScaledByPowers, noise: float) -> Iterator[None]:
 
 def _best(side: Literal["lower", "upper"], values: dict[str, float], terms: dict[str, float]) -> Bound:
     name = (max if side == "lower" else min)(values, key=lambda member: values[member])
-    claim = "N-exact" if name == "exact" else "N-nystrom"
+    claim = _CLAIMS.get(name, "N-nystrom")
     return Bound(values[name], side, 1.0, claim, values | terms, (_ASSUMED,), certified=True, quantity="log p(y)")
 
 
 def _names(members: str | Sequence[str], N: int, without: bool) -> tuple[str, ...]:
-    cheap = () if without else CHEAP
-    plans = {"auto": ("exact",) if N <= EXACT or without else CHEAP, "cheap": CHEAP, "all": ("exact", *cheap)}
+    cheap, ladder = ((), ()) if without else ((*CHEAP, "diagonal"), LADDER[1:])
+    auto = ("exact",) if N <= EXACT or without else cheap
+    plans = {"auto": auto, "cheap": (*CHEAP, "diagonal"), "all": ("exact", *cheap, *ladder)}
     if isinstance(members, str) and members in plans:
         names = plans[members]
     else:
@@ -599,6 +655,8 @@ def _names(members: str | Sequence[str], N: int, without: bool) -> tuple[str, ..
             f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, MEMBERS))} with rigor='sharp', "
             f"got {members!r}"
         )
-    if without and set(names) & set(CHEAP):
-        raise ValueError(f"Z: expected inducing inputs for the members {' and '.join(map(repr, CHEAP))}, got None")
-    return names
+    needing = set(names) & {*CHEAP, *LADDER}
+    if without and needing:
+        listed = " and ".join(repr(name) for name in MEMBERS if name in needing)
+        raise ValueError(f"Z: expected inducing inputs for the members {listed}, got None")
+    return names if set(names) - set(LADDER) else (*names, "trace")

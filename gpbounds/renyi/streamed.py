@@ -19,6 +19,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, cholesky, eigen
 from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.renyi.accuracy import Accuracy, U, accuracy, errors_of_entries, gamma
+from gpbounds.renyi.members import BLOCK
 from gpbounds.rows import is_elsewhere, source
 from gpbounds.rows.engines import Engine
 from gpbounds.rows.program import Program, Rows, Statistics
@@ -36,9 +37,6 @@ from gpbounds.whitening import (
     whitened,
     with_jitter,
 )
-
-BLOCK = 512
-"""Rows of a block of Δ: at M = 512 it costs as much as Kuf and bounds wᵀΔw up to 512 times better than √Δ_ii."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,26 @@ class Unexplained(Statistics):
     seen: Array
 
 
+@dataclass(frozen=True)
+class LogDeterminant:
+    """An upper bound on log|C|, C = I + (K − Q)/σ², as it was computed, and at least the error of that computation.
+
+    Attributes
+    ----------
+    value : float
+    error : float
+        Infinite where rounding spoils ``value``.
+    """
+
+    value: float
+    error: float
+
+    @property
+    def above(self) -> float:
+        """An upper bound on log|C|, rounding included."""
+        return (self.value + self.error) * (1.0 + 8.0 * U)
+
+
 class Problem(ABC):
     """N rows with P targets, the sums of one pass over them, and a noise variance: all that bounds in O(NM²) need."""
 
@@ -114,6 +132,21 @@ class Problem(ABC):
     def ratio(self) -> float:
         """T/σ², T = Tr(K − Q)."""
         return self.sums.trace / self.noise
+
+    @property
+    @abstractmethod
+    def diagonal_logs(self) -> float:
+        """Σ_i log(1 + Δ_ii/σ²), Δ = K − Q, as computed."""
+
+    @cached_property
+    def diagonal(self) -> LogDeterminant:
+        """Σ_i log(1 + Δ_ii/σ²) ≥ log|C| (N-fischer).
+
+        Proof of the error.  log(1 + x) has slopes of at most 1 for x ≥ 0, and the errors of the Δ_ii, Δ = K − Q₋, sum
+        to at most the error of T that `trace_error` states.  QED
+        """
+        value = self.diagonal_logs
+        return LogDeterminant(value, 1.01 * (self.trace_error[0] / self.noise + gamma(80) * value))
 
     @cached_property
     def spectrum(self) -> Eigen:
@@ -337,6 +370,11 @@ class Streamed(Problem):
         return self.forms(combined, total, self.lengths if Y is None else lengths(targets))
 
     @cached_property
+    def diagonal_logs(self) -> float:
+        """As in the base class."""
+        return _sum_of_logs(self.white.residual, self.noise)
+
+    @cached_property
     def accuracy(self) -> Accuracy:
         """How far Q is from what was computed."""
         inducing = self.white.inducing
@@ -358,6 +396,10 @@ class Streamed(Problem):
         for rows, fitted in inducing.transposed_times(X, inner):
             out[rows] -= fitted
         return out / self.noise
+
+
+def _sum_of_logs(residual: Array, noise: float) -> float:
+    return float(namespace(residual).log1p(residual / noise).sum())
 
 
 def lengths(Y: Array) -> Float:
@@ -445,12 +487,15 @@ def streamed(
 
 @dataclass(frozen=True, eq=False)
 class Sums(Statistics):
-    """Sums over some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), an integer >= rank(K − Q), the rows, and `errors_of_entries`."""
+    """Sums over some rows: VVᵀ, Vy, ‖y‖², Tr(K − Q), Σ log(1 + (K − Q)_ii/σ²), an integer >= rank(K − Q), the rows,
+    and `errors_of_entries`.
+    """
 
     gram: Float
     projected: Float
     squares: Float
     trace: float
+    logs: float
     rank: int
     rows: int
     entry: float
@@ -462,6 +507,7 @@ class Sums(Statistics):
             self.projected + other.projected,
             self.squares + other.squares,
             self.trace + other.trace,
+            self.logs + other.logs,
             self.rank + other.rank,
             self.rows + other.rows,
             max(self.entry, other.entry),
@@ -482,6 +528,7 @@ class _WhitenedParts:
     squares: Float
     rank: int
     trace: float
+    logs: float
     N: int
     entry: float
     proved: bool
@@ -502,19 +549,20 @@ class _WhitenedParts:
         return self.inducing.chol.jitter
 
 
-def whitening_pass(kernel: Kernel, Z: Float, jitter: float) -> Program:
+def whitening_pass(kernel: Kernel, Z: Float, jitter: float, noise: float) -> Program:
     """The program of the first pass, whose result is a `_WhitenedParts`."""
-    return Program.one_pass(_sums, _whole, begin=partial(inducing, kernel, Z, jitter))
+    return Program.one_pass(partial(_sums, noise), _whole, begin=partial(inducing, kernel, Z, jitter))
 
 
-def _sums(whitener: Inducing, rows: Rows) -> Sums:
+def _sums(noise: float, whitener: Inducing, rows: Rows) -> Sums:
     white = whitened(whitener, rows.points, rows.Y)
     errors = errors_of_entries(whitener.kernel, white.X, whitener.Z)
-    return Sums(white.gram, white.projected, white.squares, white.trace, white.rank, len(rows.Y), *errors)
+    logs = _sum_of_logs(white.residual, noise)
+    return Sums(white.gram, white.projected, white.squares, white.trace, logs, white.rank, len(rows.Y), *errors)
 
 
 def _whole(whitener: Inducing, total: Sums) -> _WhitenedParts:
-    numbers = total.rank, total.trace, total.rows, total.entry, total.proved
+    numbers = total.rank, total.trace, total.logs, total.rows, total.entry, total.proved
     return _WhitenedParts(whitener, total.gram, total.projected, total.squares, *numbers)
 
 
@@ -559,6 +607,11 @@ class _Partitioned(Problem):
         total = self.engine.run(Program.one_pass(sums, begin=again))
         return self.forms(combined, total, self.lengths)
 
+    @property
+    def diagonal_logs(self) -> float:
+        """As in the base class; from the first pass."""
+        return self.white.logs
+
     @cached_property
     def accuracy(self) -> Accuracy:
         """How far Q is from what was computed."""
@@ -584,7 +637,7 @@ def problem_of(
     centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)
 
     def attempt(amount: float) -> Any:
-        return rows.holder.run(whitening_pass(kernel, centres, amount))
+        return rows.holder.run(whitening_pass(kernel, centres, amount, variance))
 
     white = with_jitter(attempt, kernel, centres, jitter, sound=True)
     return _Partitioned(rows.holder, white, variance, size)

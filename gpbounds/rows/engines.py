@@ -110,7 +110,7 @@ def serial(program: Program, partitions: Sequence[Rows] | Local, tell: Tell | No
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.renyi.streamed import whitening_pass
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
-    >>> program = whitening_pass(SquaredExponential(), X[::2], 0.0)
+    >>> program = whitening_pass(SquaredExponential(), X[::2], 0.0, 0.1)
     >>> white = serial(program, [Rows(X[:2], Y[:2], 0), Rows(X[2:], Y[2:], 1)])
     >>> white.rank, round(white.trace, 4)  # as gpbounds.whitening.whiten
     (1, 0.3519)
