@@ -107,8 +107,8 @@ random_state, device, progress, checkpoint : as in `ExactGP`
 
     def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
         """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
-        plain = trainer.objective
-        self.structure_ = "blocks"
+        plain: Any = trainer.objective
+        self.structure_: str | None = "blocks"
         try:
             blocks = self._objective()
             gain = float(plain.minimised(start, gradient=False).value - blocks.minimised(start, gradient=False).value)

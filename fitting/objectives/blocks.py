@@ -170,7 +170,8 @@ def cotangents(
 def log_det_ratio(E: Array, chol: Cholesky, power: float, given: int = 0) -> Array:
     """(1/a) log|I + aE| from the Cholesky factor of I + aE, without cancellation when a is small.
 
-    With ``given`` it is that of the other rows given the first ones.  A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and both terms are of the order of a.
+    With ``given`` it is that of the other rows given the first ones.  A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and
+    both terms are of the order of a.
 
     >>> E = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> a = 1e-18

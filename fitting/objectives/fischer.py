@@ -153,17 +153,13 @@ class _Reverse(Reverse):
         """Write TV."""
         assert isinstance(self.pull, InducingPullBack)
         xp, scale = namespace(chunk.V), -0.5 * self.P / self.member.noise
-        if self.structured.parts.sets is not None:
-            out.fill(0.0)
+        out.fill(0.0)
         for piece in self.structured.within(chunk, self.source):
             U, rows = piece.U, piece.rows
             half = U @ chunk.V[rows]
             self.shrunk += U.shape[0] - xp.vdot(U, U)
             add_gram(self.heavy, half)
-            if self.structured.parts.sets is None:
-                out[rows] = U.T @ half
-            else:
-                out[rows] += U.T @ half
+            out[rows] += U.T @ half
             self.pull.block(chunk.X[rows], scale * (U.T @ U), piece.K)
 
     def statistics(self) -> Adjoints:

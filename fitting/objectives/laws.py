@@ -22,8 +22,8 @@ from fitting.features.base import FeatureKernel
 from fitting.features.basis import FeatureBasis
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Member, member
-from fitting.objectives.fischer import Fischer
 from fitting.objectives.exact import log_evidence, of_losses
+from fitting.objectives.fischer import Fischer
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.objectives.start_of_q import settled
@@ -87,10 +87,7 @@ class FamilyLaw(ModelLaw):
         return point
 
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
-        approximation = self._approximation(data, point)
-        if self.member.penalty is not None:
-            approximation = Fischer(0.0, point.noise, parts=data.parts if self.member.joins_rows else None)
-        return _evaluated(data, point, EvidencePasses(approximation, data.N, gradient))
+        return _evaluated(data, point, EvidencePasses(self._penalised(data, point), data.N, gradient))
 
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         trained = point.power is not None
@@ -119,6 +116,15 @@ class FamilyLaw(ModelLaw):
         if self.member.is_diagonal:
             return part
         return replace(part, parts=partition(part.N, part.N))
+
+    def _penalised(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
+        """As `_approximation`, with the penalty of the member."""
+        if self.member.penalty is None:
+            return self._approximation(data, point)
+        if not self.member.joins_rows:
+            return Fischer(0.0, point.noise)
+        assert isinstance(data, Data)
+        return Fischer(0.0, point.noise, parts=data.parts)
 
     def _approximation(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
         if self.member.is_diagonal:

@@ -77,7 +77,8 @@ class Partition:
     @cached_property
     def _ends(self) -> set[int]:
         """The ends of blocks after which no block is given a row before them."""
-        first, ends = self.blocks[-1].stop, set()
+        first = self.blocks[-1].stop
+        ends: set[int] = set()
         for number in reversed(range(len(self.blocks))):
             block = self.blocks[number]
             if block.stop <= first:
@@ -106,7 +107,7 @@ def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
     """Blocks of ``blocks`` consecutive rows, or one block for each distinct label in ``blocks`` (N,).
 
     >>> partition([5, 3, 5], 3)
-    Partition(labels=(3.0, 5.0), blocks=(slice(0, 1, None), slice(1, 3, None)), order=array([1, 0, 2]))
+    Partition(labels=(3.0, 5.0), blocks=(slice(0, 1, None), slice(1, 3, None)), order=array([1, 0, 2]), sets=None)
     """
     sizes_or_labels = host(blocks)
     if sizes_or_labels.ndim == 0:
