@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from fitting.objectives.blocks import log_det_ratio
 from fitting.objectives.collapsed import Adjoints, Diagonal, Fit, Lifted, Middle, Reverse
 from fitting.rows.basis import InducingBasis, InducingPullBack
 from fitting.rows.data import Partition
@@ -48,10 +47,10 @@ class _Piece:
 
     Attributes
     ----------
-    rows : slice or array (n,)
-        Of the chunk: first those that are given, then those of the block.
-    given : int
-        Number of the former.
+    used : slice or array (n,)
+        Rows of the chunk: first those that are given, then those of the block.
+    rows : slice
+        The latter.
     K : array (n, n)
     chol : Cholesky
         Of A = I + R/σ² for these rows.
@@ -59,8 +58,8 @@ class _Piece:
         log|A| minus that of the rows that are given.
     """
 
-    rows: Any
-    given: int
+    used: Any
+    rows: slice
     K: Array
     chol: Cholesky
     log_det: Array
@@ -68,7 +67,7 @@ class _Piece:
     @cached_property
     def U(self) -> Array:
         """The last rows of the inverse factor (b, n)."""
-        return inverse_factor(self.chol.L, checked=True)[self.given :]
+        return inverse_factor(self.chol.L, checked=True)[self.rows.start - self.rows.stop :]
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,12 @@ class Fischer(Diagonal):
             if earlier.size:
                 used = xp.asarray(np.concatenate([earlier, np.arange(rows.start, rows.stop)]) - start)
             K, V = kernel(chunk.X[used]), chunk.V[used]
-            scaled = (K - V @ V.T) / self.noise
-            chol = cholesky(scaled + xp.eye(K.shape[0]), name="I + R/σ²", overwrite=True)
-            yield _Piece(used, earlier.size, K, chol, log_det_ratio(scaled, chol, 1.0, earlier.size))
+            A = K - V @ V.T
+            A /= self.noise
+            A.reshape(-1)[:: A.shape[0] + 1] += 1.0
+            chol = cholesky(A, name="I + R/σ²", overwrite=True)
+            log_det = 2.0 * xp.log(xp.diagonal(chol.L)[earlier.size :]).sum()
+            yield _Piece(used, slice(rows.start - start, rows.stop - start), K, chol, log_det)
 
 
 class _Reverse(Reverse):
@@ -152,15 +154,17 @@ class _Reverse(Reverse):
     def _blocks(self, chunk: Chunk, out: Array) -> None:
         """Write TV."""
         assert isinstance(self.pull, InducingPullBack)
-        xp, scale = namespace(chunk.V), -0.5 * self.P / self.member.noise
+        xp, scale, halves = namespace(chunk.V), -0.5 * self.P / self.member.noise, chunk.scratch("W")
         out.fill(0.0)
         for piece in self.structured.within(chunk, self.source):
-            U, rows = piece.U, piece.rows
-            half = U @ chunk.V[rows]
-            self.shrunk += U.shape[0] - xp.vdot(U, U)
-            add_gram(self.heavy, half)
-            out[rows] += U.T @ half
-            self.pull.block(chunk.X[rows], scale * (U.T @ U), piece.K)
+            U, half = piece.U, halves[piece.rows]
+            xp.matmul(U, chunk.V[piece.used], out=half)
+            out[piece.used] += U.T @ half
+            T = U.T @ U
+            self.shrunk += U.shape[0] - T.trace()
+            T *= scale
+            self.pull.block(chunk.X[piece.used], T, piece.K)
+        add_gram(self.heavy, halves)
 
     def statistics(self) -> Adjoints:
         """The sums, with h = −(P/σ²)T in the place of that of a power."""

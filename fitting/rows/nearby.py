@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds.arrays import Float
-from gpbounds.kernels import SquaredExponential
-from gpbounds.vecchia import Blocks, near
-from gpbounds.vecchia.blocks import bisected
+from gpbounds.arrays import Float, Indices
+from gpbounds.vecchia import Blocks
+from gpbounds.vecchia.blocks import bisected, nearest_before
 
 GROUP = 1024
 """Rows of a group: a block is given rows of its own group only, so that a chunk of rows holds all that it needs."""
@@ -19,18 +18,26 @@ GROUP = 1024
 def nearby(X: Float, lengths: Float, *, block: int, neighbours: int) -> Blocks:
     """Blocks of at most ``block`` rows of X (N, D) by bisection, given ``neighbours`` earlier rows of the same group.
 
-    Distances are in units of ``lengths`` (D,), infinite for a column that does not matter.  The result depends on the
-    rows and their order only.
+    Distances are in units of ``lengths`` (D,), infinite for a column that does not matter.  The blocks of a group are
+    in random order, so that most have near rows before them; the result depends on the rows only.
 
     >>> blocks = nearby(np.arange(6.0)[:, None], np.ones(1), block=3, neighbours=1)
     >>> [blocks.order[part].tolist() for part in blocks.parts], [chosen.tolist() for chosen in blocks.sets]
-    ([[3, 4, 5], [0, 1, 2]], [[], [0]])
+    ([[0, 1, 2], [3, 4, 5]], [[], [2]])
     """
-    points, unit = X / lengths, SquaredExponential()
-    groups = bisected(points, max(GROUP, 2 * block))
-    inside = [near(unit, points[rows], block=block, neighbours=neighbours, rng=0) for rows in groups]
-    order = np.concatenate([rows[one.order] for rows, one in zip(groups, inside, strict=True)])
-    starts = np.cumsum([0, *(rows.size for rows in groups)])
-    parts = [slice(a + part.start, a + part.stop) for a, one in zip(starts, inside, strict=False) for part in one.parts]
-    sets = [start + chosen for start, one in zip(starts, inside, strict=False) for chosen in one.sets]
-    return Blocks(order, [slice(int(part.start), int(part.stop)) for part in parts], sets)
+    points, rng = X / lengths, np.random.default_rng(0)
+    order: list[Indices] = []
+    parts: list[slice] = []
+    sets: list[Indices] = []
+    start = 0
+    for group in bisected(points, max(GROUP, 2 * block), full=True):
+        leaves = bisected(points[group], block, full=True)
+        leaves = [group[leaves[i]] for i in rng.permutation(len(leaves))]
+        order += leaves
+        ordered, stop = points[np.concatenate(leaves)], 0
+        for leaf in leaves:
+            part = slice(stop, stop := stop + leaf.size)
+            sets.append(start + nearest_before(ordered, part, neighbours))
+            parts.append(slice(start + part.start, start + part.stop))
+        start += stop
+    return Blocks(np.concatenate(order), parts, sets)
