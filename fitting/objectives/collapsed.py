@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -207,6 +207,7 @@ class Diagonal:
     power: float
     noise: float
     kept: bool = True
+    in_blocks: ClassVar[bool] = False
 
     @classmethod
     def at(cls, member: Member, point: Parameters) -> Diagonal:

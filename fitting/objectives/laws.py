@@ -29,7 +29,8 @@ from fitting.objectives.point import Evaluation, Parameters
 from fitting.objectives.start_of_q import settled
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.rows.basis import InducingBasis
-from fitting.rows.data import Data, Dataset, Held, partition
+from fitting.rows.data import Data, Dataset, Held
+from fitting.rows.row_blocks import partition
 from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import FactorLaw, Law
@@ -121,10 +122,7 @@ class FamilyLaw(ModelLaw):
         """As `_approximation`, with the penalty of the member."""
         if self.member.penalty is None:
             return self._approximation(data, point)
-        if not self.member.joins_rows:
-            return Fischer(0.0, point.noise)
-        assert isinstance(data, Data)
-        return Fischer(0.0, point.noise, parts=data.parts)
+        return Fischer(0.0, point.noise, in_blocks=self.member.joins_rows)
 
     def _approximation(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
         if self.member.is_diagonal:

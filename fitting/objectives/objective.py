@@ -27,7 +27,8 @@ from fitting.objectives.packing import Packing, law, packing_of
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean
-from fitting.rows.data import Data, Dataset, Held, Partition, neighbourhoods, partition
+from fitting.rows.data import Data, Dataset, Held
+from fitting.rows.row_blocks import Partition, neighbourhoods, partition
 from fitting.starts.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, as_points, namespace
@@ -69,7 +70,9 @@ class Objective:
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Held) and isinstance(self.law, FamilyLaw):
-            row_by_row(self.law.member)
+            member = self.law.member
+            if member.penalty is None or self.data.blocks is None:
+                row_by_row(member)
 
     @property
     def N(self) -> int:
