@@ -129,24 +129,6 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             return outcome, runs
         return self._reblocked(trainer, outcome, runs)
 
-    def _reblocked(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
-        """Train again with the blocks of the trained lengthscales, as long as these raise the objective by ``tol``."""
-        negligible = max(trainer.ending.tol * trainer.ending.unit, WORTH)
-        for number in range(1, ROUNDS):
-            if self.optimizer is None or outcome.run.status == "interrupted" or self._best or self.n_inducing == "auto":
-                break
-            before = self.block_units_
-            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
-            renewed = self._objective()
-            if -renewed.minimised(outcome.parameters, gradient=False).value - outcome.run.value <= negligible:
-                self.block_units_ = before
-                break
-            ending = replace(trainer.ending, after=RESUMED)
-            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
-            outcome = trainer.run(f"blocks {number}", outcome.parameters)
-            runs = [outcome.run, *runs]
-        return outcome, runs
-
     def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
         """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
         plain: Any = trainer.objective
@@ -196,3 +178,21 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         from sklearn.cluster import KMeans
 
         self.block_centres_ = KMeans(blocks, n_init=1, random_state=0).fit(scaled).cluster_centers_
+
+    def _reblocked(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
+        """Train again with the blocks of the trained lengthscales, as long as these raise the objective by ``tol``."""
+        negligible = max(trainer.ending.tol * trainer.ending.unit, WORTH)
+        for number in range(1, ROUNDS):
+            if self.optimizer is None or outcome.run.status == "interrupted" or self._best or self.n_inducing == "auto":
+                break
+            before: Float = self.block_units_
+            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
+            renewed = self._objective()
+            if -renewed.minimised(outcome.parameters, gradient=False).value - outcome.run.value <= negligible:
+                self.block_units_ = before
+                break
+            ending = replace(trainer.ending, after=RESUMED)
+            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
+            outcome = trainer.run(f"blocks {number}", outcome.parameters)
+            runs = [outcome.run, *runs]
+        return outcome, runs
