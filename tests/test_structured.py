@@ -19,13 +19,13 @@ from fitting.objectives.packing import packing_of
 from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean
 from fitting.rows.data import Held
-from fitting.rows.row_blocks import GROUP, Blocking
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import parallel
 from gpbounds.rows.engines import Memory
 from gpbounds.rows.program import Rows
 from gpbounds.vecchia import Blocks, near
+from gpbounds.vecchia.blocks import GROUP, Blocking
 
 N, M, D, P, NOISE = 60, 7, 2, 2, 0.2
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])

@@ -14,7 +14,6 @@ from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
-from fitting.rows.row_blocks import Blocking
 from fitting.starts.starts import distinct_rows, units
 from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import Float
@@ -22,7 +21,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source
 from gpbounds.validation import choice, count, positive, scalar
-from gpbounds.vecchia.blocks import scales
+from gpbounds.vecchia.blocks import Blocking, scales
 
 WORTH = 0.01
 """Nats for each row and output by which blocks must raise the objective at the start for "auto" to train it."""

@@ -27,8 +27,7 @@ from fitting.objectives.packing import Packing, law, packing_of
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean
-from fitting.rows.data import Data, Dataset, Held
-from fitting.rows.row_blocks import Partition, neighbourhoods, partition
+from fitting.rows.data import Data, Dataset, Held, Partition, neighbourhoods, partition
 from fitting.starts.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, as_points, namespace

@@ -33,7 +33,7 @@ import numpy as np
 from fitting.objectives.blocks import Stack, pull_blocks, stackable, stacks
 from fitting.objectives.collapsed import Adjoints, Diagonal, Fit, Lifted, Middle, Reverse
 from fitting.rows.basis import InducingBasis, InducingPullBack
-from fitting.rows.row_blocks import Partition
+from fitting.rows.data import Partition
 from fitting.rows.stream import Chunk, Stream
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels.fused import DevicePulling
