@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
 
 from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.objectives.collapsed import row_by_row
+from fitting.objectives.collapsed import PENALTIES, row_by_row
 from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
 from fitting.starts.starts import distinct_rows, units
-from fitting.training import Run
+from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import Float
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source
 from gpbounds.validation import choice, count, positive, scalar
+from gpbounds.vecchia.blocks import Blocking, scales
+
+WORTH = 0.01
+"""Nats for each row and output by which blocks must raise the objective at the start for "auto" to train it."""
+
+ROUNDS = 3
+"""Largest number of trainings, each with blocks by the lengthscales where the one before ended."""
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
+
+FAR = 1e150
+"""Length, in place of an infinite one, of a column that the kernel does not read."""
+
+
+def _lengths(kernel: Kernel, X: Float) -> Float:
+    return np.minimum(scales(kernel, X), FAR)
 
 
 @dataclass(eq=False, repr=False)
@@ -37,14 +54,27 @@ class SparseGP(InducingGP):
     beta : float
         For "vfe": factor of KL(q‖p) in the objective, with q at its optimum.  For another number than 1 the objective
         is no bound on log p(y).
+    structure : None, "diagonal", "blocks", "vecchia" or "auto"
+        For "vfe": log-determinants of parts of K − Q take the place of its trace in the objective, which stays a lower
+        bound on log p(y) and grows from left to right (N-fischer; `fitting.objectives.structured`).  VFE with few
+        inducing points trains a larger noise, so as to keep the trace small; these need not.  Predictions are those of
+        VFE at the trained parameters.  Blocks are halves of halves of the rows, distances in units of the lengthscales;
+        training is repeated with new blocks as long as this pays.  For "vecchia" each is given as many earlier rows.
+        Rows that are read by partitions have blocks within each.  "auto" trains "blocks" if this raises the objective
+        at the start by more than 0.01 nats per row and output, and otherwise VFE.
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
-        point belongs to the block with the nearest centre.
+        point belongs to the block with the nearest centre.  For "blocks" and "vecchia": the largest number of rows.
     kernel, noise : as in `ExactGP`
     n_inducing, inducing, learn_inducing, target_gap, max_inducing, draws, delta : as in `RenyiGP`
         For every method, "auto" bounds the gap of order 1 of the variational posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
 random_state, device, progress, checkpoint : as in `ExactGP`
+
+    Attributes
+    ----------
+    structure_ : "blocks" or "none"
+        Only for ``structure="auto"``: what was trained.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
@@ -60,6 +90,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     noise: float | None = None
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)
+    structure: str | None = field(default=None, kw_only=True)
     block_size: int = field(default=100, kw_only=True)
     _partitions: ClassVar[bool] = True
 
@@ -68,13 +99,19 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if scalar(positive, "beta", self.beta) != 1.0 and self.method != "vfe":
             raise ValueError(f"beta: expected 1 for method={self.method!r}, got {self.beta!r}: only 'vfe' has a factor")
         power = 0.5 if self.method == "pep" and self.power is None else self.power
-        return member(self.method, power=power)
+        if self.structure is not None:
+            choice("structure", self.structure, (*PENALTIES, "auto"))
+        structure = self.structure
+        if structure == "auto":
+            structure = "blocks" if getattr(self, "structure_", "none") == "blocks" else None
+        return member(self.method, power=power, structure=structure)
 
     def _bounds(self) -> float | None:
         return 1.0 if self.method == "vfe" and self.beta == 1.0 else None
 
     def _check_source(self, rows: Source) -> None:
-        row_by_row(self._member())
+        if self.method == "pic":
+            row_by_row(self._member())
         if isinstance(self.n_inducing, str) or self._best:
             raise ValueError(
                 "n_inducing, inducing: expected a number, and another choice than 'best', for rows that are read by "
@@ -84,7 +121,45 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if not (isinstance(self.n_inducing, str) or self._best):  # these prove bounds for all rows
             X, Y = self._some(X, Y, trainer.session)
-        return super()._search(trainer, start, X, Y)
+        if self.structure == "auto":
+            trainer = self._structured(trainer, replace(start, Z=self._drawn(start, X, Y, trainer.session.seed, 0)))
+        outcome, runs = super()._search(trainer, start, X, Y)
+        if self.method == "pic" or self._held is not None or not self._member().needs_blocks:
+            return outcome, runs
+        return self._reblocked(trainer, outcome, runs)
+
+    def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
+        """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
+        plain: Any = trainer.objective
+        self.structure_ = "blocks"
+        try:
+            blocks = self._objective()
+            gain = float(plain.minimised(start, gradient=False).value - blocks.minimised(start, gradient=False).value)
+        except (NotPositiveDefinite, NonFinite):
+            gain = 0.0
+        if gain > WORTH * plain.N * plain.data.P:
+            return replace(trainer, objective=blocks)
+        self.structure_ = "none"
+        return trainer
+
+    def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
+        given, start = super()._begun(X, Y, session)
+        if self.structure in ("blocks", "vecchia", "auto"):
+            self.block_units_ = _lengths(start.kernel, self._some(X, Y, session)[0])
+            if self._held is not None:
+                self._held = replace(self._held, blocks=self._blocking)
+        return given, start
+
+    @property
+    def _blocking(self) -> Blocking:
+        size = count("block_size", self.block_size)
+        return Blocking(self.block_units_, size, size if self.structure == "vecchia" else 0)
+
+    def _blocks(self) -> Any:
+        if self.method == "pic" or not self._member().needs_blocks:
+            return super()._blocks()
+        X = self.X_train_
+        return self._blocking.of(X if len(X) else np.zeros((1, X.shape[1])))  # a model in a file, of rows elsewhere
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         return law_of(self._member()), Evidence(float(self.beta))
@@ -102,3 +177,21 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         from sklearn.cluster import KMeans
 
         self.block_centres_ = KMeans(blocks, n_init=1, random_state=0).fit(scaled).cluster_centers_
+
+    def _reblocked(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
+        """Train again with the blocks of the trained lengthscales, as long as these raise the objective by ``tol``."""
+        negligible = max(trainer.ending.tol * trainer.ending.unit, WORTH)
+        for number in range(1, ROUNDS):
+            if self.optimizer is None or outcome.run.status == "interrupted" or self._best or self.n_inducing == "auto":
+                break
+            before: Float = self.block_units_
+            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
+            renewed = self._objective()
+            if -renewed.minimised(outcome.parameters, gradient=False).value - outcome.run.value <= negligible:
+                self.block_units_ = before
+                break
+            ending = replace(trainer.ending, after=RESUMED)
+            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
+            outcome = trainer.run(f"blocks {number}", outcome.parameters)
+            runs = [outcome.run, *runs]
+        return outcome, runs

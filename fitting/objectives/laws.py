@@ -26,6 +26,7 @@ from fitting.objectives.exact import log_evidence, of_losses
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.objectives.start_of_q import settled
+from fitting.objectives.structured import Structured
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.rows.basis import InducingBasis
 from fitting.rows.data import Data, Dataset, Held, partition
@@ -86,7 +87,7 @@ class FamilyLaw(ModelLaw):
         return point
 
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
-        return _evaluated(data, point, EvidencePasses(self._approximation(data, point), data.N, gradient))
+        return _evaluated(data, point, EvidencePasses(self._penalised(data, point), data.N, gradient))
 
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         trained = point.power is not None
@@ -109,12 +110,18 @@ class FamilyLaw(ModelLaw):
             raise ValueError(
                 "rows: expected all of them: a subset of rows does not estimate the bound of a posterior given all rows"
             )
-        if self.member.structure == "blocks":
-            raise ValueError("rows: expected all of them for PIC, as a subset of rows would split its blocks")
+        if self.member.needs_blocks:
+            raise ValueError("rows: expected all of them, as a subset of rows would split the blocks of the objective")
         part = data.only(rows)
         if self.member.is_diagonal:
             return part
         return replace(part, parts=partition(part.N, part.N))
+
+    def _penalised(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
+        """As `_approximation`, with the penalty of the member."""
+        if self.member.penalty is None:
+            return self._approximation(data, point)
+        return Structured(0.0, point.noise, in_blocks=self.member.joins_rows)
 
     def _approximation(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
         if self.member.is_diagonal:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.rows.program import Statistics, summed
+
+if TYPE_CHECKING:
+    from fitting.rows.data import Partition
 
 T = TypeVar("T")
 _S_co = TypeVar("_S_co", bound=Statistics, covariant=True)
@@ -129,6 +132,8 @@ class Stream:
     space : Workspace
     prior_mean : PriorMean or None
         None is 0.
+    blocks : Partition or None
+        Blocks of rows, if the rows are sorted by such; each chunk has whole ones.
     """
 
     basis: Basis
@@ -137,6 +142,7 @@ class Stream:
     parts: Sequence[slice]
     space: Workspace = field(default_factory=lambda: Workspace(0))
     prior_mean: PriorMean | None = None
+    blocks: Partition | None = None
     _filled: set[int] = field(default_factory=set, repr=False)
     _results: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
     _squares: list[Array] = field(default_factory=list, repr=False)

@@ -85,17 +85,67 @@ def near(
     as_kernel(kernel)
     rows = host(exactly("X", X))
     points = rows / scales(kernel, rows)
-    leaves = _bisected(points, block)
+    leaves = bisected(points, block)
     leaves = [leaves[i] for i in np.random.default_rng(rng).permutation(len(leaves))]
     order, ends = np.concatenate(leaves), np.cumsum([0, *(leaf.size for leaf in leaves)])
     parts = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
     ordered, sets = points[order], [np.empty(0, dtype=np.int64)] * len(parts)
 
     def choose(number: int, worker: int) -> None:
-        sets[number] = _nearest(ordered, parts[number], neighbours)
+        sets[number] = nearest_before(ordered, parts[number], neighbours)
 
     share(len(parts), choose)
     return Blocks(order, parts, sets)
+
+
+GROUP = 1024
+"""Rows of a group: a block is given rows of its own group only, so that a chunk of rows holds all that it needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocking:
+    """How rows are put into blocks of near rows.
+
+    Attributes
+    ----------
+    lengths : array (D,)
+        Units of distances; infinite for a column that does not matter.
+    block : int
+        The largest number of rows of a block.
+    neighbours : int
+        The number of earlier rows that a block is given.
+    """
+
+    lengths: Float
+    block: int
+    neighbours: int
+
+    def of(self, X: Float) -> Blocks:
+        """Blocks of rows X (N, D) by bisection, given earlier rows of the same group.
+
+        The blocks of a group are in random order, so that most have near rows before them; the result depends on the
+        rows only.
+
+        >>> blocks = Blocking(np.ones(1), block=3, neighbours=1).of(np.arange(6.0)[:, None])
+        >>> [blocks.order[part].tolist() for part in blocks.parts], [chosen.tolist() for chosen in blocks.sets]
+        ([[0, 1, 2], [3, 4, 5]], [[], [2]])
+        """
+        points, rng = X / self.lengths, np.random.default_rng(0)
+        order: list[Indices] = []
+        parts: list[slice] = []
+        sets: list[Indices] = []
+        start = 0
+        for group in bisected(points, max(GROUP, 2 * self.block), full=True):
+            leaves = bisected(points[group], self.block, full=True)
+            leaves = [group[leaves[i]] for i in rng.permutation(len(leaves))]
+            order += leaves
+            ordered, stop = points[np.concatenate(leaves)], 0
+            for leaf in leaves:
+                part = slice(stop, stop := stop + leaf.size)
+                sets.append(start + nearest_before(ordered, part, self.neighbours))
+                parts.append(slice(start + part.start, start + part.stop))
+            start += stop
+        return Blocks(np.concatenate(order), parts, sets)
 
 
 def scales(kernel: Kernel, X: Float) -> Float:
@@ -115,8 +165,11 @@ def _on(kernel: OnColumns, X: Float, inner: Callable[[Float], Float]) -> Float:
 _SCALES: Fold[Float, Float] = Fold(lambda kernel, X: kernel.lengths(X), np.minimum, np.minimum, _on)
 
 
-def _bisected(points: Float, block: int) -> list[Indices]:
-    """Parts of at most ``block`` rows: halves of halves, split at the median along the first principal direction."""
+def bisected(points: Float, block: int, *, full: bool = False) -> list[Indices]:
+    """Parts of at most ``block`` rows: halves of halves, split at the median along the first principal direction.
+
+    With ``full`` a part is split so that as few parts as possible result.
+    """
     waiting, leaves = [np.arange(points.shape[0])], []
     while waiting:
         rows = waiting.pop()
@@ -126,11 +179,14 @@ def _bisected(points: Float, block: int) -> list[Indices]:
         centred = points[rows] - points[rows].mean(axis=0)
         along = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
         ranked = rows[np.argsort(along, kind="stable")]
-        waiting += [ranked[rows.size // 2 :], ranked[: rows.size // 2]]
+        half = rows.size // 2
+        if full:
+            half = rows.size * (-(-rows.size // block) // 2) // -(-rows.size // block)
+        waiting += [ranked[half:], ranked[:half]]
     return leaves
 
 
-def _nearest(points: Float, part: slice, count: int) -> Indices:
+def nearest_before(points: Float, part: slice, count: int) -> Indices:
     """The ``count`` rows before ``part`` that are nearest to one of its rows, in increasing order."""
     earlier, members = points[: part.start], points[part]
     if part.start <= count:
