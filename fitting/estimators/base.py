@@ -557,7 +557,11 @@ class GaussianProcess(_Arguments):
         X, y = self._placed()
         if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
             X, y = np.zeros((1, X.shape[1])), np.zeros((1, *y.shape[1:]))
-        return data_of(X, y, self._member(), blocks=self._labels(self.X_train_))
+        return data_of(X, y, self._member(), blocks=self._blocks())
+
+    def _blocks(self) -> Any:
+        """The blocks of the rows of training, for members that have them."""
+        return self._labels(self.X_train_)
 
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.objectives.collapsed import row_by_row
+from fitting.objectives.collapsed import PENALTIES, row_by_row
 from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
+from fitting.rows.nearby import nearby
 from fitting.starts.starts import distinct_rows, units
-from fitting.training import Run
+from fitting.training import Run, Session
 from gpbounds.arrays import Float
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source
 from gpbounds.validation import choice, count, positive, scalar
+from gpbounds.vecchia.blocks import scales
+
+WORTH = 0.01
+"""Nats for each row and output by which blocks must raise the objective at the start for "auto" to train it."""
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
@@ -37,9 +43,16 @@ class SparseGP(InducingGP):
     beta : float
         For "vfe": factor of KL(q‖p) in the objective, with q at its optimum.  For another number than 1 the objective
         is no bound on log p(y).
+    structure : None, "diagonal", "blocks", "vecchia" or "auto"
+        For "vfe": log-determinants of parts of K − Q take the place of its trace in the objective, which stays a lower
+        bound on log p(y) and grows from left to right (N-fischer; `fitting.objectives.fischer`).  VFE with few inducing
+        points trains a larger noise, so as to keep the trace small; these need not.  Predictions are those of VFE at
+        the trained parameters.  Blocks are halves of halves of the rows, distances in units of the lengthscales at the
+        start of training; for "vecchia" each is given as many earlier rows.  "auto" trains "blocks" if this raises the
+        objective at the start by more than 0.01 nats per row, and otherwise VFE; ``structure_`` says which.
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
-        point belongs to the block with the nearest centre.
+        point belongs to the block with the nearest centre.  For "blocks" and "vecchia": the largest number of rows.
     kernel, noise : as in `ExactGP`
     n_inducing, inducing, learn_inducing, target_gap, max_inducing, draws, delta : as in `RenyiGP`
         For every method, "auto" bounds the gap of order 1 of the variational posterior.
@@ -60,6 +73,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     noise: float | None = None
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)
+    structure: str | None = field(default=None, kw_only=True)
     block_size: int = field(default=100, kw_only=True)
     _partitions: ClassVar[bool] = True
 
@@ -68,7 +82,10 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if scalar(positive, "beta", self.beta) != 1.0 and self.method != "vfe":
             raise ValueError(f"beta: expected 1 for method={self.method!r}, got {self.beta!r}: only 'vfe' has a factor")
         power = 0.5 if self.method == "pep" and self.power is None else self.power
-        return member(self.method, power=power)
+        if self.structure is not None:
+            choice("structure", self.structure, (*PENALTIES, "auto"))
+        structure = getattr(self, "structure_", None) if self.structure == "auto" else self.structure
+        return member(self.method, power=power, structure=structure)
 
     def _bounds(self) -> float | None:
         return 1.0 if self.method == "vfe" and self.beta == 1.0 else None
@@ -84,7 +101,36 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if not (isinstance(self.n_inducing, str) or self._best):  # these prove bounds for all rows
             X, Y = self._some(X, Y, trainer.session)
+        if self.structure == "auto":
+            trainer = self._structured(trainer, replace(start, Z=self._drawn(start, X, Y, trainer.session.seed, 0)))
         return super()._search(trainer, start, X, Y)
+
+    def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
+        """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
+        plain = trainer.objective
+        self.structure_ = "blocks"
+        try:
+            blocks = self._objective()
+            gain = float(plain.minimised(start, gradient=False).value - blocks.minimised(start, gradient=False).value)
+        except (NotPositiveDefinite, NonFinite):
+            gain = 0.0
+        if gain > WORTH * plain.N * plain.data.P:
+            return replace(trainer, objective=blocks)
+        self.structure_ = None
+        return trainer
+
+    def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
+        given, start = super()._begun(X, Y, session)
+        if self._held is None and self.structure in ("blocks", "vecchia", "auto"):
+            self.block_units_ = scales(start.kernel, X)
+        return given, start
+
+    def _blocks(self) -> Any:
+        if not (chosen := self._member()).needs_blocks or self.method == "pic":
+            return super()._blocks()
+        size = count("block_size", self.block_size)
+        neighbours = size if chosen.penalty == "vecchia" else 0
+        return nearby(self.X_train_, self.block_units_, block=size, neighbours=neighbours)
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         return law_of(self._member()), Evidence(float(self.beta))

@@ -167,10 +167,10 @@ def cotangents(
 # K − Q restricted to blocks of rows: PIC, and with one block the Rényi objective.  O(N(M² + n² + nM)) for blocks of n.
 
 
-def log_det_ratio(E: Array, chol: Cholesky, power: float) -> Array:
+def log_det_ratio(E: Array, chol: Cholesky, power: float, given: int = 0) -> Array:
     """(1/a) log|I + aE| from the Cholesky factor of I + aE, without cancellation when a is small.
 
-    A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and both terms are of the order of a.
+    With ``given`` it is that of the other rows given the first ones.  A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and both terms are of the order of a.
 
     >>> E = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> a = 1e-18
@@ -178,9 +178,9 @@ def log_det_ratio(E: Array, chol: Cholesky, power: float) -> Array:
     2.0
     """
     xp, L = namespace(E), chol.L
-    pivots = xp.diagonal(L) ** 2
-    below = xp.tril(L, -1)
-    change = power * xp.diagonal(E) - xp.einsum("ij,ij->i", below, below)
+    pivots = xp.diagonal(L)[given:] ** 2
+    below = xp.tril(L, -1)[given:]
+    change = power * xp.diagonal(E)[given:] - xp.einsum("ij,ij->i", below, below)
     small = pivots < 2.0
     return xp.where(small, xp.log1p(xp.where(small, change, 0.0)), xp.log(pivots)).sum() / power
 

@@ -36,6 +36,7 @@ from gpbounds.validation import choice, closed_unit, non_negative
 # The members of the family, and their names in the literature.
 
 _Structure = Literal["diagonal", "blocks", "full", "none"]
+PENALTIES = ("diagonal", "blocks", "vecchia")
 METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
 
 
@@ -52,17 +53,28 @@ class Member:
         PAC-GP, Eq. 11 (P-27).  `member` has objectives, and takes a in [0, 1] only.
     inside : bool
         Whether the covariance of a new point with the data of its block is K rather than Q: PIC and the exact GP.
+    penalty : "diagonal", "blocks", "vecchia" or None
+        For VFE: the part T of R = K − Q whose log|I + R_T/σ²| takes the place of Tr R/σ² (`fitting.objectives.fischer`).
+        The law of the inducing variables stays that of VFE.  None is the penalty of the power.
 
     >>> member("pep", power=0.5)
-    Member(structure='diagonal', power=0.5, inside=False)
+    Member(structure='diagonal', power=0.5, inside=False, penalty=None)
     """
 
     structure: _Structure
     power: float
     inside: bool = False
+    penalty: str | None = None
 
     def __post_init__(self) -> None:
         choice("structure", self.structure, ("diagonal", "blocks", "full", "none"))
+        if self.penalty is not None:
+            choice("penalty", self.penalty, PENALTIES)
+            if self.structure != "diagonal" or self.power != 0.0:
+                raise ValueError(
+                    f"penalty: expected None for another member than VFE, got {self.penalty!r}: at a power above 0 the "
+                    "objective with it is no bound on log p(y)"
+                )
         allowed = non_negative if self.structure == "diagonal" else closed_unit
         object.__setattr__(self, "power", one_number("power", allowed("power", self.power)))
         if self.inside and not (self.structure in ("blocks", "full") and self.power == 1.0):
@@ -75,17 +87,36 @@ class Member:
 
     @property
     def is_diagonal(self) -> bool:
-        """True if F depends on K − Q through its diagonal only; at a = 0 any structure gives its trace only."""
+        """True if q depends on K − Q through its diagonal only; at a = 0 on nothing but Q."""
         return self.structure in ("diagonal", "none") or self.power == 0.0
 
+    @property
+    def joins_rows(self) -> bool:
+        """True if F depends on entries of K − Q for two different rows."""
+        return not self.is_diagonal or self.penalty in ("blocks", "vecchia")
 
-def member(method: str, *, power: float | None = None, alpha: float | None = None) -> Member:
+    @property
+    def needs_blocks(self) -> bool:
+        """True if rows belong to blocks that a user names: PIC, and the penalties of blocks."""
+        return self.structure == "blocks" or self.penalty in ("blocks", "vecchia")
+
+
+def member(
+    method: str, *, power: float | None = None, alpha: float | None = None, structure: str | None = None
+) -> Member:
     """The member with this name in the literature; "pep" takes ``power``, "renyi" the order ``alpha`` in [0, 1].
 
-    >>> member("renyi", alpha=0.25), member("vfe")
-    (Member(structure='full', power=0.75, inside=False), Member(structure='diagonal', power=0.0, inside=False))
+    "vfe" takes a ``structure``, which is its `Member.penalty`.
+
+    >>> member("renyi", alpha=0.25).power, member("vfe").is_diagonal, member("vfe", structure="blocks").joins_rows
+    (0.75, True, True)
     """
     choice("method", method, METHODS)
+    if structure is not None and method != "vfe":
+        raise ValueError(
+            f"structure: expected None for method={method!r}, got {structure!r}: only the bound of 'vfe' has a penalty "
+            "that a structure of K - Q makes smaller"
+        )
     for name, value, owner in (("power", power, "pep"), ("alpha", alpha, "renyi")):
         if (value is None) == (method == owner):
             expected = "a number in [0, 1]" if method == owner else "None"
@@ -95,7 +126,7 @@ def member(method: str, *, power: float | None = None, alpha: float | None = Non
     if method == "renyi":
         return Member("full", 1.0 - one_number("alpha", closed_unit("alpha", alpha)))  # type: ignore[arg-type]
     fixed = {
-        "vfe": Member("diagonal", 0.0),
+        "vfe": Member("diagonal", 0.0, penalty=structure),
         "dtc": Member("none", 0.0),
         "fitc": Member("diagonal", 1.0),
         "pic": Member("blocks", 1.0, inside=True),
@@ -106,7 +137,7 @@ def member(method: str, *, power: float | None = None, alpha: float | None = Non
 
 def row_by_row(member: Member) -> Member:
     """``member``; refuses one whose K − Q joins several rows."""
-    if not member.is_diagonal:
+    if member.joins_rows:
         raise ValueError(
             f"method: expected 'vfe', 'fitc', 'dtc' or 'pep' for rows that are read by partitions, got {member}: its "
             "blocks would straddle partitions"
@@ -217,14 +248,14 @@ class Diagonal:
         lifted = None
         if gradient and self.power == 0.0:
             scale, turn = 1.0 / self.noise, q.gained.copy() if self.kept else -q.covariance
-            lifted = _Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
+            lifted = Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
         return Middle(basis, q, lifted, sums.penalty, N, gradient)
 
     def backward(self, source: Stream, middle: Middle) -> Fit:
         """The second pass: `Adjoints`, or without gradient `Fit`."""
         if not middle.gradient:
             return source.reduce(lambda: _Fit(self, middle.q))
-        return source.reduce(lambda: _Reverse(self, source, middle))
+        return source.reduce(lambda: Reverse(self, source, middle))
 
     def finish(self, middle: Middle, back: Fit) -> Evaluation:
         """F from the sums of both passes."""
@@ -239,9 +270,9 @@ class Diagonal:
         """c = 1/(σ² + a·r)."""
         return 1.0 / (self.noise + self.power * residual)
 
-    def penalty(self, residual: Array) -> Array | float:
+    def penalty(self, chunk: Chunk, source: Stream) -> Array | float:
         """(1/a) Σ log(1 + a·r/σ²), its limit Σ r/σ² at a = 0, and 0 for DTC."""
-        xp = namespace(residual)
+        residual, xp = chunk.residual, namespace(chunk.V)
         if not self.kept:
             return 0.0
         if self.power == 0.0:
@@ -257,7 +288,7 @@ class Diagonal:
             outer += q.P * matmul(q.gained, q.G)
         else:
             outer -= q.P * q.gained
-        if self.power > 0.0:
+        if not isinstance(back.heavy, float):
             outer -= mirrored(back.heavy)
 
         def in_noise() -> Float:
@@ -291,7 +322,7 @@ class Middle:
 
     basis: Basis
     q: GramLaw
-    lifted: _Lifted | None
+    lifted: Lifted | None
     penalty: Array | float
     N: int
     gradient: bool
@@ -313,13 +344,13 @@ class _Forward:
     """Sums VCVᵀ and VCY."""
 
     def __init__(self, member: Diagonal, source: Stream) -> None:
-        self.member = member
+        self.member, self.source = member, source
         self.G, self.b = source.square(), namespace(source.X).zeros((source.basis.rank, source.P))
         self.penalty: Array | float = 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         V, residual, xp = chunk.V, chunk.residual, namespace(chunk.V)
-        self.penalty += self.member.penalty(residual)
+        self.penalty += self.member.penalty(chunk, self.source)
         if self.member.power == 0.0:
             add_gram(self.G, V)
             accumulate(self.b, V.T, chunk.Y)
@@ -369,14 +400,14 @@ class Adjoints(Fit):
 
 
 @dataclass(frozen=True)
-class _Lifted:
+class Lifted:
     """For a = 0, the matrices (M, M) and (P, M) with which V·turn + e·weights is the cotangent of Kuf."""
 
     turn: Array
     weights: Array
 
 
-class _Reverse:
+class Reverse:
     """The second pass: V̄ chunk by chunk, or for a = 0 the cotangent of Kuf."""
 
     def __init__(self, member: Diagonal, source: Stream, middle: Middle) -> None:
@@ -396,9 +427,9 @@ class _Reverse:
         if self.lifted is None:
             self._weighted(chunk, e, squares)
         else:
-            self._common(chunk, e, squares.sum(), self.lifted)
+            self.common(chunk, e, squares.sum(), self.lifted)
 
-    def _common(self, chunk: Chunk, e: Array, total: Array, lifted: _Lifted) -> None:
+    def common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
         xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
         self.prior_mean += chunk.in_prior_mean(lambda: e / s2)

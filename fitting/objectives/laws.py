@@ -22,6 +22,7 @@ from fitting.features.base import FeatureKernel
 from fitting.features.basis import FeatureBasis
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Member, member
+from fitting.objectives.fischer import Fischer
 from fitting.objectives.exact import log_evidence, of_losses
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
@@ -86,7 +87,10 @@ class FamilyLaw(ModelLaw):
         return point
 
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
-        return _evaluated(data, point, EvidencePasses(self._approximation(data, point), data.N, gradient))
+        approximation = self._approximation(data, point)
+        if self.member.penalty is not None:
+            approximation = Fischer(0.0, point.noise, parts=data.parts if self.member.joins_rows else None)
+        return _evaluated(data, point, EvidencePasses(approximation, data.N, gradient))
 
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         trained = point.power is not None
@@ -109,8 +113,8 @@ class FamilyLaw(ModelLaw):
             raise ValueError(
                 "rows: expected all of them: a subset of rows does not estimate the bound of a posterior given all rows"
             )
-        if self.member.structure == "blocks":
-            raise ValueError("rows: expected all of them for PIC, as a subset of rows would split its blocks")
+        if self.member.needs_blocks:
+            raise ValueError("rows: expected all of them, as a subset of rows would split the blocks of the objective")
         part = data.only(rows)
         if self.member.is_diagonal:
             return part

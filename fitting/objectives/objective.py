@@ -27,7 +27,7 @@ from fitting.objectives.packing import Packing, law, packing_of
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean
-from fitting.rows.data import Data, Dataset, Held, partition
+from fitting.rows.data import Data, Dataset, Held, Partition, neighbourhoods, partition
 from fitting.starts.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, as_points, namespace
@@ -36,6 +36,7 @@ from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.validation import closed_unit, count, positive, scalar
+from gpbounds.vecchia import Blocks as Neighbourhoods
 from gpbounds.whitening import as_targets
 
 
@@ -266,7 +267,8 @@ def objective(
     *,
     power: float | None = None,
     alpha: float | None = None,
-    blocks: int | Sequence[int] | Array | None = None,
+    structure: str | None = None,
+    blocks: int | Sequence[int] | Array | Neighbourhoods | None = None,
     jitter: Jitter = "auto",
     chunk: int | None = None,
     keep: int | None = None,
@@ -284,8 +286,12 @@ def objective(
         a, for "pep".
     alpha : float
         Rényi order in [0, 1], for "renyi": 0 is the exact evidence, 1 is "vfe".
-    blocks : int or array (N,)
-        For "pic": the number of consecutive rows in a block, or a label for each row.
+    structure : "diagonal", "blocks" or "vecchia", optional
+        For "vfe": the part of K − Q whose log-determinant takes the place of its trace: a larger lower bound on log p(y)
+        with the same posterior (N-fischer; `fitting.objectives.fischer`).
+    blocks : int, array (N,) or gpbounds.vecchia.Blocks
+        For "pic" and the structure "blocks": the number of consecutive rows in a block, or a label for each row.  For
+        "vecchia": the blocks with the rows that each is given.
     jitter : float or "auto"
         Added to the diagonal of Kuu; "auto" takes the smallest of 0, 1e-12 … 1e-6 times the variance with which Kuu
         factorises, and `Evaluation` reports it.
@@ -307,7 +313,7 @@ def objective(
     >>> [round(F.evaluate(kernel, 0.1, Z).value, 4) for F in renyi]
     [-3.2002, -3.5277, -4.5099]
     """
-    chosen = method if isinstance(method, Member) else member(method, power=power, alpha=alpha)
+    chosen = method if isinstance(method, Member) else member(method, power=power, alpha=alpha, structure=structure)
     data = data_of(X, y, chosen, blocks=blocks, jitter=jitter, chunk=chunk, keep=keep)
     return Objective(data, law_of(chosen), Evidence())
 
@@ -317,7 +323,7 @@ def data_of(
     y: ArrayLike | Array,
     chosen: Member,
     *,
-    blocks: int | Sequence[int] | Array | None = None,
+    blocks: int | Sequence[int] | Array | Neighbourhoods | None = None,
     jitter: Jitter = "auto",
     chunk: int | None = None,
     keep: int | None = None,
@@ -326,17 +332,28 @@ def data_of(
     points = as_points(X, "X").astype(np.float64, copy=False)
     targets = as_targets(y, points)
     N, single = points.shape[0], targets.ndim == 1
-    if (blocks is None) == (chosen.structure == "blocks"):
-        expected = "a size or labels" if blocks is None else "None"
-        raise ValueError(f"blocks: expected {expected} for structure {chosen.structure!r}, got {blocks!r}")
     columns = targets[:, None] if single else targets
-    parts = None if chosen.is_diagonal else partition(N if blocks is None else blocks, N)
+    parts = _parts(chosen, blocks, N)
     if parts is not None and parts.order is not None:
         order = namespace(points).asarray(parts.order)
         points, columns = points[order], columns[order]
     rows = None if chunk is None else count("chunk", chunk)
     space = Workspace.on(namespace(points), keep)
     return Data(points, columns, single, jitter, rows, parts, space)
+
+
+def _parts(chosen: Member, blocks: Any, N: int) -> Partition | None:
+    """The blocks of N rows, checked against what the member needs."""
+    known, given = isinstance(blocks, Neighbourhoods), chosen.penalty == "vecchia"
+    if (blocks is None) == chosen.needs_blocks or (known and chosen.structure == "blocks") or (given and not known):
+        expected = "gpbounds.vecchia.Blocks" if given else "a size or labels" if chosen.needs_blocks else "None"
+        raise ValueError(f"blocks: expected {expected} for {chosen}, got {blocks!r}")
+    if not known:
+        return partition(N if blocks is None else blocks, N) if chosen.joins_rows else None
+    if blocks.order.size != N:
+        raise ValueError(f"blocks: expected those of {N} rows, got those of {blocks.order.size}")
+    parts = neighbourhoods(blocks)
+    return parts if given else replace(parts, sets=None)
 
 
 # The variational objective J, for any likelihood, as a function of (kernel, likelihood, Z, q(v) = N(w, CCᵀ)).

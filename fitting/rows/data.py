@@ -7,7 +7,8 @@ holds is a stream of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.rows.engines import Engine
 from gpbounds.rows.program import Program, Round, Rows, Statistics
 from gpbounds.validation import count, finite
+from gpbounds.vecchia import Blocks as Neighbourhoods
 from gpbounds.whitening import CHUNK, slices, with_jitter
 
 # Rows in blocks: the rows are sorted by label, so that each block is a slice.
@@ -45,11 +47,14 @@ class Partition:
     blocks : tuple of slices
     order : array (N,) or None
         The permutation that sorts the rows; None if they were sorted already.
+    sets : tuple of arrays or None
+        Earlier rows that each block is given, in increasing order; None if no block is given any.
     """
 
     labels: tuple[float, ...]
     blocks: tuple[slice, ...]
     order: Any
+    sets: tuple[Any, ...] | None = None
 
     @cached_property
     def homes(self) -> dict[float, slice]:
@@ -57,17 +62,44 @@ class Partition:
         return dict(zip(self.labels, self.blocks, strict=True))
 
     def chunks(self, size: int) -> list[slice]:
-        """Chunks of whole blocks, each with at least ``size`` rows but the last.
+        """Chunks of whole blocks and the rows that they are given, each with at least ``size`` rows but the last.
 
         >>> partition(2, 7).chunks(3)
         [slice(0, 4, None), slice(4, 7, None)]
         """
-        chunks, start = [], 0
+        chunks, start, ends = [], 0, self._ends
         for block in self.blocks:
-            if block.stop - start >= size or block is self.blocks[-1]:
+            if (block.stop - start >= size and block.stop in ends) or block is self.blocks[-1]:
                 chunks.append(slice(start, block.stop))
                 start = block.stop
         return chunks
+
+    @cached_property
+    def _ends(self) -> set[int]:
+        """The ends of blocks after which no block is given a row before them."""
+        first, ends = self.blocks[-1].stop, set()
+        for number in reversed(range(len(self.blocks))):
+            block = self.blocks[number]
+            if block.stop <= first:
+                ends.add(block.stop)
+            chosen = () if self.sets is None else self.sets[number]
+            first = min(first, block.start if len(chosen) == 0 else int(chosen[0]))
+        return ends
+
+    @cached_property
+    def entries(self) -> int:
+        """The number of entries of the covariances of all blocks, each with the rows that it is given."""
+        given = [0] * len(self.blocks) if self.sets is None else [len(chosen) for chosen in self.sets]
+        return sum((b.stop - b.start + n) ** 2 for b, n in zip(self.blocks, given, strict=True))
+
+    def within(self, chunk: slice) -> Iterator[tuple[slice, Any]]:
+        """The blocks of a chunk, with the rows that each is given."""
+        first = bisect_left(self.blocks, chunk.start, key=lambda block: block.start)
+        for number in range(first, len(self.blocks)):
+            block = self.blocks[number]
+            if block.start >= chunk.stop:
+                return
+            yield block, np.empty(0, dtype=np.int64) if self.sets is None else self.sets[number]
 
 
 def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
@@ -87,6 +119,14 @@ def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
     slices = tuple(slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True))
     in_order = bool((order == np.arange(N)).all())
     return Partition(tuple(float(v) for v in names), slices, None if in_order else order)
+
+
+def neighbourhoods(blocks: Neighbourhoods) -> Partition:
+    """The partition of `gpbounds.vecchia.Blocks`, with the rows that each block is given."""
+    order = blocks.order
+    in_order = bool((order == np.arange(order.size)).all())
+    labels = tuple(float(number) for number in range(len(blocks.parts)))
+    return Partition(labels, tuple(blocks.parts), None if in_order else order, tuple(blocks.sets))
 
 
 def as_labels(labels: Any, N: int) -> Any:

@@ -85,7 +85,7 @@ def near(
     as_kernel(kernel)
     rows = host(exactly("X", X))
     points = rows / scales(kernel, rows)
-    leaves = _bisected(points, block)
+    leaves = bisected(points, block)
     leaves = [leaves[i] for i in np.random.default_rng(rng).permutation(len(leaves))]
     order, ends = np.concatenate(leaves), np.cumsum([0, *(leaf.size for leaf in leaves)])
     parts = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
@@ -115,7 +115,7 @@ def _on(kernel: OnColumns, X: Float, inner: Callable[[Float], Float]) -> Float:
 _SCALES: Fold[Float, Float] = Fold(lambda kernel, X: kernel.lengths(X), np.minimum, np.minimum, _on)
 
 
-def _bisected(points: Float, block: int) -> list[Indices]:
+def bisected(points: Float, block: int) -> list[Indices]:
     """Parts of at most ``block`` rows: halves of halves, split at the median along the first principal direction."""
     waiting, leaves = [np.arange(points.shape[0])], []
     while waiting:
