@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import fitting
-from fitting import VariationalGP, VariationalGPClassifier
+from fitting import SparseGP, VariationalGP, VariationalGPClassifier
 from fitting.objectives.narrowed import CLOSE, narrowing
 from fitting.objectives.objective import Objective, variational_objective
 from fitting.objectives.point import Parameters
@@ -136,6 +136,23 @@ def test_a_trained_bound_is_above_the_elbo_of_its_own_law(likelihood: str, data:
     again = fitting.load(tmp_path / "model.npz")
     assert again.structure == "diagonal"
     np.testing.assert_array_equal(again.predict(X[:4]), model.predict(X[:4]))
+
+
+def test_for_gaussian_noise_it_trains_the_collapsed_bound(data: Any) -> None:
+    """Value and derivatives of `SparseGP`'s objective at the best q, and its model."""
+    X, y, point = problem(Gaussian(0.3), 6, N=40, M=5)
+    J = narrowed(X, y, Gaussian(0.3))
+    here = -J.minimised(J.complete(replace(point, q=None)))
+    there = fitting.objective(X, y, structure="diagonal", jitter=1e-8).evaluate(KERNEL, 0.3, point.Z)
+    assert here.value == pytest.approx(there.value, rel=1e-10)
+    for block in ("kernel", "likelihood", "Z"):
+        expected = getattr(there.gradient, block)
+        np.testing.assert_allclose(getattr(here.gradient, block), expected, atol=1e-8 * np.abs(expected).max())
+    settings = {"kernel": KERNEL, "inducing": X[:5], "random_state": 0, "max_iter": 15}
+    free = VariationalGP(structure="diagonal", **settings).fit(*data[:2])
+    sparse = SparseGP("vfe", structure="diagonal", **settings).fit(*data[:2])
+    assert free.objective_ == pytest.approx(sparse.objective_, rel=1e-6)
+    np.testing.assert_allclose(free.predict(X[:5]), sparse.predict(X[:5]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "natgrad"])

@@ -195,7 +195,7 @@ def _at_its_best(problem: Objective, point: Parameters) -> Parameters:
 def _has_closed_form(problem: Objective) -> bool:
     """Whether `collapsed` is the minimum over q if the likelihood is Gaussian."""
     goal = problem.expected_losses
-    if goal.weights is not None or goal.structure is not None:
+    if goal.weights is not None:
         return False
     return goal.loss == "elbo" or (goal.loss == "pep" and goal.beta == 1.0)
 

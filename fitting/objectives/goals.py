@@ -187,7 +187,7 @@ class ExpectedLosses(LossGoal):
     @property
     def member(self) -> Member:  # type: ignore[override]
         """The member of the family whose posterior minimises J, or from whose posterior q starts."""
-        return member("pep", power=self.power) if self.loss == "pep" else member("vfe")
+        return member("pep", power=self.power) if self.loss == "pep" else member("vfe", structure=self.structure)
 
     @property
     def ignores_variance(self) -> bool:  # type: ignore[override]
