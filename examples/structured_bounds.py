@@ -43,7 +43,6 @@ from fitting import RenyiGP, SparseGP
 from fitting.rows.nearby import nearby
 from gpbounds import validation
 from gpbounds.cli import options
-from gpbounds.kernels import Matern
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.vecchia.blocks import scales
 
@@ -203,8 +202,9 @@ def score(job: Job, steps: int, folder: Path) -> list[Score]:
 #
 #     −½yᵀ(K + σ²I)⁻¹y ≥ −½[2yᵀv − vᵀ(K + σ²I)v + eᵀ(Q + σ²I)⁻¹e],
 #
-# in place of −½yᵀ(Q + σ²I)⁻¹y in the diagonal bound, whose log-determinant is at most theirs.  v comes from conjugate gradients, preconditioned by Q + σ²I, until the last term
-# is below 0.1 nats, and is kept from one evaluation to the next as their start.  Inducing points stay where they are.
+# in place of −½yᵀ(Q + σ²I)⁻¹y in the diagonal bound, whose log-determinant is at most theirs.  v comes from conjugate
+# gradients, preconditioned by Q + σ²I, until the last term is below 0.2, and is kept from one evaluation to the next as
+# their start.  Inducing points stay where they are.
 
 ENOUGH = 0.1
 
@@ -340,7 +340,9 @@ def pair(records: Sequence[Any], data: str, a: str, b: str, metric: str, per_row
     first, second = (column(records, data, method, metric) for method in (a, b))
     rows = column(records, data, a, "N") if per_row else dict.fromkeys(first, 1.0)
     seeds = sorted(first.keys() & second.keys())
-    return paired(*(np.array([each[seed] / rows[seed] for seed in seeds]) for each in (first, second))) if seeds else None
+    return (
+        paired(*(np.array([each[seed] / rows[seed] for seed in seeds]) for each in (first, second))) if seeds else None
+    )
 
 
 def names(records: Sequence[Any]) -> list[str]:
@@ -382,7 +384,9 @@ def of_trained(records: Sequence[Score]) -> str:
         for data in names(records):
             own = np.array(list(column(records, data, "VFE", metric).values()))
             rows = np.array(list(column(records, data, "VFE", "N").values())) if per_row else 1.0
-            lines.append([data, cell(own / rows), *(bold(pair(records, data, m, "VFE", metric, per_row)) for m in rivals)])
+            lines.append(
+                [data, cell(own / rows), *(bold(pair(records, data, m, "VFE", metric, per_row)) for m in rivals)]
+            )
         text.append(f"{title}:\n\n{markdown(['data', 'VFE', *rivals], lines)}")
         text.append(counts(records, metric, rivals))
     lines = []
@@ -411,7 +415,9 @@ def counts(records: Sequence[Score], metric: str, rivals: Sequence[str]) -> str:
         known = [each for each in gaps if each is not None]
         above, surely = sum(each.mean > 0.0 for each in known), sum(each.surely_more for each in known)
         below = sum(each.surely_less for each in known)
-        parts.append(f"{method} above VFE on {above} of {len(known)} tables, surely on {surely}, surely below on {below}")
+        parts.append(
+            f"{method} above VFE on {above} of {len(known)} tables, surely on {surely}, surely below on {below}"
+        )
     return "; ".join(parts) + "."
 
 
@@ -426,7 +432,9 @@ def of_conjugate(records: Sequence[Step]) -> str:
         for method, some in runs.items():
             there = next(each for each in some if each.NLPD <= target + 0.005)
             end = f"{some[-1].NLPD:.3f}, {some[-1].seconds:.1f} s, {some[-1].step} iterations"
-            lines.append([data, method, f"{target:.3f}", f"{there.seconds:.2f} s", f"{min(e.NLPD for e in some):.3f}", end])
+            lines.append(
+                [data, method, f"{target:.3f}", f"{there.seconds:.2f} s", f"{min(e.NLPD for e in some):.3f}", end]
+            )
     return markdown(["data", "bound", "log loss", "there in", "least", "at the end"], lines)
 
 

@@ -1,4 +1,4 @@
-"""N-sidak: rows with conditional variances of their own bound the evidence of log-concave likelihoods, and only these."""
+"""N-sidak: rows with conditional variances of their own bound the evidence of log-concave likelihoods."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def test_two_rows_against_their_evidence_in_mpmath(observe: Observer, family: st
 
 
 @pytest.mark.claim("N-sidak")
-@pytest.mark.parametrize("family", ["logit", *(pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES if f != "logit")])
+@pytest.mark.parametrize(
+    "family", ["logit", *(pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES if f != "logit")]
+)
 def test_rows_against_mpmath_and_their_best_variance(observe: Observer, family: str) -> None:
     """The loss is −(the row of the reference) at the v that the library finds, and no other v is better."""
     rng = np.random.default_rng(7)

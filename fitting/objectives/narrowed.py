@@ -62,8 +62,8 @@ def narrowable(likelihood: Likelihood) -> Likelihood:
     """``likelihood``, which must be log-concave in f."""
     if not likelihood.log_concave:
         raise ValueError(
-            f"structure: expected None for {likelihood!r}, which is not known to be log-concave in f (log_concave of its "
-            "class): with conditional variances of their own the sum over its rows need not be a bound; the ELBO is one"
+            f"structure: expected None for {likelihood!r}, which is not known to be log-concave in f (log_concave of "
+            "its class): with conditional variances of their own its rows need not sum to a bound; the ELBO is one"
         )
     return likelihood
 
