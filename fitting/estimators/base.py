@@ -30,7 +30,8 @@ from fitting.objectives.objective import Member, Objective, at_point, data_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
-from fitting.rows.data import Dataset, Held, nearest
+from fitting.rows.data import Dataset, Held
+from fitting.rows.row_blocks import nearest
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.collapsed import PENALTIES, row_by_row
@@ -12,7 +14,7 @@ from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
-from fitting.rows.nearby import nearby
+from fitting.rows.row_blocks import Blocking
 from fitting.starts.starts import distinct_rows, units
 from fitting.training import Run, Session
 from gpbounds.arrays import Float
@@ -91,7 +93,8 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         return 1.0 if self.method == "vfe" and self.beta == 1.0 else None
 
     def _check_source(self, rows: Source) -> None:
-        row_by_row(self._member())
+        if self.method == "pic":
+            row_by_row(self._member())
         if isinstance(self.n_inducing, str) or self._best:
             raise ValueError(
                 "n_inducing, inducing: expected a number, and another choice than 'best', for rows that are read by "
@@ -107,8 +110,8 @@ random_state, device, progress, checkpoint : as in `ExactGP`
 
     def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
         """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
-        plain = trainer.objective
-        self.structure_ = "blocks"
+        plain: Any = trainer.objective
+        self.structure_: str | None = "blocks"
         try:
             blocks = self._objective()
             gain = float(plain.minimised(start, gradient=False).value - blocks.minimised(start, gradient=False).value)
@@ -121,16 +124,22 @@ random_state, device, progress, checkpoint : as in `ExactGP`
 
     def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
         given, start = super()._begun(X, Y, session)
-        if self._held is None and self.structure in ("blocks", "vecchia", "auto"):
-            self.block_units_ = scales(start.kernel, X)
+        if self.structure in ("blocks", "vecchia", "auto"):
+            self.block_units_ = scales(start.kernel, self._some(X, Y, session)[0])
+            if self._held is not None:
+                self._held = replace(self._held, blocks=self._blocking)
         return given, start
 
-    def _blocks(self) -> Any:
-        if not (chosen := self._member()).needs_blocks or self.method == "pic":
-            return super()._blocks()
+    @property
+    def _blocking(self) -> Blocking:
         size = count("block_size", self.block_size)
-        neighbours = size if chosen.penalty == "vecchia" else 0
-        return nearby(self.X_train_, self.block_units_, block=size, neighbours=neighbours)
+        return Blocking(self.block_units_, size, size if self.structure == "vecchia" else 0)
+
+    def _blocks(self) -> Any:
+        if self.method == "pic" or not self._member().needs_blocks:
+            return super()._blocks()
+        X = self.X_train_
+        return self._blocking.of(X if len(X) else np.zeros((1, X.shape[1])))  # a model in a file, of rows elsewhere
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         return law_of(self._member()), Evidence(float(self.beta))

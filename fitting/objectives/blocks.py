@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def stackable(basis: InducingBasis) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stack:
+class Stack:
     """Consecutive blocks of n rows each.
 
     Attributes
@@ -100,7 +101,7 @@ def _kind(block: slice) -> tuple[int, int]:
     return size, block.start if size > LARGEST else -1
 
 
-def stacks(chunk: Chunk, blocks: Sequence[slice], power: float, noise: float) -> Iterator[_Stack]:
+def stacks(chunk: Chunk, blocks: Sequence[slice], power: float, noise: float) -> Iterator[Stack]:
     """The stacks of one chunk."""
     basis = chunk.basis
     assert isinstance(basis, InducingBasis)
@@ -111,7 +112,7 @@ def stacks(chunk: Chunk, blocks: Sequence[slice], power: float, noise: float) ->
         R = (basis.covariances.blocks(chunk.X[rows], size) - V @ V.swapaxes(1, 2)) / noise
         xp = namespace(V)
         L, inverse = _factors(power * R + xp.eye(size), basis.readings)
-        yield _Stack(rows, V, R, inverse, _log_det_ratio(R, L, power))
+        yield Stack(rows, V, R, inverse, _log_det_ratio(R, L, power))
 
 
 def _factors(A: Array, readings: Readings) -> tuple[Array, Array]:
@@ -134,7 +135,7 @@ def _log_det_ratio(E: Array, L: Array, power: float) -> Array:
 
 
 def cotangents(
-    stack: _Stack, Y: Array, X: Array, q: GramLaw, power: float, noise: float, out: Array, pull: InducingPullBack
+    stack: Stack, Y: Array, X: Array, q: GramLaw, power: float, noise: float, out: Array, pull: InducingPullBack
 ) -> Array:
     """Write the cotangent V̄ᵀ of the rows into ``out``, pull those of K_bb back, and return a part of ∂F/∂σ².
 
@@ -157,20 +158,25 @@ def cotangents(
     heavy -= P * D_inverse
     heavy *= 0.5
     assert isinstance(pull.sums, DevicePulling)
-    if B == 1:  # several threads for a column
-        pull.sums.add_block(X, heavy[0])
-    else:
-        pull.sums.add_blocks(X, heavy)
+    pull_blocks(pull.sums, X, heavy)
     return in_noise
+
+
+def pull_blocks(sums: DevicePulling, X: Array, cotangent: Array) -> None:
+    """Pull the cotangents (B, n, n) of the K_bb of a stack back."""
+    if cotangent.shape[0] == 1:  # several threads for a column
+        sums.add_block(X, cotangent[0])
+    else:
+        sums.add_blocks(X, cotangent)
 
 
 # K − Q restricted to blocks of rows: PIC, and with one block the Rényi objective.  O(N(M² + n² + nM)) for blocks of n.
 
 
-def log_det_ratio(E: Array, chol: Cholesky, power: float, given: int = 0) -> Array:
+def log_det_ratio(E: Array, chol: Cholesky, power: float) -> Array:
     """(1/a) log|I + aE| from the Cholesky factor of I + aE, without cancellation when a is small.
 
-    With ``given`` it is that of the other rows given the first ones.  A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and both terms are of the order of a.
+    A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and both terms are of the order of a.
 
     >>> E = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> a = 1e-18
@@ -178,9 +184,9 @@ def log_det_ratio(E: Array, chol: Cholesky, power: float, given: int = 0) -> Arr
     2.0
     """
     xp, L = namespace(E), chol.L
-    pivots = xp.diagonal(L)[given:] ** 2
-    below = xp.tril(L, -1)[given:]
-    change = power * xp.diagonal(E)[given:] - xp.einsum("ij,ij->i", below, below)
+    pivots = xp.diagonal(L) ** 2
+    below = xp.tril(L, -1)
+    change = power * xp.diagonal(E) - xp.einsum("ij,ij->i", below, below)
     small = pivots < 2.0
     return xp.where(small, xp.log1p(xp.where(small, change, 0.0)), xp.log(pivots)).sum() / power
 
@@ -210,6 +216,7 @@ class Blocks:
     power: float
     noise: float
     blocks: tuple[slice, ...]
+    in_blocks: ClassVar[bool] = True
 
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
         """q(v), and the sums from which it is computed."""
@@ -237,7 +244,7 @@ class Blocks:
             return chunk.recall("blocks", lambda: list(self._made(chunk)))
         return self._made(chunk)
 
-    def stacks(self, source: Stream, chunk: Chunk) -> Iterable[_Stack]:
+    def stacks(self, source: Stream, chunk: Chunk) -> Iterable[Stack]:
         """The same on a GPU, a stack of equal blocks at a time."""
         if 24 * sum((b.stop - b.start) ** 2 for b in self.blocks) <= source.space.keep:
             return chunk.recall("stacks", lambda: list(stacks(chunk, self.blocks, self.power, self.noise)))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -54,8 +54,8 @@ class Member:
     inside : bool
         Whether the covariance of a new point with the data of its block is K rather than Q: PIC and the exact GP.
     penalty : "diagonal", "blocks", "vecchia" or None
-        For VFE: the part T of R = K − Q whose log|I + R_T/σ²| takes the place of Tr R/σ² (`fitting.objectives.fischer`).
-        The law of the inducing variables stays that of VFE.  None is the penalty of the power.
+        For VFE: the part of R = K − Q whose log|I + R/σ²| takes the place of Tr R/σ² (`fitting.objectives.fischer`); q
+        stays that of VFE.  None is the penalty of the power.
 
     >>> member("pep", power=0.5)
     Member(structure='diagonal', power=0.5, inside=False, penalty=None)
@@ -207,6 +207,7 @@ class Diagonal:
     power: float
     noise: float
     kept: bool = True
+    in_blocks: ClassVar[bool] = False
 
     @classmethod
     def at(cls, member: Member, point: Parameters) -> Diagonal:

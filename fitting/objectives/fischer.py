@@ -31,12 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from fitting.objectives.blocks import log_det_ratio
+from fitting.objectives.blocks import Stack, pull_blocks, stackable, stacks
 from fitting.objectives.collapsed import Adjoints, Diagonal, Fit, Lifted, Middle, Reverse
 from fitting.rows.basis import InducingBasis, InducingPullBack
-from fitting.rows.data import Partition
+from fitting.rows.row_blocks import Partition
 from fitting.rows.stream import Chunk, Stream
 from gpbounds.arrays import Array, namespace
+from gpbounds.kernels.fused import DevicePulling
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.products import add_gram, add_product, product
 from gpbounds.linalg.triangular import inverse_factor
@@ -48,10 +49,10 @@ class _Piece:
 
     Attributes
     ----------
-    rows : slice or array (n,)
-        Of the chunk: first those that are given, then those of the block.
-    given : int
-        Number of the former.
+    used : slice or array (n,)
+        Rows of the chunk: first those that are given, then those of the block.
+    rows : slice
+        The latter.
     K : array (n, n)
     chol : Cholesky
         Of A = I + R/σ² for these rows.
@@ -59,8 +60,8 @@ class _Piece:
         log|A| minus that of the rows that are given.
     """
 
-    rows: Any
-    given: int
+    used: Any
+    rows: slice
     K: Array
     chol: Cholesky
     log_det: Array
@@ -68,7 +69,7 @@ class _Piece:
     @cached_property
     def U(self) -> Array:
         """The last rows of the inverse factor (b, n)."""
-        return inverse_factor(self.chol.L, checked=True)[self.given :]
+        return inverse_factor(self.chol.L, checked=True)[self.rows.start - self.rows.stop :]
 
 
 @dataclass(frozen=True)
@@ -79,43 +80,56 @@ class Fischer(Diagonal):
     ----------
     kept : bool
         False: the penalty stands apart.
-    parts : Partition or None
-        The blocks and the rows that each is given; None makes each row a block.
+    in_blocks : bool
+        Whether the stream has blocks; otherwise each row is one.
     """
 
     kept: bool = False
-    parts: Partition | None = None
+    in_blocks: bool = False  # type: ignore[misc]
 
     def penalty(self, chunk: Chunk, source: Stream) -> Array | float:
-        if self.parts is None:
+        if not self.in_blocks:
             return namespace(chunk.V).log1p(chunk.residual / self.noise).sum()
         chunk.residual  # noqa: B018  (its least entry is tested)
-        return sum(piece.log_det for piece in self.within(chunk, source))
+        pieces: Iterable[Stack | _Piece] = self.within(chunk, source)
+        return sum(piece.log_det for piece in pieces)
 
     def backward(self, source: Stream, middle: Middle) -> Fit:
         if not middle.gradient:
             return super().backward(source, middle)
         return source.reduce(lambda: _Reverse(self, source, middle))
 
-    def within(self, chunk: Chunk, source: Stream) -> Iterable[_Piece]:
+    def within(self, chunk: Chunk, source: Stream) -> Any:
         """The blocks of one chunk; the chunk keeps them if all blocks together fit into the memory allowed for Kuf."""
-        assert self.parts is not None
-        if 24 * self.parts.entries <= source.space.keep:
-            return chunk.recall("pieces", lambda: list(self._made(chunk)))
-        return self._made(chunk)
+        made, blocks = self._stacks if stacked(source) else self._made, source.blocks
+        assert blocks is not None
+        if 24 * blocks.entries <= source.space.keep:
+            return chunk.recall("pieces", lambda: list(made(chunk, blocks)))
+        return made(chunk, blocks)
 
-    def _made(self, chunk: Chunk) -> Iterator[_Piece]:
+    def _stacks(self, chunk: Chunk, blocks: Partition) -> Iterator[Stack]:
+        return stacks(chunk, blocks.blocks, 1.0, self.noise)
+
+    def _made(self, chunk: Chunk, blocks: Partition) -> Iterator[_Piece]:
         assert isinstance(chunk.basis, InducingBasis)
-        assert self.parts is not None
         kernel, xp, start = chunk.basis.kernel, namespace(chunk.V), chunk.rows.start
-        for rows, earlier in self.parts.within(chunk.rows):
+        for rows, earlier in blocks.within(chunk.rows):
             used: Any = slice(rows.start - start, rows.stop - start)
             if earlier.size:
                 used = xp.asarray(np.concatenate([earlier, np.arange(rows.start, rows.stop)]) - start)
             K, V = kernel(chunk.X[used]), chunk.V[used]
-            scaled = (K - V @ V.T) / self.noise
-            chol = cholesky(scaled + xp.eye(K.shape[0]), name="I + R/σ²", overwrite=True)
-            yield _Piece(used, earlier.size, K, chol, log_det_ratio(scaled, chol, 1.0, earlier.size))
+            A = K - V @ V.T
+            A /= self.noise
+            A.reshape(-1)[:: A.shape[0] + 1] += 1.0
+            chol = cholesky(A, name="I + R/σ²", overwrite=True)
+            log_det = 2.0 * xp.log(xp.diagonal(chol.L)[earlier.size :]).sum()
+            yield _Piece(used, slice(rows.start - start, rows.stop - start), K, chol, log_det)
+
+
+def stacked(source: Stream) -> bool:
+    """Whether blocks of one size are computed together: on a GPU, where no block is given other rows."""
+    assert source.blocks is not None
+    return source.blocks.sets is None and isinstance(source.basis, InducingBasis) and stackable(source.basis)
 
 
 class _Reverse(Reverse):
@@ -130,8 +144,10 @@ class _Reverse(Reverse):
         self.fit += total / s2
         self.prior_mean += chunk.in_prior_mean(lambda: e / s2)
         added = chunk.scratch("S")
-        if self.structured.parts is None:
+        if not self.structured.in_blocks:
             self._diagonal(chunk, added)
+        elif stacked(self.source):
+            self._stacks(chunk, added)
         else:
             self._blocks(chunk, added)
         added *= P / s2
@@ -152,19 +168,33 @@ class _Reverse(Reverse):
     def _blocks(self, chunk: Chunk, out: Array) -> None:
         """Write TV."""
         assert isinstance(self.pull, InducingPullBack)
-        xp, scale = namespace(chunk.V), -0.5 * self.P / self.member.noise
-        if self.structured.parts.sets is not None:
-            out.fill(0.0)
+        scale, halves = -0.5 * self.P / self.member.noise, chunk.scratch("W")
+        out.fill(0.0)
         for piece in self.structured.within(chunk, self.source):
-            U, rows = piece.U, piece.rows
-            half = U @ chunk.V[rows]
-            self.shrunk += U.shape[0] - xp.vdot(U, U)
-            add_gram(self.heavy, half)
-            if self.structured.parts.sets is None:
-                out[rows] = U.T @ half
-            else:
-                out[rows] += U.T @ half
-            self.pull.block(chunk.X[rows], scale * (U.T @ U), piece.K)
+            U = piece.U
+            half = U @ chunk.V[piece.used]
+            out[piece.used] += U.T @ half
+            halves[piece.rows] = half
+            T = U.T @ U
+            self.shrunk += U.shape[0] - T.trace()
+            T *= scale
+            self.pull.block(chunk.X[piece.used], T, piece.K)
+        add_gram(self.heavy, halves)
+
+    def _stacks(self, chunk: Chunk, out: Array) -> None:
+        """Write TV, blocks of one size at a time."""
+        assert isinstance(self.pull, InducingPullBack)
+        assert isinstance(self.pull.sums, DevicePulling)
+        xp, scale, halves = namespace(chunk.V), -0.5 * self.P / self.member.noise, chunk.scratch("W")
+        for stack in self.structured.within(chunk, self.source):
+            turned = stack.inverse.swapaxes(1, 2)
+            half, T = stack.inverse @ stack.V, turned @ stack.inverse
+            out[stack.rows] = (turned @ half).reshape(-1, out.shape[1])
+            halves[stack.rows] = half.reshape(-1, out.shape[1])
+            self.shrunk += T.shape[0] * T.shape[1] - xp.diagonal(T, axis1=1, axis2=2).sum()
+            T *= scale
+            pull_blocks(self.pull.sums, chunk.X[stack.rows], T)
+        add_gram(self.heavy, halves)
 
     def statistics(self) -> Adjoints:
         """The sums, with h = −(P/σ²)T in the place of that of a power."""

@@ -22,14 +22,15 @@ from fitting.features.base import FeatureKernel
 from fitting.features.basis import FeatureBasis
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Member, member
-from fitting.objectives.fischer import Fischer
 from fitting.objectives.exact import log_evidence, of_losses
+from fitting.objectives.fischer import Fischer
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.objectives.start_of_q import settled
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.rows.basis import InducingBasis
-from fitting.rows.data import Data, Dataset, Held, partition
+from fitting.rows.data import Data, Dataset, Held
+from fitting.rows.row_blocks import partition
 from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import FactorLaw, Law
@@ -87,10 +88,7 @@ class FamilyLaw(ModelLaw):
         return point
 
     def evidence(self, data: Dataset, point: Parameters, *, gradient: bool) -> Evaluation:
-        approximation = self._approximation(data, point)
-        if self.member.penalty is not None:
-            approximation = Fischer(0.0, point.noise, parts=data.parts if self.member.joins_rows else None)
-        return _evaluated(data, point, EvidencePasses(approximation, data.N, gradient))
+        return _evaluated(data, point, EvidencePasses(self._penalised(data, point), data.N, gradient))
 
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         trained = point.power is not None
@@ -119,6 +117,12 @@ class FamilyLaw(ModelLaw):
         if self.member.is_diagonal:
             return part
         return replace(part, parts=partition(part.N, part.N))
+
+    def _penalised(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
+        """As `_approximation`, with the penalty of the member."""
+        if self.member.penalty is None:
+            return self._approximation(data, point)
+        return Fischer(0.0, point.noise, in_blocks=self.member.joins_rows)
 
     def _approximation(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
         if self.member.is_diagonal:

@@ -27,7 +27,8 @@ from fitting.objectives.packing import Packing, law, packing_of
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean
-from fitting.rows.data import Data, Dataset, Held, Partition, neighbourhoods, partition
+from fitting.rows.data import Data, Dataset, Held
+from fitting.rows.row_blocks import Partition, neighbourhoods, partition
 from fitting.starts.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, as_points, namespace
@@ -69,7 +70,9 @@ class Objective:
 
     def __post_init__(self) -> None:
         if isinstance(self.data, Held) and isinstance(self.law, FamilyLaw):
-            row_by_row(self.law.member)
+            member = self.law.member
+            if member.penalty is None or self.data.blocks is None:
+                row_by_row(member)
 
     @property
     def N(self) -> int:
@@ -287,8 +290,8 @@ def objective(
     alpha : float
         Rényi order in [0, 1], for "renyi": 0 is the exact evidence, 1 is "vfe".
     structure : "diagonal", "blocks" or "vecchia", optional
-        For "vfe": the part of K − Q whose log-determinant takes the place of its trace: a larger lower bound on log p(y)
-        with the same posterior (N-fischer; `fitting.objectives.fischer`).
+        For "vfe": the part of K − Q whose log-determinant takes the place of its trace, a larger lower bound on
+        log p(y) with the same posterior (N-fischer; `fitting.objectives.fischer`).
     blocks : int, array (N,) or gpbounds.vecchia.Blocks
         For "pic" and the structure "blocks": the number of consecutive rows in a block, or a label for each row.  For
         "vecchia": the blocks with the rows that each is given.

@@ -58,6 +58,11 @@ class Passes(ABC):
         """The same computation with the sums that strong data need."""
         return self
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the computation reads the blocks of the stream."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class First(Statistics):
@@ -97,6 +102,10 @@ class EvidencePasses(Passes):
 
     def stacked(self) -> Passes:
         return replace(self, sums_triangle=True)
+
+    @property
+    def in_blocks(self) -> bool:
+        return self.member.in_blocks
 
     def forward(self, basis: Basis, source: Stream) -> First:
         """The sums of the first pass over one partition."""

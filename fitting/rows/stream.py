@@ -14,6 +14,7 @@ import numpy as np
 
 from fitting.prior_means import PriorMean
 from fitting.rows.basis import Basis, PullBack
+from fitting.rows.row_blocks import Partition
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
@@ -129,6 +130,8 @@ class Stream:
     space : Workspace
     prior_mean : PriorMean or None
         None is 0.
+    blocks : Partition or None
+        Blocks of rows, if the rows are sorted by such; each chunk has whole ones.
     """
 
     basis: Basis
@@ -137,6 +140,7 @@ class Stream:
     parts: Sequence[slice]
     space: Workspace = field(default_factory=lambda: Workspace(0))
     prior_mean: PriorMean | None = None
+    blocks: Partition | None = None
     _filled: set[int] = field(default_factory=set, repr=False)
     _results: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
     _squares: list[Array] = field(default_factory=list, repr=False)

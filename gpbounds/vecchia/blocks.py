@@ -92,7 +92,7 @@ def near(
     ordered, sets = points[order], [np.empty(0, dtype=np.int64)] * len(parts)
 
     def choose(number: int, worker: int) -> None:
-        sets[number] = _nearest(ordered, parts[number], neighbours)
+        sets[number] = nearest_before(ordered, parts[number], neighbours)
 
     share(len(parts), choose)
     return Blocks(order, parts, sets)
@@ -115,8 +115,11 @@ def _on(kernel: OnColumns, X: Float, inner: Callable[[Float], Float]) -> Float:
 _SCALES: Fold[Float, Float] = Fold(lambda kernel, X: kernel.lengths(X), np.minimum, np.minimum, _on)
 
 
-def bisected(points: Float, block: int) -> list[Indices]:
-    """Parts of at most ``block`` rows: halves of halves, split at the median along the first principal direction."""
+def bisected(points: Float, block: int, *, full: bool = False) -> list[Indices]:
+    """Parts of at most ``block`` rows: halves of halves, split at the median along the first principal direction.
+
+    With ``full`` a part is split so that as few parts as possible result.
+    """
     waiting, leaves = [np.arange(points.shape[0])], []
     while waiting:
         rows = waiting.pop()
@@ -126,11 +129,14 @@ def bisected(points: Float, block: int) -> list[Indices]:
         centred = points[rows] - points[rows].mean(axis=0)
         along = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
         ranked = rows[np.argsort(along, kind="stable")]
-        waiting += [ranked[rows.size // 2 :], ranked[: rows.size // 2]]
+        half = rows.size // 2
+        if full:
+            half = rows.size * (-(-rows.size // block) // 2) // -(-rows.size // block)
+        waiting += [ranked[half:], ranked[:half]]
     return leaves
 
 
-def _nearest(points: Float, part: slice, count: int) -> Indices:
+def nearest_before(points: Float, part: slice, count: int) -> Indices:
     """The ``count`` rows before ``part`` that are nearest to one of its rows, in increasing order."""
     earlier, members = points[: part.start], points[part]
     if part.start <= count:
