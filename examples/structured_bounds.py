@@ -3,6 +3,7 @@
     python examples/structured_bounds.py PART [--quick] [--resume] [--minutes 10] [--sets ...] [--seeds 3] [--out DIR]
 
     gaps       the share of VFE's gap log p(y) - F that each bound closes, at the hyperparameters that VFE trains
+    gaps-exact the same at those of the exact GP of 500 of the rows, with Z at k-means centres
     trained    log p(y) of the exact GP at the trained hyperparameters, log loss and RMSE on test rows, seconds
     conjugate  a conjugate-gradient bound in training beside VFE: log loss on test rows against processor seconds
 
@@ -26,7 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 import fitting
-from fitting import RenyiGP, SparseGP
-from fitting.rows.nearby import nearby
+from fitting import ExactGP, RenyiGP, SparseGP
+from fitting.rows.row_blocks import Blocking
 from gpbounds import validation
 from gpbounds.cli import options
 from gpbounds.linalg.parallel import one_blas_thread
@@ -119,9 +120,16 @@ class Step(Job):
     NLPD: float
 
 
-KINDS: dict[str, type[Gap] | type[Score] | type[Step]] = {"gaps": Gap, "trained": Score, "conjugate": Step}
+KINDS: dict[str, type[Gap] | type[Score] | type[Step]] = {
+    "gaps": Gap,
+    "gaps-exact": Gap,
+    "trained": Score,
+    "conjugate": Step,
+}
+EXACT_ROWS = 500
 SETTINGS: dict[str, dict[str, Any]] = {
     "gaps": {"sets": TABLES, "rows": 2500, "seeds": 1, "steps": 100, "methods": RUNGS},
+    "gaps-exact": {"sets": TABLES, "rows": 2500, "seeds": 1, "steps": 60, "methods": RUNGS},
     "trained": {"sets": TABLES, "rows": 1000, "seeds": 3, "steps": 100, "methods": METHODS},
     "conjugate": {"sets": ("cal_housing", "kin40k"), "rows": 2500, "seeds": 1, "steps": 60, "methods": CURVES},
 }
@@ -164,25 +172,43 @@ def evidence(part: Split, kernel: Any, noise: float) -> float:
     return fitting.objective(part.X, part.y, "exact").evaluate(kernel, noise, gradient=False).value
 
 
+Point = tuple[Any, float, np.ndarray]
+"""Kernel, noise and inducing points."""
+
+
 @cache
-def vfe(job: Job, steps: int, folder: Path) -> Any:
-    """VFE on the split of ``job``."""
-    return fitted(job, part_of(job, folder), steps)[0]
+def by_vfe(job: Job, steps: int, folder: Path) -> Point:
+    """The point that VFE trains on the split of ``job``."""
+    trained = fitted(job, part_of(job, folder), steps)[0]
+    return trained.kernel_, trained.noise_, trained.inducing_
 
 
-def gap(job: Job, steps: int, folder: Path) -> list[Gap]:
+@cache
+def by_exact(job: Job, steps: int, folder: Path) -> Point:
+    """Kernel and noise of the exact GP of some of the rows, and k-means centres of all."""
     part = part_of(job, folder)
-    trained = vfe(Job(job.data, job.rows, job.M, job.seed, "VFE"), steps, folder)
-    kernel, noise, N = trained.kernel_, trained.noise_, len(part.y)
+    some: dict[str, Any] = {"kernel": part.kernel, "noise": 0.1, "max_iter": steps, "random_state": job.seed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        trained: Any = ExactGP(limits={"noise": (LEAST_NOISE, 10.0)}, **some)
+        trained = trained.fit(part.X[:EXACT_ROWS], part.y[:EXACT_ROWS])
+        some |= {"kernel": trained.kernel_, "noise": trained.noise_, "n_inducing": job.M, "inducing": "kmeans"}
+        placed = SparseGP("vfe", optimizer=None, **some).fit(part.X, part.y)
+    return trained.kernel_, trained.noise_, placed.inducing_
+
+
+def gap(job: Job, steps: int, folder: Path, at: Callable[[Job, int, Path], Point] = by_vfe) -> list[Gap]:
+    part = part_of(job, folder)
+    kernel, noise, Z = at(Job(job.data, job.rows, job.M, job.seed, "VFE"), steps, folder)
+    N = len(part.y)
     word, _, size = job.method.partition(" ")
     settings: dict[str, Any] = {"structure": None if word == "VFE" else "blocks" if word == "full" else word}
     if word == "full":
         settings["blocks"] = N
     elif size:
         near = int(size) if word == "vecchia" else 0
-        settings["blocks"] = nearby(part.X, scales(kernel, part.X), block=int(size), neighbours=near)
-    bound = fitting.objective(part.X, part.y, jitter=trained.jitter_, **settings)
-    value = bound.evaluate(kernel, noise, trained.inducing_, gradient=False).value
+        settings["blocks"] = Blocking(scales(kernel, part.X), int(size), near).of(part.X)
+    value = fitting.objective(part.X, part.y, **settings).evaluate(kernel, noise, Z, gradient=False).value
     exact = evidence(part, kernel, noise)
     return [Gap(*astuple(job), N, noise, exact, exact - value)]
 
@@ -271,7 +297,7 @@ def conjugate(job: Job, steps: int, folder: Path) -> list[Step]:
     bound = Conjugate(part, points) if job.method == "CG" else None
     settings: dict[str, Any] = {} if job.method in ("VFE", "CG") else {"structure": job.method}
     if job.method == "blocks":
-        settings["blocks"] = nearby(part.X, scales(part.kernel, part.X), block=100, neighbours=0)
+        settings["blocks"] = Blocking(scales(part.kernel, part.X), 100, 0).of(part.X)
     plain = fitting.objective(part.X, part.y, **settings)
     ends: list[tuple[float, np.ndarray, np.ndarray | None]] = []
     begun = time.process_time()
@@ -309,7 +335,12 @@ def conjugate(job: Job, steps: int, folder: Path) -> list[Step]:
     return records
 
 
-TRAIN: dict[str, Callable[[Job, int, Path], list[Any]]] = {"gaps": gap, "trained": score, "conjugate": conjugate}
+TRAIN: dict[str, Callable[[Job, int, Path], list[Any]]] = {
+    "gaps": gap,
+    "gaps-exact": partial(gap, at=by_exact),
+    "trained": score,
+    "conjugate": conjugate,
+}
 
 
 def run(part: str, todo: Sequence[Job], path: Path, steps: int, folder: Path, resume: bool, minutes: float) -> list:
@@ -384,27 +415,30 @@ def of_trained(records: Sequence[Score]) -> str:
         for data in names(records):
             own = np.array(list(column(records, data, "VFE", metric).values()))
             rows = np.array(list(column(records, data, "VFE", "N").values())) if per_row else 1.0
-            lines.append(
-                [data, cell(own / rows), *(bold(pair(records, data, m, "VFE", metric, per_row)) for m in rivals)]
-            )
+            gaps = [pair(records, data, method, "VFE", metric, per_row) for method in rivals]
+            lines.append([data, cell(own / rows), *map(bold, gaps)])
         text.append(f"{title}:\n\n{markdown(['data', 'VFE', *rivals], lines)}")
         text.append(counts(records, metric, rivals))
     lines = []
     for method in METHODS:
         own = [each for each in records if each.method == method]
-        ratio = [
-            np.median([each.seconds / each.steps for each in own if each.data == data])
-            / np.median([e.seconds / e.steps for e in records if (e.data, e.method) == (data, "VFE")])
-            for data in names(own)
-        ]
+        if not own:
+            continue
+        ratio = [per_step(own, data) / per_step([e for e in records if e.method == "VFE"], data) for data in names(own)]
         steps = np.median([each.steps for each in own])
         lines.append([method, f"{np.median(ratio):.2f}", f"{min(ratio):.2f} to {max(ratio):.2f}", f"{steps:.0f}"])
     text.append("Processor seconds of an iteration over VFE's, and iterations:\n")
     text.append(markdown(["method", "median of tables", "range", "iterations, median"], lines))
     picked = {data: sorted(set(column(records, data, "auto", "chosen").values())) for data in names(records)}
-    words = [f"{' or '.join(each)} on {data}" for data, each in picked.items()]
-    text.append(f"auto trains {', '.join(words)}.")
+    words = [f"{' or '.join(each)} on {data}" for data, each in picked.items() if each]
+    if words:
+        text.append(f"auto trains {', '.join(words)}.")
     return "\n\n".join(text)
+
+
+def per_step(records: Sequence[Score], data: str) -> float:
+    """Processor seconds of an iteration, the median over splits."""
+    return float(np.median([each.seconds / each.steps for each in records if each.data == data]))
 
 
 def counts(records: Sequence[Score], metric: str, rivals: Sequence[str]) -> str:
@@ -440,6 +474,7 @@ def of_conjugate(records: Sequence[Step]) -> str:
 
 REPORTS: dict[str, Callable[[Sequence[Any]], str]] = {
     "gaps": of_gaps,
+    "gaps-exact": of_gaps,
     "trained": of_trained,
     "conjugate": of_conjugate,
 }
@@ -467,9 +502,9 @@ def picture(part: str, records: Sequence[Any]) -> Any:
     from gpbounds.plotting.elements import BLUE, GREEN, TEXT, VERMILLION, figure, headline
 
     heads = names(records)
-    if part == "gaps":
-        page = figure(11.0, 4.4)
-        headline(page, f"Share of VFE's gap that a bound closes at VFE's hyperparameters, M = {records[0].M}")
+    if part.startswith("gaps"):
+        page, owner = figure(11.0, 4.4), "VFE" if part == "gaps" else "the exact GP"
+        headline(page, f"Share of VFE's gap that a bound closes at the hyperparameters of {owner}, M = {records[0].M}")
         values = {
             method: [
                 100.0 * (1.0 - column(records, d, method, "gap")[s] / column(records, d, "VFE", "gap")[s])
@@ -543,7 +578,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if missing:
         parser.exit(2, f"structured_bounds.py: no {missing[0]}.csv.gz in {args.folder}: pass --folder or --sets\n")
     args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / f"structured_{args.part}.csv"
+    path = args.out / f"structured_{args.part.replace('-', '_')}.csv"
     todo = [
         Job(data, settings["rows"], args.inducing, seed, method)
         for seed in range(settings["seeds"])
