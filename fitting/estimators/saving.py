@@ -178,9 +178,9 @@ def _features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: 
 KIND, VERSION = "model", 1
 FOUND = (
     *("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "trained_with_", "beta_", "power_"),
-    *("n_features_in_", "lengthscales_"),
+    *("n_features_in_", "lengthscales_", "structure_"),
 )
-TEXTS = ("stop_reason_", "lengthscales_")
+TEXTS = ("stop_reason_", "lengthscales_", "structure_")
 """Those of `FOUND` that are words; the others are numbers."""
 _ARRAYS = (
     "history_",

@@ -16,7 +16,7 @@ from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
 from fitting.rows.row_blocks import Blocking
 from fitting.starts.starts import distinct_rows, units
-from fitting.training import Run, Session
+from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
@@ -27,7 +27,17 @@ from gpbounds.vecchia.blocks import scales
 WORTH = 0.01
 """Nats for each row and output by which blocks must raise the objective at the start for "auto" to train it."""
 
+ROUNDS = 3
+"""Largest number of trainings, each with blocks by the lengthscales where the one before ended."""
+
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
+
+FAR = 1e150
+"""Length, in place of an infinite one, of a column that the kernel does not read."""
+
+
+def _lengths(kernel: Kernel, X: Float) -> Float:
+    return np.minimum(scales(kernel, X), FAR)
 
 
 @dataclass(eq=False, repr=False)
@@ -47,11 +57,12 @@ class SparseGP(InducingGP):
         is no bound on log p(y).
     structure : None, "diagonal", "blocks", "vecchia" or "auto"
         For "vfe": log-determinants of parts of K − Q take the place of its trace in the objective, which stays a lower
-        bound on log p(y) and grows from left to right (N-fischer; `fitting.objectives.fischer`).  VFE with few inducing
-        points trains a larger noise, so as to keep the trace small; these need not.  Predictions are those of VFE at
-        the trained parameters.  Blocks are halves of halves of the rows, distances in units of the lengthscales at the
-        start of training; for "vecchia" each is given as many earlier rows.  "auto" trains "blocks" if this raises the
-        objective at the start by more than 0.01 nats per row, and otherwise VFE; ``structure_`` says which.
+        bound on log p(y) and grows from left to right (N-fischer; `fitting.objectives.structured`).  VFE with few
+        inducing points trains a larger noise, so as to keep the trace small; these need not.  Predictions are those of
+        VFE at the trained parameters.  Blocks are halves of halves of the rows, distances in units of the lengthscales;
+        training is repeated with new blocks as long as this pays.  For "vecchia" each is given as many earlier rows.
+        Rows that are read by partitions have blocks within each.  "auto" trains "blocks" if this raises the objective
+        at the start by more than 0.01 nats per row and output, and otherwise VFE.
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
         point belongs to the block with the nearest centre.  For "blocks" and "vecchia": the largest number of rows.
@@ -60,6 +71,11 @@ class SparseGP(InducingGP):
         For every method, "auto" bounds the gap of order 1 of the variational posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
 random_state, device, progress, checkpoint : as in `ExactGP`
+
+    Attributes
+    ----------
+    structure_ : "blocks" or "none"
+        Only for ``structure="auto"``: what was trained.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
@@ -86,7 +102,9 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         power = 0.5 if self.method == "pep" and self.power is None else self.power
         if self.structure is not None:
             choice("structure", self.structure, (*PENALTIES, "auto"))
-        structure = getattr(self, "structure_", None) if self.structure == "auto" else self.structure
+        structure = self.structure
+        if structure == "auto":
+            structure = "blocks" if getattr(self, "structure_", "none") == "blocks" else None
         return member(self.method, power=power, structure=structure)
 
     def _bounds(self) -> float | None:
@@ -106,12 +124,33 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             X, Y = self._some(X, Y, trainer.session)
         if self.structure == "auto":
             trainer = self._structured(trainer, replace(start, Z=self._drawn(start, X, Y, trainer.session.seed, 0)))
-        return super()._search(trainer, start, X, Y)
+        outcome, runs = super()._search(trainer, start, X, Y)
+        if self.method == "pic" or self._held is not None or not self._member().needs_blocks:
+            return outcome, runs
+        return self._reblocked(trainer, outcome, runs)
+
+    def _reblocked(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
+        """Train again with the blocks of the trained lengthscales, as long as these raise the objective by ``tol``."""
+        negligible = max(trainer.ending.tol * trainer.ending.unit, WORTH)
+        for number in range(1, ROUNDS):
+            if self.optimizer is None or outcome.run.status == "interrupted" or self._best or self.n_inducing == "auto":
+                break
+            before = self.block_units_
+            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
+            renewed = self._objective()
+            if -renewed.minimised(outcome.parameters, gradient=False).value - outcome.run.value <= negligible:
+                self.block_units_ = before
+                break
+            ending = replace(trainer.ending, after=RESUMED)
+            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
+            outcome = trainer.run(f"blocks {number}", outcome.parameters)
+            runs = [outcome.run, *runs]
+        return outcome, runs
 
     def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
         """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
         plain: Any = trainer.objective
-        self.structure_: str | None = "blocks"
+        self.structure_ = "blocks"
         try:
             blocks = self._objective()
             gain = float(plain.minimised(start, gradient=False).value - blocks.minimised(start, gradient=False).value)
@@ -119,13 +158,13 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             gain = 0.0
         if gain > WORTH * plain.N * plain.data.P:
             return replace(trainer, objective=blocks)
-        self.structure_ = None
+        self.structure_ = "none"
         return trainer
 
     def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
         given, start = super()._begun(X, Y, session)
         if self.structure in ("blocks", "vecchia", "auto"):
-            self.block_units_ = scales(start.kernel, self._some(X, Y, session)[0])
+            self.block_units_ = _lengths(start.kernel, self._some(X, Y, session)[0])
             if self._held is not None:
                 self._held = replace(self._held, blocks=self._blocking)
         return given, start

@@ -54,8 +54,8 @@ class Member:
     inside : bool
         Whether the covariance of a new point with the data of its block is K rather than Q: PIC and the exact GP.
     penalty : "diagonal", "blocks", "vecchia" or None
-        For VFE: the part of R = K − Q whose log|I + R/σ²| takes the place of Tr R/σ² (`fitting.objectives.fischer`); q
-        stays that of VFE.  None is the penalty of the power.
+        For VFE: the part of R = K − Q whose log|I + R/σ²| takes the place of Tr R/σ², while q stays that of VFE; see
+        `fitting.objectives.structured`.  None is the penalty of the power.
 
     >>> member("pep", power=0.5)
     Member(structure='diagonal', power=0.5, inside=False, penalty=None)

@@ -23,10 +23,10 @@ from fitting.features.basis import FeatureBasis
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Member, member
 from fitting.objectives.exact import log_evidence, of_losses
-from fitting.objectives.fischer import Fischer
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.objectives.start_of_q import settled
+from fitting.objectives.structured import Structured
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.rows.basis import InducingBasis
 from fitting.rows.data import Data, Dataset, Held
@@ -122,7 +122,7 @@ class FamilyLaw(ModelLaw):
         """As `_approximation`, with the penalty of the member."""
         if self.member.penalty is None:
             return self._approximation(data, point)
-        return Fischer(0.0, point.noise, in_blocks=self.member.joins_rows)
+        return Structured(0.0, point.noise, in_blocks=self.member.joins_rows)
 
     def _approximation(self, data: Dataset, point: Parameters) -> Diagonal | Blocks:
         if self.member.is_diagonal:

@@ -291,7 +291,7 @@ def objective(
         Rényi order in [0, 1], for "renyi": 0 is the exact evidence, 1 is "vfe".
     structure : "diagonal", "blocks" or "vecchia", optional
         For "vfe": the part of K − Q whose log-determinant takes the place of its trace, a larger lower bound on
-        log p(y) with the same posterior (N-fischer; `fitting.objectives.fischer`).
+        log p(y) with the same posterior (N-fischer; `fitting.objectives.structured`).
     blocks : int, array (N,) or gpbounds.vecchia.Blocks
         For "pic" and the structure "blocks": the number of consecutive rows in a block, or a label for each row.  For
         "vecchia": the blocks with the rows that each is given.

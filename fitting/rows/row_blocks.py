@@ -1,6 +1,6 @@
 """Rows in blocks: the rows are sorted by label, so that each block is a slice, or lie near each other.
 
-`Blocking` makes blocks, each with near rows before it, for the bounds of `fitting.objectives.fischer`.  Any choice
+`Blocking` makes blocks, each with near rows before it, for the bounds of `fitting.objectives.structured`.  Any choice
 gives lower bounds on log p(y) (N-fischer); a good one makes them high.
 """
 

@@ -9,12 +9,11 @@ With Q and q of VFE, R = K − Q and the blocks b of a partition of the rows, fo
     | None: VFE  | Tr R/σ²                                                                          |
     | "diagonal" | Σ_i log(1 + R_ii/σ²)                                                             |
     | "blocks"   | Σ_b log|I + R_bb/σ²|                                                             |
-    | "vecchia"  | Σ_b log|I + R/σ²| of b given c(b), c(b) some earlier rows: log|A_cb,cb| − log|A_cc| |
+    | "vecchia"  | Σ_b (log|A_cb,cb| − log|A_cc|), c = c(b) some rows before b: log|A_b given c|     |
 
-Proof.  With A = I + R/σ², K + σ²I = (Q + σ²I) + R, so |K + σ²I| ≤ |Q + σ²I|·|A|, as (Q + σ²I)⁻¹ ≼ I/σ², and
-yᵀ(K + σ²I)⁻¹y ≤ yᵀ(Q + σ²I)⁻¹y, as R ≽ 0.  log|A| is a sum of log|A_b given all earlier rows|, each of which grows as
-fewer rows are given; log(1 + r) ≤ r and Hadamard's inequality give the rest.  Each L is an ELBO whose q(u) is that of
-VFE and whose law of f given u has less variance, so predictions at new points are those of VFE.
+A = I + R/σ².  |K + σ²I| ≤ |Q + σ²I|·|A| and yᵀ(K + σ²I)⁻¹y ≤ yᵀ(Q + σ²I)⁻¹y (N-fischer, N-fischer-vecchia).  Each L is
+an ELBO whose q(u) is that of VFE and whose law of f given u has less variance at the rows: predictions at new points
+are those of VFE.  All hold in exact arithmetic; a value in doubles has no proved error (`gpbounds.renyi.evidence` has).
 
 Derivatives.  L = F_DTC − ½P·penalty.  With U_b the last rows of the inverse of the factor of A_cb,cb, where
 log|A_cb,cb| − log|A_cc| has the derivative U_bᵀU_b in A_cb,cb, and T = Σ_b U_bᵀU_b put in its rows:
@@ -73,7 +72,7 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class Fischer(Diagonal):
+class Structured(Diagonal):
     """DTC with the penalty of a structure of K − Q.
 
     Attributes
@@ -135,7 +134,7 @@ def stacked(source: Stream) -> bool:
 class _Reverse(Reverse):
     """The second pass: the cotangent of Kuf of DTC, and what the penalty adds to it."""
 
-    def __init__(self, member: Fischer, source: Stream, middle: Middle) -> None:
+    def __init__(self, member: Structured, source: Stream, middle: Middle) -> None:
         super().__init__(member, source, middle)
         self.structured, self.source, self.heavy, self.shrunk = member, source, source.square(), 0.0
 
