@@ -293,7 +293,7 @@ def conjugate(job: Job, steps: int, folder: Path) -> list[Step]:
     """Training by L-BFGS-B of kernel and noise, with Z fixed; the log loss after every iteration."""
     part = part_of(job, folder)
     Z = model(Job(job.data, job.rows, job.M, job.seed, "VFE"), part, 1).set_params(optimizer=None).fit(part.X, part.y)
-    points = np.asarray(Z.inducing_)
+    points, N = np.asarray(Z.inducing_), len(part.y)
     bound = Conjugate(part, points) if job.method == "CG" else None
     settings: dict[str, Any] = {} if job.method in ("VFE", "CG") else {"structure": job.method}
     if job.method == "blocks":
@@ -308,10 +308,10 @@ def conjugate(job: Job, steps: int, folder: Path) -> list[Step]:
     def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
         if bound is not None:
             value, slopes = bound(*parameters(x))
-            return -value, -slopes
+            return -value / N, -slopes / N  # nats a row: a first step of length 1 leaves the basin otherwise
         here = plain.evaluate(*parameters(x), points)
         assert here.gradient is not None
-        return -here.value, -np.concatenate([here.gradient.kernel, [here.gradient.noise]])
+        return -here.value / N, -np.concatenate([here.gradient.kernel, [here.gradient.noise]]) / N
 
     def keep(x: np.ndarray) -> None:
         ends.append((time.process_time() - begun, x.copy(), None if bound is None else bound.v.copy()))
@@ -547,6 +547,9 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("part", metavar="PART", choices=tuple(KINDS), help=", ".join(KINDS))
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="tables NAME.csv.gz in --folder (default: all)")
+    parser.add_argument(
+        "--methods", nargs="+", metavar="NAME", help="bounds or models, as in the tables (default: all)"
+    )
     parser.add_argument("--rows", type=options.whole, help="rows of a table, 60 %% of which train")
     parser.add_argument("--inducing", type=options.whole, default=50, help="M (default %(default)s)")
     parser.add_argument("--seeds", type=options.whole, help="number of splits")
@@ -568,12 +571,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.quick:
         settings |= {"sets": settings["sets"][:2], "rows": 150, "seeds": 1, "steps": 12}
         args.inducing = min(args.inducing, 10)
-    settings |= {name: getattr(args, name) for name in ("sets", "rows", "seeds", "steps") if getattr(args, name)}
+    given = ("sets", "methods", "rows", "seeds", "steps")
+    settings |= {name: getattr(args, name) for name in given if getattr(args, name)}
     try:
         for name in ("rows", "seeds", "steps"):
             validation.count(f"--{name}", settings[name], 20 if name == "rows" else 1)
     except ValueError as error:
         parser.exit(2, f"structured_bounds.py: {error}\n")
+    if unknown := set(settings["methods"]) - set(SETTINGS[args.part]["methods"]):
+        known = ", ".join(SETTINGS[args.part]["methods"])
+        parser.exit(2, f"structured_bounds.py: --methods: expected some of {known}, got {sorted(unknown)[0]}\n")
     missing = [name for name in settings["sets"] if source(name, args.folder) is None]
     if missing:
         parser.exit(2, f"structured_bounds.py: no {missing[0]}.csv.gz in {args.folder}: pass --folder or --sets\n")
