@@ -5,6 +5,7 @@
     gaps       the share of VFE's gap log p(y) - F that each bound closes, at the hyperparameters that VFE trains
     gaps-exact the same at those of the exact GP of 500 of the rows, with Z at k-means centres
     trained    log p(y) of the exact GP at the trained hyperparameters, log loss and RMSE on test rows, seconds
+    labels     labels, whether a target is above its mean, by the ELBO and by the diagonal bound of a free q
     conjugate  a conjugate-gradient bound in training beside VFE: log loss on test rows against processor seconds
 
 VFE subtracts Tr(K - Q)/(2σ²) from log N(y; 0, Q + σ²I).  The other lower bounds on log p(y) subtract half a
@@ -40,7 +41,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 import fitting
-from fitting import ExactGP, RenyiGP, SparseGP
+from fitting import ExactGP, RenyiGP, SparseGP, VariationalGPClassifier
 from fitting.rows.row_blocks import Blocking
 from gpbounds import validation
 from gpbounds.cli import options
@@ -124,6 +125,7 @@ KINDS: dict[str, type[Gap] | type[Score] | type[Step]] = {
     "gaps": Gap,
     "gaps-exact": Gap,
     "trained": Score,
+    "labels": Score,
     "conjugate": Step,
 }
 EXACT_ROWS = 500
@@ -131,6 +133,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gaps": {"sets": TABLES, "rows": 2500, "seeds": 1, "steps": 100, "methods": RUNGS},
     "gaps-exact": {"sets": TABLES, "rows": 2500, "seeds": 1, "steps": 60, "methods": RUNGS},
     "trained": {"sets": TABLES, "rows": 1000, "seeds": 3, "steps": 100, "methods": METHODS},
+    "labels": {"sets": TABLES[:4], "rows": 1000, "seeds": 3, "steps": 60, "methods": ("ELBO", "diagonal")},
     "conjugate": {"sets": ("cal_housing", "kin40k"), "rows": 2500, "seeds": 1, "steps": 60, "methods": CURVES},
 }
 
@@ -222,6 +225,24 @@ def score(job: Job, steps: int, folder: Path) -> list[Score]:
     chosen = (getattr(trained, "structure_", None) or "VFE") if job.method == "auto" else job.method
     ended = len(part.y), trained.objective_, exact, nlpd, rmse, trained.noise_, trained.n_iter_, round(seconds, 3)
     return [Score(*astuple(job), *ended, chosen)]
+
+
+def labelled(job: Job, steps: int, folder: Path) -> list[Score]:
+    """A classifier; ``RMSE`` is the square root of its share of mistakes, and ``evidence`` is not known."""
+    part = part_of(job, folder)
+    shared: dict[str, Any] = {"kernel": part.kernel, "max_iter": steps, "random_state": job.seed}
+    shared |= {"inducing": "kmeans", "lengthscales": "separate"}
+    begun = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        structure = None if job.method == "ELBO" else job.method
+        trained = VariationalGPClassifier(job.M, "logit", structure=structure, **shared).fit(part.X, part.y > 0.0)
+    seconds = time.process_time() - begun
+    truth = (part.y_test > 0.0).astype(int)
+    nlpd = -float(np.mean(trained.predict_log_proba(part.X_test)[np.arange(truth.size), truth]))
+    wrong = math.sqrt(1.0 - trained.score(part.X_test, part.y_test > 0.0))
+    ended = len(part.y), trained.objective_, math.nan, nlpd, wrong, math.nan, trained.n_iter_, round(seconds, 3)
+    return [Score(*astuple(job), *ended, job.method)]
 
 
 # A bound with conjugate gradients in training (Artemev et al. 2021): for every v, with e = y − (K + σ²I)v,
@@ -339,6 +360,7 @@ TRAIN: dict[str, Callable[[Job, int, Path], list[Any]]] = {
     "gaps": gap,
     "gaps-exact": partial(gap, at=by_exact),
     "trained": score,
+    "labels": labelled,
     "conjugate": conjugate,
 }
 
@@ -455,6 +477,22 @@ def counts(records: Sequence[Score], metric: str, rivals: Sequence[str]) -> str:
     return "; ".join(parts) + "."
 
 
+def of_labels(records: Sequence[Score]) -> str:
+    """The bounds and log losses of classifiers."""
+    lines = []
+    for data in names(records):
+        own = np.array(list(column(records, data, "ELBO", "objective").values())) / next(iter(records)).N
+        loss = np.array(list(column(records, data, "ELBO", "NLPD").values()))
+        gaps = [bold(pair(records, data, "diagonal", "ELBO", metric, metric == "objective")) for metric in FOUND]
+        both = [per_step([e for e in records if e.method == method], data) for method in ("diagonal", "ELBO")]
+        lines.append([data, cell(own), gaps[0], cell(loss), gaps[1], f"{both[0] / both[1]:.1f}"])
+    heads = ["data", "ELBO, nats a row", "diagonal less ELBO", "log loss, ELBO", "diagonal less ELBO", "seconds, ratio"]
+    return markdown(heads, lines)
+
+
+FOUND = ("objective", "NLPD")
+
+
 def of_conjugate(records: Sequence[Step]) -> str:
     """Seconds to a log loss that all reach, within .005; the least log loss, and that at the end with its seconds."""
     lines = []
@@ -476,6 +514,7 @@ REPORTS: dict[str, Callable[[Sequence[Any]], str]] = {
     "gaps": of_gaps,
     "gaps-exact": of_gaps,
     "trained": of_trained,
+    "labels": of_labels,
     "conjugate": of_conjugate,
 }
 
@@ -514,6 +553,12 @@ def picture(part: str, records: Sequence[Any]) -> Any:
             for method in RUNGS[1:]
         }
         bars(page, 111, heads, values, "% of the gap")
+    elif part == "labels":
+        page = figure(7.0, 3.6)
+        headline(page, f"Labels: the diagonal bound less the ELBO, nats a row, M = {records[0].M}")
+        gaps = {m: [pair(records, d, "diagonal", "ELBO", m, m == "objective") for d in heads] for m in FOUND}
+        values = {m: [math.nan if e is None else e.mean for e in each] for m, each in gaps.items()}
+        bars(page, 111, heads, values, "nats a row")
     elif part == "trained":
         page = figure(11.0, 7.6)
         headline(page, f"After training: differences from VFE, nats a row, means over splits, M = {records[0].M}")
