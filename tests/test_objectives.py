@@ -60,6 +60,7 @@ GOALS: dict[str, Goal] = {
     "log loss": ExpectedLosses(Gaussian(NOISE), "log-loss", 0.5),
     "power": ExpectedLosses(Gaussian(NOISE), "power", 1.0, 0.5),
     "power EP": ExpectedLosses(Gaussian(NOISE), "pep", 1.0, 0.5),
+    "diagonal": ExpectedLosses(Gaussian(NOISE), structure="diagonal"),
     "B": Target(Squared(1.0), N, delta=0.05),
     "B, Pinsker": Target(Band(0.6), N, delta=0.05, relaxation="pinsker"),
     "a user's": Linear(Band(0.5), 2.0),
@@ -69,7 +70,7 @@ GOALS: dict[str, Goal] = {
 def admitted(law: str, goal: str) -> bool:
     if goal == "β-ELBO":
         return law == "vfe"
-    if goal == "power EP":
+    if goal in ("power EP", "diagonal"):
         return law.startswith("free")
     return law.startswith("free") == isinstance(GOALS[goal], LossGoal) or goal.startswith(("B", "a user"))
 

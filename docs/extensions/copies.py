@@ -16,6 +16,7 @@ PAGES = {
     "examples/results/lowrank.md": "results_lowrank.md",
     "examples/results/pac_gp.md": "results_pac_gp.md",
     "examples/results/dlm.md": "results_dlm.md",
+    "examples/results/structured.md": "results_structured.md",
 }
 """File of the repository, and the page of the site that shows it."""
 

@@ -31,6 +31,7 @@ ORDER = (
         "kdpp_trace",
         "evidence_at_scale",
         "exact_or_sparse",
+        "structured_bounds",
         "renyi_study",
         "predictive_sandwich",
     ),
@@ -58,7 +59,7 @@ ORDER = (
 )
 """The scripts of the gallery by subject: inducing points, low rank, risk bounds, direct loss and Monte Carlo."""
 
-OTHER_NAMES = {"renyi_study": "renyi_boxplots"}
+OTHER_NAMES = {"renyi_study": "renyi_boxplots", "structured_bounds": "structured_trained"}
 """The picture of a script that draws several, none of them under the script's name."""
 
 

@@ -19,6 +19,7 @@ from fitting.estimators.trainer import Draw, Outcome, Trainer, with_inducing
 from fitting.objectives.goals import LOSSES, Evidence, loss_of
 from fitting.objectives.laws import law_of
 from fitting.objectives.losses import PowerEP, Sampling
+from fitting.objectives.narrowed import narrowable
 from fitting.objectives.objective import Member, Objective, member, variational_objective
 from fitting.objectives.packing import Packing, each_input
 from fitting.objectives.point import Parameters
@@ -378,6 +379,7 @@ class Variational(WithInducing):
     kernel: Kernel | str | None = None
     batch_size: int | None = None
     natural_rate: float | None = None
+    structure: str | None = None
     _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam", "natgrad")
     _by_evidence: ClassVar[bool] = False  # whether "auto" compares shared with separate lengthscales
 
@@ -438,6 +440,7 @@ class Variational(WithInducing):
             "gradient": self.gradient != "exact",
             "normalize_y": bool(self.normalize_y),
             "objective": self.objective == "pep",
+            "structure": self.structure is not None,
         }
         for name, wrong in refused.items():
             if wrong:
@@ -465,6 +468,8 @@ class Variational(WithInducing):
         likelihood = self._checked_likelihood(Y)
         likelihood.log_density(Y, 0.0)  # a likelihood may refuse targets
         loss = loss_of(likelihood, self.objective, self.power)
+        if self.structure is not None:
+            narrowable(likelihood)
         if not isinstance(loss, PowerEP):
             loss(Y[:1], Y[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
         session = self._session()
@@ -704,6 +709,13 @@ class Variational(WithInducing):
             choice("beta", self.beta, ("auto",))
         else:
             scalar(positive, "beta", self.beta)
+        if self.structure is not None:
+            choice("structure", self.structure, ("diagonal",))
+        if self.structure is not None and (self.objective != "elbo" or self.beta != 1.0):
+            raise ValueError(
+                f"structure: expected None for objective={self.objective!r}, beta={self.beta!r}, got "
+                f"{self.structure!r}: it narrows the conditional law of f in the ELBO, objective='elbo' with beta=1"
+            )
 
     def _gaussian_only(self, name: str) -> None:
         if not isinstance(self.likelihood_, Gaussian):
@@ -771,6 +783,8 @@ class Variational(WithInducing):
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
+        if self.structure is not None:
+            return problem.with_goal(structure=self.structure)
         if hasattr(self, "sample_weight_"):
             return problem.with_goal(weights=namespace(X).asarray(self.sample_weight_))
         return problem

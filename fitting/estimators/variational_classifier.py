@@ -28,9 +28,9 @@ class VariationalGPClassifier(ClassifierMixin, Variational):
     n_inducing : int
     likelihood : "probit", "logit" or Bernoulli
     objective : "elbo", "log-loss" or "power"
-    beta, hyperparameters, gradient, samples, smoothing, power, batch_size, natural_rate, inducing, learn_inducing, \
-optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, mean, random_state, device, progress, checkpoint : \
-as in `VariationalGP`
+    beta, hyperparameters, gradient, samples, smoothing, power, structure, batch_size, natural_rate, inducing, \
+learn_inducing, optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, mean, random_state, device, \
+progress, checkpoint : as in `VariationalGP`
     kernel, start : as in `VariationalGP`
         The exact fits of ``start`` are those of the labels as −1 and 1; the variance of f starts at the ratio of signal
         to noise.

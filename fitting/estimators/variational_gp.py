@@ -56,6 +56,12 @@ class VariationalGP(Scored, Variational):
         c of "smooth-bmc", in units of p(y|f).
     power : float in [0, 1]
         a, for "power" and "pep".
+    structure : None or "diagonal"
+        "diagonal", for "elbo" with β = 1 and likelihoods that are log-concave in f, all but "student-t": each row has a
+        conditional variance of f given u of its own, the best one, in place of the prior's (N-sidak;
+        `fitting.objectives.narrowed`).  J is then a larger lower bound on log p(y), in mini-batches, too; for Gaussian
+        noise it is that of ``SparseGP(structure="diagonal")``.  Predictions take q(u) alone, as without it.  Losses
+        without a closed form take about five times as long.
     kernel : Kernel, optional
         As in `ExactGP`.  For counts the exact fits of ``start`` are those of log(y + ½).
     noise : float, optional
@@ -110,8 +116,8 @@ device, progress, checkpoint : as in `ExactGP`
         sample_weight : array (N,), optional
             Factors w_i ≥ 0 of the losses ℓ_i of rows in memory: J = Σ w_i ℓ_i + β·KL(q‖p).  A whole number counts its
             row that often; for Gaussian noise a row of weight w has the noise σ²/w.  Rows of weight 0 are left out.
-            `log_evidence_bounds` refuses such a model.  Not for "pep", sampled gradients, ``beta="auto"`` and
-            ``normalize_y``.
+            `log_evidence_bounds` refuses such a model.  Not for "pep", ``structure``, sampled gradients,
+            ``beta="auto"`` and ``normalize_y``.
         client : distributed.Client, optional
             Where Dask reads the rows.
 

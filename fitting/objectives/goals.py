@@ -32,6 +32,7 @@ from fitting.objectives.losses import (
     of_loss,
     only_gaussian,
 )
+from fitting.objectives.narrowed import NarrowedLosses, narrowable
 from fitting.objectives.passes import AtLosses
 from fitting.objectives.point import Evaluation, Parameters, finite_or_refused
 from fitting.objectives.start_of_q import quadratic_loss
@@ -162,6 +163,8 @@ class ExpectedLosses(LossGoal):
         As for `LossGoal`.
     weights : array (N,) or None
         Factors of the losses of the rows, on their device; None is 1.  No q then has a closed form.
+    structure : "diagonal" or None
+        "diagonal", for "elbo": the losses of `fitting.objectives.narrowed.NarrowedLosses`, without ``weights``.
     """
 
     likelihood: Likelihood
@@ -172,6 +175,7 @@ class ExpectedLosses(LossGoal):
     is_quadratic: bool = False
     settles: bool = True
     weights: Array | None = field(default=None, compare=False)
+    structure: str | None = None
 
     @property
     def held(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -183,7 +187,7 @@ class ExpectedLosses(LossGoal):
     @property
     def member(self) -> Member:  # type: ignore[override]
         """The member of the family whose posterior minimises J, or from whose posterior q starts."""
-        return member("pep", power=self.power) if self.loss == "pep" else member("vfe")
+        return member("pep", power=self.power) if self.loss == "pep" else member("vfe", structure=self.structure)
 
     @property
     def ignores_variance(self) -> bool:  # type: ignore[override]
@@ -196,6 +200,8 @@ class ExpectedLosses(LossGoal):
     def losses(self, likelihood: Likelihood) -> Losses:
         if self.sampling is not None:
             return self.sampling.loss(likelihood, 0)
+        if self.structure is not None and not self.is_quadratic:
+            return NarrowedLosses(narrowable(likelihood))
         if self.weights is not None and not self.is_quadratic:
             return WeightedLosses(likelihood, self.loss, self.power, self.weights)
         return quadratic_loss(likelihood) if self.is_quadratic else loss_of(likelihood, self.loss, self.power)

@@ -9,7 +9,7 @@ With f ~ N(m, v), these are the losses of a likelihood p(y|f):
 | "square-loss" | ½(y − m)²            | direct loss minimisation, for a Gaussian likelihood (D-08, D-09)            |
 | "power"       | −(1/a) log E p(y|f)^a | black-box α-divergence: a → 0 is the Gibbs loss, a = 1 the log loss (D-03) |
 
-`PowerEP` is a loss that depends on K − Q, too.
+`PowerEP`, and `fitting.objectives.narrowed.NarrowedLosses`, are losses that depend on K − Q, too.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,6 +96,9 @@ class Likelihood(Named, ABC):
     Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision; numbers in, numbers out.
     Throughout, ℓ = log p and φ = p as functions of f.
     """
+
+    log_concave: ClassVar[bool] = False
+    """Whether it is known that ℓ is concave for every y and all parameters."""
 
     # A likelihood defines these, on flat arrays of equal length; `_targets` has checked y and put it in its convention.
     # With ``gradient``, means over f are followed by ∂/∂m, ∂/∂v, and the derivatives in each of `log_parameters`.

@@ -43,6 +43,7 @@ class Bernoulli(Likelihood):
 
     link: str = "probit"
     name = "bernoulli"
+    log_concave = True
 
     def __post_init__(self) -> None:
         choice("link", self.link, ("probit", "logit"))

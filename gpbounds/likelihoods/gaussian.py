@@ -34,6 +34,7 @@ class Gaussian(Likelihood):
 
     noise: float
     name = "gaussian"
+    log_concave = True
 
     def __post_init__(self) -> None:
         self._one_positive("noise")

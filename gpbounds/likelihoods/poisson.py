@@ -153,6 +153,7 @@ class Poisson(Likelihood):
 
     link: str = "exp"
     name = "poisson"
+    log_concave = True
 
     def __post_init__(self) -> None:
         choice("link", self.link, ("exp", "softplus"))

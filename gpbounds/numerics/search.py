@@ -167,6 +167,63 @@ def newton(
     raise NotConverged(f"expected {sought} after {rounds} steps, {active.size} of {x.size} were not found")
 
 
+def false_position(
+    values: Callable[[Array, Part], Array],
+    low: Array,
+    high: Array,
+    at_high: Array,
+    *,
+    close: float,
+    rounds: int,
+    sought: str,
+) -> Array:
+    """For each entry a root of a continuous function below ``high``, where its value ``at_high`` is not negative.
+
+    ``values(x, part)`` is the function at x for a part of the entries; no derivative is needed.  The search begins at
+    ``low``, and moves down by twice the width of the bracket as long as the function is not negative there.  Each later
+    step is one of false position, in which an end that stays a second time counts half (Illinois), or a bisection where
+    an end is infinite.  An entry is solved where the absolute value is at most ``close``, or where no double is left
+    between the ends.
+
+    Raises
+    ------
+    NotConverged
+        if some entry is not solved after ``rounds`` steps; ``sought`` names the result in the message.
+
+    >>> y, low, high = np.array([0.5, 3.0]), np.full(2, 1.5), np.full(2, 2.0)
+    >>> x = false_position(
+    ...     lambda x, part: np.exp(x) + x - y[part], low, high, np.exp(high) + high - y,
+    ...     close=1e-12, rounds=99, sought="the root",
+    ... )
+    >>> (np.exp(x) + x).round(9)
+    array([0.5, 3. ])
+    """
+    xp = namespace(low)
+    x, active, a, b = high.copy(), xp.arange(high.size), low, high
+    at_a, at_b = xp.full(a.shape, -float("inf")), at_high
+    side, moving = xp.zeros(a.shape), xp.ones(a.shape, dtype=bool)  # moving: the function at ``a`` is not known yet
+    done = xp.abs(at_b) <= close
+    for _ in range(rounds):
+        left = xp.flatnonzero(~done)
+        active, a, b, at_a, at_b, side, moving = (e[left] for e in (active, a, b, at_a, at_b, side, moving))
+        if active.size == 0:
+            return x
+        with np.errstate(invalid="ignore", over="ignore"):
+            step = (a * at_b - b * at_a) / (at_b - at_a)
+        point = xp.where(moving, a, xp.where((step > a) & (step < b), step, 0.5 * (a + b)))
+        x[active] = point
+        here = values(point, active)
+        below = here < 0.0
+        done = (xp.abs(here) <= close) | (~moving & ((point <= a) | (point >= b)))
+        again = ~moving & (side == xp.where(below, -1.0, 1.0))
+        at_a = xp.where(below, here, xp.where(again, 0.5 * at_a, at_a))
+        at_b = xp.where(below, xp.where(again, 0.5 * at_b, at_b), here)
+        a = xp.where(below, point, xp.where(moving, a - 2.0 * (b - a), a))
+        b = xp.where(below, b, point)
+        side, moving = xp.where(below, -1.0, 1.0), moving & ~below
+    raise NotConverged(f"expected {sought} after {rounds} steps, {active.size} of {x.size} were not found")
+
+
 def halved(beyond: Callable[[Any], Any], low: Any, high: Any, rounds: int = 60) -> tuple[Any, Any]:
     """The bracket after ``rounds`` bisections; ``beyond(x)`` is true if the root lies between x and ``high``.
 

@@ -99,6 +99,23 @@ def expected_log_density(log_density: LogDensity, y: Any, m: Any, v: Any, points
     return _integrals(lambda f: log_density(y, f) * exp(-((f - m) ** 2) / (2 * v)) / sqrt(2 * pi * v), m, v, grid)
 
 
+def narrowed_row(log_density: LogDensity, y: Any, m: Any, t: Any, r: Any, v: Any, points: Points = ()) -> Any:
+    """E log p(y|f) for f ~ N(m, t + v·r), minus the divergence ½(v − 1 − log v) of N(·, v·r) from N(·, r)."""
+    variance = mpf(t) + mpf(v) * mpf(r)
+    return expected_log_density(log_density, y, m, variance, points)[0] - (mpf(v) - 1 - log(mpf(v))) / 2
+
+
+def log_evidence_of_two(log_density: LogDensity, y: Any, K: Any) -> Any:
+    """log ∫∫ p(y_1|f_1) p(y_2|f_2) N(f; 0, K) df for two rows, by quadrature over f = Lz."""
+    L, ends = mp.cholesky(K), [-9, -4, 0, 4, 9]
+
+    def within(z: Any) -> Any:
+        rest = quad(lambda x: exp(log_density(y[1], L[1, 0] * z + L[1, 1] * x) - x * x / 2), ends)
+        return rest * exp(log_density(y[0], L[0, 0] * z) - z * z / 2)
+
+    return log(quad(within, ends) / (2 * pi))
+
+
 def log_expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Points = ()) -> list[Any]:
     """log E p and its derivatives in m and in v, accurate relative to E p, however small E p is."""
     m, v = mpf(m), mpf(v)
