@@ -1,0 +1,3 @@
+"""x"""
+def rounding(latent):
+    return 0.0, False
