@@ -32,6 +32,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg import Jitter
+from gpbounds.linalg.residuals import inverse_norms
 from gpbounds.numerics.hermite import UP, Series
 from gpbounds.renyi.residual import host_targets, with_jitter_named
 from gpbounds.validation import choice, open_unit, rigor_of, scalar
@@ -274,9 +275,8 @@ def _latent(
     for rows, V in whitener.chunks(X):
         pull += V @ series.mean[rows]
         curvature += (V * -series.slope[rows]) @ V.T
-    from gpbounds.linalg.triangular import inverse_factor
-
-    excess = inverse_factor(law.factor).T - law.factor - curvature @ law.factor
+    inverse, _, _ = inverse_norms(law.factor)
+    excess = inverse.T - law.factor - curvature @ law.factor
     return Latent(whitener, law, X, known, prior, residual, variance, mean, series, pull, excess)
 
 
@@ -288,23 +288,21 @@ def _gap(latent: Latent, sums: Sums | Sampled, elbo: float, delta: float, proved
     linear = float(turned @ turned) + 0.5 * float(((law.factor.T @ latent.excess) ** 2).sum())
     estimate = 0.5 * (linear + sums.estimate)
     of_q, of_M = 0.5 * (training + sums.of_shape), 0.5 * sums.of_M
-    allowance, certified = (rounding(latent) if proved else (0.0, False))
-    if not math.isfinite(allowance):
-        allowance, certified = 0.0, False
-    value = (of_q + of_M + 0.5 * (sums.beyond + allowance)) * UP if False else of_q + of_M + 0.5 * sums.beyond
-    value += 0.5 * allowance
+    allowance, certified = rounding(latent) if proved else (0.0, False)
+    known = math.isfinite(allowance)
+    value = (of_q + of_M + 0.5 * sums.beyond + 0.5 * (allowance if known else 0.0)) * (1.0 + 1e-14)
     terms = {
         "training": 0.5 * training,
         "shape": 0.5 * sums.of_shape,
         "M": of_M,
         "series": 0.5 * sums.series_rest,
         "sampling": 0.5 * (sums.beyond - sums.series_rest),
-        "rounding": 0.5 * allowance,
+        "rounding": 0.5 * (allowance if known else 0.0),
     }
-    said = (LOG_CONCAVE, LAW) + (() if series.proved else (MEASURED,)) + (() if proved else (FLOATS,))
+    said = (LOG_CONCAVE, LAW) + (() if series.proved else (MEASURED,)) + (() if proved and known else (FLOATS,))
     jitter = latent.whitener.chol.jitter
     bound = Bound(
-        value, "upper", sums.confidence, "N-fisher", terms, with_jitter_named(jitter, said), certified and series.proved,
+        value, "upper", sums.confidence, "N-fisher", terms, with_jitter_named(jitter, said), certified and sums.method == "dense",
         quantity=QUANTITY,
     )  # fmt: skip
     return PosteriorGap(bound, estimate, 0.5 * sums.estimate_error, of_q, of_M, elbo, jitter, sums.method)
