@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
 from gpbounds.bound import outward
 from gpbounds.errors import NotConverged
+from gpbounds.numerics.hermite import Series
 from gpbounds.records import Named
 from gpbounds.validation import as_log_parameters, choice, exponentials, positive, scalar
 
@@ -20,6 +21,8 @@ from gpbounds.validation import as_log_parameters, choice, exponentials, positiv
 
 Pair = tuple[Any, Any]
 
+BELOW = 1.0 - 1e-9
+"""Lowers a computed curvature: more than a hundred thousand times its rounding."""
 FORMS = ("sharpest", "printed")
 """The exact infimum and supremum; Table 1 of Wei et al."""
 
@@ -131,6 +134,22 @@ class Likelihood(Named, ABC):
 
     @abstractmethod
     def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array: ...
+
+    def checked_targets(self, y: Numbers) -> Float:
+        """The targets in the convention of `slope_series`, as a flat array.  Errors as in `log_density`."""
+        _, (targets,) = broadcastable(y=y)
+        return np.asarray(self._targets(targets)).reshape(-1)
+
+    def slope_series(self, y: Float, m: Float, v: Float) -> Series | None:
+        """The Hermite series of ℓ' under N(m, v), for checked targets and v > 0; None unless log p is proved concave.
+
+        A likelihood that returns a series states that log p(y|f) is concave in f for every y (N-fisher).
+        """
+        return None
+
+    def least_curvature(self, y: Float, low: Float, high: Float) -> Float:
+        """Numbers c ≥ 0 with −ℓ'' ≥ c between ``low`` and ``high``; 0 where nothing is known."""
+        return np.zeros(np.shape(low))
 
     def _known_targets(self, y: Array) -> Array:
         """As `_targets`, for targets that it has accepted before."""
