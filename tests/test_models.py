@@ -189,7 +189,7 @@ def test_gpytorch_models() -> None:
         (lambda: from_gpflow(flow_model(flow("Matern12"), noise=[0.1, 0.2])), "expected one likelihood.variance"),
         (
             lambda: from_gpflow(stand_in("Model", kernel=None, likelihood=stand_in("Bernoulli"))),
-            "got Bernoulli without",
+            "expected a Bernoulli with the inverse link inv_probit or sigmoid, got none",
         ),
         (
             lambda: from_gpytorch(torch_model(stand_in("CosineKernel"))),

@@ -158,9 +158,7 @@ def _precision(law: FactorLaw) -> tuple[Float, Float]:
     return precision - np.eye(law.M), precision @ law.mean[:, 0]
 
 
-def _stepped(
-    rows: _Rows, gram: Float, projected: Float
-) -> tuple[FactorLaw, tuple[float, Float, Float, Float]] | None:
+def _stepped(rows: _Rows, gram: Float, projected: Float) -> tuple[FactorLaw, tuple[float, Float, Float, Float]] | None:
     """The law with these natural parameters and its ELBO; None where it has none in doubles."""
     try:
         law = gram_law(gram, projected[:, None])

@@ -10,12 +10,12 @@ import numpy as np
 
 from gpbounds.audit.events import EventBounds, event_interval
 from gpbounds.audit.in_words import SMALLEST, divergence
-from gpbounds.audit.latent_levels import LatentEnough
+from gpbounds.audit.latent_levels import LatentEnough, LatentLevel
 from gpbounds.audit.latent_model import LatentSubject
 from gpbounds.audit.record import Finding
 from gpbounds.bound import outward
 from gpbounds.kernels.plain import kernel_to_plain
-from gpbounds.texts import in_nats
+from gpbounds.texts import in_nats, table, wrapped
 
 POINTS: Mapping[str, str] = {
     "model": "the model's law",
@@ -65,6 +65,11 @@ class LatentAudit:
     target: str = "y"
     again: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def scored(self) -> str:
+        """The scores in one line."""
+        return ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -162,10 +167,11 @@ def _of_parts(enough: LatentEnough | None) -> Finding | None:
     if enough is None:
         return None
     most, floor = parts(enough), float(enough.evidence[1]) - float(enough.evidence[0])
+    rest = outward(max(floor, SMALLEST), "upper", 3)
     text = (
         f"At least {_down(most[0])} nats are because q is not the best law with these {enough.model.M} points, and "
-        f"at least {_down(most[1])} more because these points are too few; up to {outward(max(floor, SMALLEST), 'upper', 3)} "
-        "are left for what no further point is seen to save: the posterior is not Gaussian, or the bound is loose."
+        f"at least {_down(most[1])} more because these points are too few; up to {rest} are left for what no further "
+        "point is seen to save: the posterior is not Gaussian, or the bound is loose."
     )
     grade: Literal["good", "warn"] = "warn" if most[0] > max(most[1], 0.5 * enough.target) else "good"
     if grade == "warn":
@@ -264,3 +270,39 @@ def _of_limits(limited: Mapping[str, str]) -> Finding | None:
         return None
     named = ", ".join(f"{name} ({limit} limit)" for name, limit in limited.items())
     return Finding("Hyperparameters", "bad", f"At the limit of the search: {named}.")
+
+
+def telling(enough: LatentEnough) -> list[LatentLevel]:
+    """The levels of the table: the model's, those where the target is reached, and others a fifth apart."""
+    numbers = [*enough.counts, enough.estimated]
+    decisive = {count - before for count in numbers if count is not None for before in (0, 1)}
+    kept: list[LatentLevel] = []
+    for points in POINTS:
+        last = 0.0
+        levels = enough.of(points)  # type: ignore[arg-type]
+        for level in levels:
+            if level.M in decisive or level.M >= 1.2 * last or level.gap is not None:
+                kept.append(level)
+                last = level.M
+    return sorted(kept, key=lambda level: (level.M, list(POINTS).index(level.points)))
+
+
+def row_of(enough: LatentEnough, level: LatentLevel) -> tuple[str, str, str, str, str, str]:
+    """M, what the law is, KL at least, KL at most, its own bound, its ELBO."""
+    lower, upper = map(float, level.divergence(enough.evidence))
+    least, most = divergence((lower, upper), 3)
+    own = "" if level.gap is None else outward(float(level.gap.bound), "upper", 3)
+    return str(level.M), POINTS[level.points], least, most, own, f"{level.elbo:.3f}"
+
+
+HEADER = ("M", "law", "KL at least", "KL at most", "by itself", "ELBO")
+LEGEND = (
+    "KL at least, at most: nats, by the largest ELBO and by the sharpest upper bound on log p(y), of any law of the "
+    'table (N-elbos). "By itself" is the bound of that law alone (N-fisher).'
+)
+
+
+def levels_in_text(enough: LatentEnough) -> str:
+    """The table of all laws."""
+    rows = [row_of(enough, level) for level in telling(enough)]
+    return f"{table(HEADER, rows)}\n{wrapped(LEGEND)}"

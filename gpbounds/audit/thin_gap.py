@@ -25,9 +25,22 @@ class PosteriorGap:
     of_M: float
 
 
-def posterior_gap(kernel: Any, X: Float, y: Float, likelihood: Any, Z: Float, q_mean: Float, q_factor: Float, *,
-                  jitter: Any = "auto", offset: Any = 0.0, method: str = "auto", rigor: str = "auto", rng: Any = 0,
-                  delta: float = 0.0) -> PosteriorGap:
+def posterior_gap(
+    kernel: Any,
+    X: Float,
+    y: Float,
+    likelihood: Any,
+    Z: Float,
+    q_mean: Float,
+    q_factor: Float,
+    *,
+    jitter: Any = "auto",
+    offset: Any = 0.0,
+    method: str = "auto",
+    rigor: str = "auto",
+    rng: Any = 0,
+    delta: float = 0.0,
+) -> PosteriorGap:
     points = inducing(kernel, Z, jitter)
     V = points.whiten(X)
     K = kernel(X)
@@ -69,4 +82,6 @@ def posterior_gap(kernel: Any, X: Float, y: Float, likelihood: Any, Z: Float, q_
     logs = likelihood.log_density(y[:, None], F).sum(0) - 0.5 * (v * v).sum(0) + 0.5 * (z * z).sum(0)
     estimate = 0.5 * logs.var()
     bound = Bound(0.5 * (of_q + of_M), "upper", 1.0, "N-fisher", {}, (), False, "KL[q||p]")
-    return PosteriorGap(bound, float(estimate), float(estimate * math.sqrt(2 / 1000)), float(0.5 * of_q), float(0.5 * of_M))
+    return PosteriorGap(
+        bound, float(estimate), float(estimate * math.sqrt(2 / 1000)), float(0.5 * of_q), float(0.5 * of_M)
+    )
