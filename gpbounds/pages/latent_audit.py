@@ -78,9 +78,9 @@ def _enough(enough: LatentEnough | None) -> str:
     low, high = (float(end) for end in enough.evidence)
     intro = (
         "KL[q‖p] is the divergence of a Gaussian law q of the inducing variables from the exact posterior p, in nats; "
-        "it is log p(y) − ELBO(q). Every ELBO is at most log p(y), and the log-Sobolev inequality bounds the divergence "
-        "of each law by half its relative Fisher information, so that the best of these laws encloses log p(y) for all "
-        f"of them: here between {outward(low, 'lower', 8)} and {outward(high, 'upper', 8)}, which are "
+        "it is log p(y) − ELBO(q). Every ELBO is at most log p(y), and the log-Sobolev inequality bounds the "
+        "divergence of each law by half its relative Fisher information, so that the best of these laws encloses "
+        f"log p(y) for all of them: here between {outward(low, 'lower', 8)} and {outward(high, 'upper', 8)}, which are "
         f"{between((0.0, high - low))} apart. The estimate of the divergence of the model's law is "
         f"{max(enough.estimate, 0.0):.3g} nats; it is no bound."
     )
@@ -92,8 +92,8 @@ def _enough(enough: LatentEnough | None) -> str:
         '<div class="pictures">',
         picture(
             divergence_chart(enough),
-            "Areas lie between the lower and the upper bound. Where the upper one stays level, more points do not help: "
-            "what is left is the bound's, or the posterior is not Gaussian.",
+            "Areas lie between the lower and the upper bound. Where the upper one stays level, more points do not "
+            "help: what is left is the bound's, or the posterior is not Gaussian.",
         ),
         picture(elbo_chart(enough), "ELBOs of the laws, and the bounds on log p(y), in nats."),
         "</div>",
@@ -168,7 +168,7 @@ def _events(audit: LatentAudit) -> str:
         "An event is anything that f, or a new label or count, does: that a label is 1, that ten labels are all 1, "
         "that a count is above 5. If the model gives an event the probability in the first column, its probability "
         "under the exact posterior lies in the second. No two differ by more than "
-        f"{up_to_one(float(events.tv))} (total variation, by Pinsker's inequality and by that of Bretagnolle and Huber)."
+        f"{up_to_one(float(events.tv))} (total variation, by Pinsker's inequality and that of Bretagnolle and Huber)."
     )
     parts = [_p(Markup(f'{escaped(text)} <span class="soft">(<a href="#N-event">N-event</a>)</span>'))]
     parts.append(table(("model", "exact posterior"), rows))
