@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
 from gpbounds.bound import outward
 from gpbounds.errors import NotConverged
+from gpbounds.numerics.hermite import Series
 from gpbounds.records import Named
 from gpbounds.validation import as_log_parameters, choice, exponentials, positive, scalar
 
@@ -128,6 +129,13 @@ class Likelihood(Named, ABC):
 
     @abstractmethod
     def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array: ...
+
+    def slope_series(self, y: Float, m: Float, v: Float) -> Series | None:
+        """The Hermite series of ℓ' under N(m, v), for checked targets and v > 0; None unless log p is proved concave.
+
+        A likelihood that returns a series states that log p(y|f) is concave in f for every y (N-fisher).
+        """
+        return None
 
     def _known_targets(self, y: Array) -> Array:
         """As `_targets`, for targets that it has accepted before."""

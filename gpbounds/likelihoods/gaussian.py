@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI, scipy_special
+from gpbounds.numerics.hermite import Series, linear_series
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Gaussian(Likelihood):
 
     def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
         return (0.5 * ((y - f) ** 2 / self.noise - 1.0),)
+
+    def slope_series(self, y: Float, m: Float, v: Float) -> Series:
+        """ℓ' = (y − f)/σ²."""
+        return linear_series((y - m) / self.noise, -1.0 / self.noise)
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         total, d = v + self.noise, y - m

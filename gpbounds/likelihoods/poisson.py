@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import EPS, Array, Float, host, namespace
 from gpbounds.likelihoods import cuda
 from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.concave import (
@@ -32,8 +32,12 @@ from gpbounds.likelihoods.special import (
     softplus_third,
 )
 from gpbounds.likelihoods.trapezoid import DROP, integrate
+from gpbounds.numerics.hermite import Analytic, Series, exponential_series, hermite_series
 from gpbounds.numerics.search import halved
 from gpbounds.validation import choice
+
+SOFTPLUS_ROUNDING = 1024.0 * 0.5 * EPS
+"""Error of yσ/g − σ, g = log(1 + e^f), and of its derivative, relative to √2y + 1; exp and log1p err by 4 units."""
 
 # The extreme values of the derivatives of a Poisson likelihood in f.
 
@@ -172,6 +176,15 @@ class Poisson(Likelihood):
         if self.link == "exp":
             return first, second, second
         return first, second, softplus_third(f, y)
+
+    def slope_series(self, y: Float, m: Float, v: Float) -> Series:
+        """ℓ' = y − e^f, or yσ/g − σ with g = log(1 + e^f); the facts about the latter are proved in N-hermite."""
+        if self.link == "exp":
+            return exponential_series(y, m, v)
+        bound, reach = math.sqrt(2.0) * y + 1.0, 0.5 * math.pi
+        steep, bent = bound / reach, 2.0 * bound / reach**2
+        known = Analytic(reach, bound, 0.0 * y, steep, bent, SOFTPLUS_ROUNDING, True)
+        return hermite_series(lambda y, f: self._derivatives(y, f)[:2], y, m, v, known)
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         return log_mean(self._factor, y, m, v, gradient)

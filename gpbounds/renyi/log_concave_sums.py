@@ -1,0 +1,162 @@
+"""Sums over pairs of rows of the terms of N-fisher: over all pairs, or over all pairs with rows drawn at random."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.linalg.parallel import share
+from gpbounds.numerics.hermite import UP, Series
+from gpbounds.whitening import Inducing, slices
+
+BLOCK = 512
+"""Rows of a block of pairs."""
+DRAWN = 2048
+"""Rows that are drawn."""
+SHAPE, LINE, REST, GUESS = range(4)
+"""Σ Q Cov r;  Σ of the terms with Δ;  the rest of the series;  the sum of the estimate."""
+
+
+class AtRows(Protocol):
+    """What the sums need of `gpbounds.renyi.log_concave.Latent`."""
+
+    whitener: Inducing
+    X: Float
+    known: Any
+    prior: Float
+    residual: Float
+    variance: Float
+    series: Series
+
+    @property
+    def N(self) -> int:
+        """Number of rows."""
+
+    def columns(self, rows: Any) -> tuple[Float, Float]:
+        """(V, CᵀV) of some rows."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over pairs (i, j) of rows, in the letters of `gpbounds.renyi.log_concave`.
+
+    Attributes
+    ----------
+    of_shape : float
+        Σ Q_ij Cov(r_i, r_j), without the rest of the series.
+    of_M : float
+        ḡᵀΔḡ + tr ΛΔΛ(Q + Σ) + Σ Δ_ij Cov(r_i, r_j), without the rest of the series.
+    series_rest : float
+        At least the rest of both.
+    beyond : float
+        What an upper bound adds to ``of_shape + of_M``: the rest of the series, and the error of sampling.
+    estimate : float
+        ḡᵀΔḡ + tr ΛΔΛ(HᵀH + ½Δ) + Σ_ij Σ_ij Σ_k a_ik a_jk ρ_ij^k/(k + 1), H = CᵀV.
+    estimate_error : float
+        Its standard error.
+    confidence : float
+    method : str
+    """
+
+    of_shape: float
+    of_M: float
+    series_rest: float
+    beyond: float
+    estimate: float
+    estimate_error: float
+    confidence: float
+    method: str
+
+
+Sampled = Sums
+
+
+def every_pair(latent: AtRows) -> Sums:
+    """The sums over all pairs of rows; lanes share the blocks, whose sums are added in their order."""
+    V, H = latent.columns(slice(None))
+    parts = list(slices(latent.N, BLOCK))
+    places = [(a, b) for a in range(len(parts)) for b in range(a, len(parts))]
+    results = np.zeros((len(places), 4))
+
+    def add(number: int, worker: int) -> None:
+        first, second = (parts[k] for k in places[number])
+        rows = row_sums(latent, first, second, (V[:, first], H[:, first]), (V[:, second], H[:, second]))
+        results[number] = rows.sum(axis=1) * (1.0 if first == second else 2.0)
+
+    orders = latent.series.coefficients.shape[1]
+    share(len(places), add, flops=float(latent.N) ** 2 * (2.0 * len(V) + 8.0 * orders + 40.0))
+    total = results.sum(axis=0)
+    rest = float(total[REST])
+    return Sums(float(total[SHAPE]), float(total[LINE]), rest, rest, float(total[GUESS]), 0.0, 1.0, "dense")
+
+
+def row_sums(
+    latent: AtRows, first: Any, second: Any, of_first: tuple[Float, Float], of_second: tuple[Float, Float]
+) -> Float:
+    """The four sums over the rows ``second`` for each row of ``first``: (4, n)."""
+    series, X = latent.series, latent.X
+    Q = of_first[0].T @ of_second[0]
+    K = np.asarray(latent.whitener.kernel(X[first], X[second]))
+    D = K - Q
+    D[latent.known[first]] = 0.0
+    D[:, latent.known[second]] = 0.0
+    HH = of_first[1].T @ of_second[1]
+    S = D + HH
+    roots = [np.sqrt(np.maximum(latent.variance[rows], 1e-300)) for rows in (first, second)]
+    rho = np.clip(S / roots[0][:, None] / roots[1], -1.0, 1.0)
+    power, covariance, guess = rho * rho, np.zeros_like(S), np.zeros_like(S)
+    left, right = series.coefficients[first], series.coefficients[second]
+    for k in range(left.shape[1]):
+        term = power * left[:, k, None]
+        term *= right[:, k]
+        covariance += term
+        term *= 1.0 / (k + 3.0)
+        guess += term
+        power *= rho
+    rest = np.abs(K * power) * series.rest[first, None] * series.rest[second]
+    bends = series.slope[first, None] * series.slope[second] * D
+    steps = series.mean[first, None] * series.mean[second] * D
+    return np.stack([
+        (Q * covariance).sum(axis=1),
+        (steps + bends * (Q + S) + D * covariance).sum(axis=1),
+        rest.sum(axis=1),
+        (steps + bends * (HH + 0.5 * D) + S * guess).sum(axis=1),
+    ])  # fmt: skip
+
+
+def sampled_rows(latent: AtRows, delta: float, rng: np.random.Generator) -> Sums:
+    """The sums over all pairs with ``DRAWN`` rows, drawn with probabilities p_i, as estimates and an upper bound.
+
+    Claim N-fisher-sampled.  T, whose entries the bound adds up, is positive semi-definite, so that |Σ_j T_ij| ≤ √(T_ii τ),
+    τ = Σ_ij T_ij.  With p_i = √t_i/R, t_i ≥ T_ii and R = Σ√t_i, the variable Σ_j T_ij/p_i has mean τ and absolute value
+    ≤ R√τ; the empirical Bernstein inequality (Maurer and Pontil 2009, theorem 4) then bounds τ by a quadratic inequality
+    for √τ.
+    """
+    series, n = latent.series, DRAWN
+    explained = latent.prior - latent.residual
+    tops = latent.prior * series.norms**2 + series.mean**2 * latent.residual
+    tops += series.slope**2 * latent.residual * (explained + latent.variance)
+    tops = UP * tops + 1e-30 * float(tops.max()) + 1e-300
+    roots = np.sqrt(tops)
+    R = float(roots.sum())
+    drawn = rng.choice(latent.N, size=n, p=roots / R)
+    sums, own = np.zeros((4, n)), latent.columns(drawn)
+    for rows in slices(latent.N, BLOCK):
+        sums += row_sums(latent, drawn, rows, own, latent.columns(rows))
+    scaled = sums * (R / roots[drawn])
+    means = scaled.mean(axis=1)
+    values = scaled[SHAPE] + scaled[LINE]
+    log_term, average = math.log(2.0 / delta), float(values.mean())
+    d = max(average + math.sqrt(2.0 * float(values.var(ddof=1)) * log_term / n), 0.0)
+    c = 14.0 * R * log_term / (3.0 * (n - 1.0))
+    root = 0.5 * (c + math.sqrt(c * c + 4.0 * d))
+    rest = UP * float(np.sqrt(latent.prior) @ series.rest) ** 2
+    beyond = max(UP * 1e-10 * root**2 + root * root - average, 0.0) + rest
+    error = float(scaled[GUESS].std(ddof=1)) / math.sqrt(n)
+    return Sums(
+        float(means[SHAPE]), float(means[LINE]), rest, beyond, float(means[GUESS]), error, 1.0 - delta, "streamed"
+    )
