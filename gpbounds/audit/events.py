@@ -16,6 +16,8 @@ from gpbounds.pacbayes import kl_inverse
 from gpbounds.rates.base import total_variation
 from gpbounds.validation import finite, non_negative
 
+USELESS = 0.9995
+"""A total variation from which on nothing is said of probabilities."""
 GRID = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Probabilities under the model, for which a report shows those under the exact posterior."""
 
@@ -40,6 +42,11 @@ class EventBounds:
     tv: Bound
     interval: tuple[Float, Float]
     rows: RowProbabilities | None = None
+
+    @property
+    def useful(self) -> bool:
+        """Whether the bound on the total variation says anything to three digits."""
+        return float(self.tv) < USELESS
 
     def to_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""

@@ -12,22 +12,28 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.audit.best_law import TrainedLaw, best_law, elbo_of
 from gpbounds.audit.latent_model import LatentSubject
-from gpbounds.audit.thin_gap import PosteriorGap, posterior_gap
 from gpbounds.bound import Bound
 from gpbounds.divergences import SparsePosterior
 from gpbounds.interval import possible
 from gpbounds.numerics.search import bisected
 from gpbounds.progress import bar
 from gpbounds.renyi.further import further_rows
-from gpbounds.validation import count, positive, scalar
+from gpbounds.renyi.log_concave import PosteriorGap, posterior_gap
+from gpbounds.validation import count, open_unit, positive, scalar
 
 CLAIM, DIFFERENCE = "N-fisher", "N-fisher, N-elbos"
 DIVERGENCE, EVIDENCE = "KL[q||p]", "log p(y)"
 IN_DOUBLES = "The rounding of the ELBOs is not proved: quadratures are accurate to 1e-11 of each row's term."
 SIZES = 10
 """Numbers of inducing points on the curve of each way to choose them."""
-SETTLED = 0.01
-"""Further points end where a step of the curve gains less than this share of the target."""
+SETTLED, FEW = 0.01, 8
+"""A curve ends where a step of it gains less than this share of the target, but not before so many points."""
+JITTER = 1e-8
+"""Jitter of laws with further points, over the largest variance of the kernel: it keeps roundings small."""
+TRIES = 3
+"""Laws of the curve whose own bounds are computed until one has a small rounding error."""
+ROUNDED = 0.01
+"""The rounding error that is small, as a share of the bound."""
 
 Points = Literal["model", "best", "chosen", "added"]
 Pair = tuple[Bound, Bound]
@@ -61,7 +67,7 @@ class LatentLevel:
         lower = replace(evidence[0], value=low, quantity=DIVERGENCE, claim=DIFFERENCE)
         upper = replace(evidence[1], value=max(high, 0.0), quantity=DIVERGENCE, claim=DIFFERENCE)
         if self.gap is not None and float(self.gap.bound) < high:
-            upper = self.gap.bound
+            upper = replace(self.gap.bound, confidence=evidence[1].confidence, quantity=DIVERGENCE)
         return possible((lower, upper), 0.0)
 
 
@@ -180,10 +186,11 @@ def evidence_from(levels: Sequence[LatentLevel]) -> Pair:
     least = min(known, key=lambda level: level.elbo + float(level.gap.bound))  # type: ignore[union-attr]
     assert least.gap is not None
     bound = least.gap.bound
+    failing = sum(1.0 - float(np.min(level.gap.bound.confidence)) for level in known)  # type: ignore[union-attr]
     assumptions = (*bound.assumptions, IN_DOUBLES)
     lower = Bound(lowest, "lower", 1.0, "N-elbos", {}, (IN_DOUBLES,), False, EVIDENCE)
     value = math.nextafter(least.elbo + float(bound), math.inf)
-    upper = Bound(value, "upper", bound.confidence, DIFFERENCE, {}, assumptions, False, EVIDENCE)
+    upper = Bound(value, "upper", 1.0 - failing, DIFFERENCE, {}, assumptions, False, EVIDENCE)
     return possible((lower, upper))
 
 
@@ -201,7 +208,8 @@ class _Search:
 
     about: LatentSubject
     target: float
-    options: dict[str, Any]
+    rng: Any
+    delta: float
     advance: Callable[[], Any]
     levels: list[LatentLevel] = field(default_factory=list)
     counts: dict[Points, int | None] = field(default_factory=lambda: dict.fromkeys(("chosen", "added")))
@@ -221,9 +229,8 @@ class _Search:
             self.keep("best", best)
         both = np.concatenate([about.Z, further_rows(about.kernel, about.X, about.Z, max(most - about.M, 0))])
         self.laws["added", about.M] = best.posterior
-        last = self.along(both, "added", about.M)
-        if last is not None:
-            self.keep("added", last, bounded=True)
+        self.along(both, "added", about.M)
+        self.bound_the_last()
         self.counts["added"] = self.least(both, "added", about.M + 1, self.reaches)
         if self.counts["added"] is None:
             self.estimated = self.least(both, "added", about.M + 1, self.seems_to_reach)
@@ -231,22 +238,32 @@ class _Search:
         self.along(chosen, "chosen", 0)
         self.counts["chosen"] = self.least(chosen, "chosen", 1, self.reaches)
 
-    def along(self, Z: Float, points: Points, first: int) -> TrainedLaw | None:
-        """The curve over nested sets, until a step of it gains hardly anything; its last law."""
-        law, gain = None, math.inf
+    def along(self, Z: Float, points: Points, first: int) -> None:
+        """The curve over nested sets, until a step of it gains hardly anything."""
+        before = -math.inf
         for number in _sizes(len(Z) - first):
-            before = self.levels[-1].elbo if law is not None else -math.inf
-            law = self.law(Z, points, first + number)
-            gain = law.elbo - before
-            if gain < SETTLED * self.target:
+            now = self.law(Z, points, first + number).elbo
+            if now - before < SETTLED * self.target and number >= max(0.2 * first, FEW):
                 break
-        return law
+            before = now
+
+    def bound_the_last(self) -> None:
+        """The own bound of the last law of the curve; of those before it, where rounding spoils it."""
+        levels = [each for each in self.levels if each.points == "added"]
+        for level in sorted(levels, key=lambda each: -each.M):
+            gap = self.gap(self.laws["added", level.M])
+            self.levels[self.levels.index(level)] = replace(level, gap=gap)
+            self.advance()
+            small = gap.bound.terms["rounding"] <= ROUNDED * float(gap.bound)
+            if small or sum(each.gap is not None for each in self.levels) > TRIES:
+                break
 
     def law(self, Z: Float, points: Points, M: int) -> TrainedLaw:
         """The best law with the first M rows of Z, whose level is kept."""
         known = [m for kind, m in self.laws if kind == points and m <= M]
         start = self.laws[points, max(known)] if known else None
-        found = best_law(self.about, Z[:M], "auto", start)
+        jitter = JITTER * float(self.about.kernel.diag(self.about.X).max())
+        found = best_law(self.about, Z[:M], jitter, start)
         self.laws[points, M] = found.posterior
         self.tried[points] = max(self.tried[points], M)
         self.keep(points, found)
@@ -273,7 +290,8 @@ class _Search:
             posterior.factor,
             jitter=posterior.jitter,
             offset=about.offset,
-            **self.options,
+            rng=self.rng,
+            delta=self.delta / (TRIES + 1),
         )
 
     def reaches(self, level: LatentLevel) -> bool:
@@ -304,8 +322,9 @@ def latent_enough(
     *,
     target: float = 1.0,
     most: int = 1000,
+    rng: Any = 0,
+    delta: float = 0.01,
     progress: bool = False,
-    **options: Any,
 ) -> LatentEnough:
     """Bounds on KL[q‖p] for the model's own q and for the best q with more inducing points; the number that would do.
 
@@ -324,10 +343,12 @@ def latent_enough(
         The divergence that counts as enough, in nats.
     most : int
         Largest number of inducing points to try.
+    rng : seed or Generator
+        For the rows at which bounds for more than 10,000 rows are computed.
+    delta : float
+        Probability with which these may fail, together.
     progress : bool
         Show a progress bar.
-    options :
-        ``method``, ``rigor``, ``rng`` and ``delta`` of `gpbounds.renyi.posterior_gap`.
 
     Returns
     -------
@@ -349,8 +370,9 @@ def latent_enough(
     ('not enough', 8)
     """
     level, largest = scalar(positive, "target", target), count("most", most)
+    failing = scalar(open_unit, "delta", delta)
     with bar("KL against M", None, "law", progress) as laws:
-        search = _Search(about, level, options, laws.update)
+        search = _Search(about, level, rng, failing, laws.update)
         try:
             search.run(largest)
         except KeyboardInterrupt:

@@ -210,7 +210,7 @@ def _of_events(events: EventBounds | None) -> Finding | None:
     tv, kl = float(events.tv), float(events.divergence)
     sure = float(np.min(events.tv.confidence))
     text = f"No event has probabilities under q and under the exact posterior that differ by more than {up_to_one(tv)}"
-    if tv < 0.9995:
+    if events.useful:
         low, high = event_interval(np.array(SHOWN), kl)
         each = [
             f"where the model says {p:g} the exact posterior says {ends((float(a), float(b)))}"
@@ -249,7 +249,7 @@ def up_to_one(value: float) -> str:
 
 def _of_rows(events: EventBounds | None) -> Finding | None:
     """What the divergence means at the rows that were held out."""
-    if events is None or events.rows is None:
+    if events is None or events.rows is None or not events.useful:
         return None
     rows = events.rows
     n = rows.model.size

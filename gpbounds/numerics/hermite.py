@@ -243,7 +243,9 @@ def linear_series(mean: Float, slope: float) -> Series:
     """The `Series` of functions with the constant derivative ``slope``, whose means are ``mean`` to a few roundings."""
     zero = np.zeros_like(mean)
     steep, own = zero + UP * abs(slope), 4.0 * U * np.abs(mean)
-    return Series(mean, zero + slope, np.zeros((mean.size, 0)), zero, own, 4.0 * U * steep, zero, steep, zero, 1.0, True)
+    return Series(
+        mean, zero + slope, np.zeros((mean.size, 0)), zero, own, 4.0 * U * steep, zero, steep, zero, 1.0, True
+    )
 
 
 def _kept(coefficients: Float) -> int:

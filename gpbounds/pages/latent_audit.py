@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds.audit.events import GRID
+from gpbounds.arrays import Float
+from gpbounds.audit.events import GRID, event_interval
 from gpbounds.audit.latent_levels import LatentEnough
 from gpbounds.audit.latent_record import (
     HEADER,
@@ -22,6 +23,7 @@ from gpbounds.pages.audit_charts import BLACK, BLUE, FLOOR, GREEN, ORANGE, SIZE,
 from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup, document, escaped, table
 from gpbounds.pages.marks import Band, Dots, Level, Line, Mark, Whiskers
+from gpbounds.texts import in_nats
 
 _LOOKS = {"chosen": ("best law, chosen rows", BLUE), "added": ("best law, these and more rows", ORANGE)}
 
@@ -163,26 +165,29 @@ def _events(audit: LatentAudit) -> str:
     events = audit.events
     if events is None:
         return ""
-    rows = [(f"{p:g}", ends((float(low), float(high)))) for p, low, high in zip(GRID, *events.interval, strict=True)]
+    goal = audit.enough.target if audit.enough is not None else float(events.divergence)
+    reached = event_interval(np.array(GRID), goal)
+    pairs = zip(GRID, *events.interval, *reached, strict=True)
+    rows = [(f"{p:g}", ends((float(a), float(b))), ends((float(c), float(d)))) for p, a, b, c, d in pairs]
     text = (
         "An event is anything that f, or a new label or count, does: that a label is 1, that ten labels are all 1, "
         "that a count is above 5. If the model gives an event the probability in the first column, its probability "
-        "under the exact posterior lies in the second. No two differ by more than "
-        f"{up_to_one(float(events.tv))} (total variation, by Pinsker's inequality and that of Bretagnolle and Huber)."
+        "under the exact posterior lies in the second; the third is what the target would bring. No two differ by more "
+        f"than {up_to_one(float(events.tv))} (total variation, by Pinsker's inequality and that of Bretagnolle and "
+        "Huber)."
     )
     parts = [_p(Markup(f'{escaped(text)} <span class="soft">(<a href="#N-event">N-event</a>)</span>'))]
-    parts.append(table(("model", "exact posterior"), rows))
-    if events.rows is not None:
+    parts.append(table(("model", "exact posterior", f"with a divergence of {in_nats(goal)}"), rows))
+    if events.rows is not None and events.useful:
         caption = (
             "Probability at each held-out row under the model, and the interval of that under the exact posterior."
         )
-        parts.append(
-            picture(row_chart(events.rows.model, events.rows.low, events.rows.high, events.rows.event), caption)
-        )
+        chart = row_chart(events.rows.model, events.rows.low, events.rows.high, events.rows.event)
+        parts.append(picture(chart, caption))
     return section("probabilities", "What the divergence means for probabilities", *parts)
 
 
-def row_chart(model: np.ndarray, low: np.ndarray, high: np.ndarray, event: str) -> Markup:
+def row_chart(model: Float, low: Float, high: Float, event: str) -> Markup:
     """Intervals of the exact probability against the model's, at rows."""
     kept = some(high - low)
     order = kept[np.argsort(model[kept], kind="stable")]

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points, as_reals, broadcastable, require_finite_rows
+from gpbounds.arrays import Float, as_host_points, as_reals, require_finite_rows
 from gpbounds.bound import Bound
 from gpbounds.divergences.sparse import triangular
 from gpbounds.kernels import Kernel
@@ -33,12 +33,12 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.residuals import inverse_norms
-from gpbounds.numerics.hermite import UP, Series
+from gpbounds.numerics.hermite import Series
+from gpbounds.renyi.log_concave_errors import rounding
+from gpbounds.renyi.log_concave_sums import Sampled, Sums, every_pair, sampled_rows
 from gpbounds.renyi.residual import host_targets, with_jitter_named
 from gpbounds.validation import choice, open_unit, rigor_of, scalar
 from gpbounds.whitening import CHUNK, Inducing, inducing, residual_diagonal, with_jitter
-from gpbounds.renyi.log_concave_errors import rounding
-from gpbounds.renyi.log_concave_sums import Sampled, Sums, every_pair, sampled_rows
 
 QUANTITY = "KL[q||p(f, U | y)]"
 DENSE = 10_000
@@ -254,9 +254,7 @@ def _concave(likelihood: Likelihood, y: Float) -> Float:
     return targets
 
 
-def _latent(
-    whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, law: FactorLaw, offset: Float
-) -> Latent:
+def _latent(whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, law: FactorLaw, offset: Float) -> Latent:
     """The first pass over the rows."""
     N, M = len(X), whitener.M
     known, _ = whitener.known(X)

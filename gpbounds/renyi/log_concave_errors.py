@@ -145,8 +145,10 @@ def rounding(latent: AtRows) -> tuple[float, bool]:
     of_slope = series.slope_error + UP * series.second * shift
     of_shape = series.error + UP * series.first * shift
     with np.errstate(over="ignore", invalid="ignore"):
-        total = _shapes(latent, at, of_shape) + _lines(latent, at, of_mean, of_slope) + _training(
-            latent, at, of_mean, of_slope
+        total = (
+            _shapes(latent, at, of_shape)
+            + _lines(latent, at, of_mean, of_slope)
+            + _training(latent, at, of_mean, of_slope)
         )
     return (UP * total, at.proved and series.proved) if math.isfinite(total) else (math.inf, False)
 
@@ -207,5 +209,3 @@ def _training(latent: AtRows, at: Columns, of_mean: Float, of_slope: Float) -> f
     wide += 4.0 * U * (size + norm + float(slope @ squares) * at.size)
     excess = float(np.linalg.norm(latent.excess))
     return total + UP * (2.0 * excess * wide + wide * wide + gamma(M * 1.0 * M + 4.0) * excess * excess)
-
-
