@@ -76,7 +76,7 @@ def test_total_variation_agrees_with_the_reference(observe: Observer, kappa: flo
     observe.upper("N-event", truth, mpf(float(bound.tv)))
 
 
-def _instance(seed: int):  # noqa: ANN202
+def _instance(seed: int):
     """A model of two rows, whose evidence is an integral over the plane, with a law that is not the best one."""
     rng = np.random.default_rng(seed)
     variance = float(rng.choice([0.5, 1.0, 4.0]))
@@ -91,7 +91,7 @@ def _instance(seed: int):  # noqa: ANN202
     return latent_subject(kernel, likelihood, X, y, Z, posterior=own, offset=offset)
 
 
-def _evidence(about) -> float:  # noqa: ANN001
+def _evidence(about) -> float:
     """log p(y), by Gauss and Hermite's rule with 160² nodes."""
     t, w = np.polynomial.hermite_e.hermegauss(160)
     w = w / w.sum()

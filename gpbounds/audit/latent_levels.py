@@ -17,8 +17,8 @@ from gpbounds.divergences import SparsePosterior
 from gpbounds.interval import possible
 from gpbounds.numerics.search import bisected
 from gpbounds.progress import bar
+from gpbounds.renyi import PosteriorGap, posterior_gap
 from gpbounds.renyi.further import further_rows
-from gpbounds.renyi.log_concave import PosteriorGap, posterior_gap
 from gpbounds.validation import count, open_unit, positive, scalar
 
 CLAIM, DIFFERENCE = "N-fisher", "N-fisher, N-elbos"

@@ -14,6 +14,7 @@ from gpbounds.renyi.gap_bounds import (
     gap_from_trace,
     gap_variance,
 )
+from gpbounds.renyi.log_concave import PosteriorGap, posterior_gap
 from gpbounds.renyi.models import InducingLaw, LatentModel, Model, imported_model
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.operator import operator_gap
@@ -27,6 +28,7 @@ __all__ = [
     "LogDet",
     "Model",
     "Nystrom",
+    "PosteriorGap",
     "direction_factor",
     "elbo",
     "evidence",
@@ -53,6 +55,7 @@ __all__ = [
     "operator_gap",
     "oracle_risk_bound",
     "pac_risk_bound",
+    "posterior_gap",
     "predict",
     "renyi_bound",
     "variational_bound",

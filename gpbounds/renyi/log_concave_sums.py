@@ -17,6 +17,8 @@ BLOCK = 512
 """Rows of a block of pairs."""
 DRAWN = 2048
 """Rows that are drawn."""
+FAINT = 1e-9
+"""Correlations below it count as 0, which changes Cov(r_i, r_j) by 1e-18 of the norms of both series at most."""
 SHAPE, LINE, REST, GUESS = range(4)
 """Σ Q Cov r;  Σ of the terms with Δ;  the rest of the series;  the sum of the estimate."""
 
@@ -108,6 +110,7 @@ def row_sums(
     S = D + HH
     roots = [np.sqrt(np.maximum(latent.variance[rows], 1e-300)) for rows in (first, second)]
     rho = np.clip(S / roots[0][:, None] / roots[1], -1.0, 1.0)
+    rho[np.abs(rho) < FAINT] = 0.0  # powers that underflow take a hundred times as long
     power, covariance, guess = rho * rho, np.zeros_like(S), np.zeros_like(S)
     left, right = series.coefficients[first], series.coefficients[second]
     for k in range(left.shape[1]):
@@ -117,6 +120,8 @@ def row_sums(
         term *= 1.0 / (k + 3.0)
         guess += term
         power *= rho
+        if k % 16 == 15:
+            power[np.abs(power) < FAINT**8] = 0.0
     rest = np.abs(K * power) * series.rest[first, None] * series.rest[second]
     bends = series.slope[first, None] * series.slope[second] * D
     steps = series.mean[first, None] * series.mean[second] * D
