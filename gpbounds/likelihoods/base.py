@@ -130,6 +130,11 @@ class Likelihood(Named, ABC):
     @abstractmethod
     def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array: ...
 
+    def checked_targets(self, y: Numbers) -> Float:
+        """The targets in the convention of `slope_series`, as a flat array.  Errors as in `log_density`."""
+        _, (targets,) = broadcastable(y=y)
+        return np.asarray(self._targets(targets)).reshape(-1)
+
     def slope_series(self, y: Float, m: Float, v: Float) -> Series | None:
         """The Hermite series of ℓ' under N(m, v), for checked targets and v > 0; None unless log p is proved concave.
 

@@ -4,8 +4,8 @@ With h_k = He_k/√k!, orthonormal under N(0, 1), and s = √v,
 
     g(m + sz) = Σ_k a_k h_k(z),     a_k = E g(m + sz) h_k(z),     a_0 = E g,  a_1 = s E g',
 
-and by Mehler's formula Cov(g₁(f₁), g₂(f₂)) = Σ_{k≥1} a_1k a_2k ρ^k for jointly Gaussian f with correlation ρ.  The terms
-beyond k are at most |ρ|^(k+1) r₁r₂ in all, r² = Var g − Σ_{1≤j≤k} a_j² (Cauchy and Schwarz).
+and by Mehler's formula Cov(g₁(f₁), g₂(f₂)) = Σ_{k≥1} a_1k a_2k ρ^k for jointly Gaussian f with correlation ρ.  The
+terms beyond k are at most |ρ|^(k+1) r₁r₂ in all, r² = Var g − Σ_{1≤j≤k} a_j² (Cauchy and Schwarz).
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class Series:
             return np.concatenate([getattr(part, name) for part in parts])
 
         names = ("rest", "mean_error", "slope_error", "error", "first", "second")
-        rows = (whole(name) for name in names)
+        rows = {name: whole(name) for name in ("mean", "slope", *names)}
         stretch, proved = max(part.stretch for part in parts), all(part.proved for part in parts)
-        return cls(whole("mean"), whole("slope"), np.concatenate(padded), *rows, stretch, proved)
+        return cls(coefficients=np.concatenate(padded), stretch=stretch, proved=proved, **rows)
 
     @property
     def norms(self) -> Float:
@@ -138,7 +138,7 @@ def _table(step: float) -> tuple[Float, Float]:
             rows.append([float(entry) for entry in row])
     upper = np.array(rows)
     signs = (-1.0) ** np.arange(ORDER + 1)
-    z = step * np.arange(-half, half + 1)
+    z = np.asarray(step * np.arange(-half, half + 1), dtype=np.float64)
     return z, np.concatenate([(signs * upper[1:])[::-1], upper])
 
 
@@ -147,8 +147,8 @@ def _laguerre(d: float) -> float:
     return UP * math.sqrt(sum(math.comb(ORDER, j) * d ** (2 * j) / math.factorial(j) for j in range(ORDER + 1)))
 
 
-def _rule(strip: float, widest: float) -> tuple[float, float, float]:
-    """The half-width d of the strip of z, the step, and the factor 2e^(d²/2)√L/(e^(2πd/step) − 1) of the error."""
+def _rule(strip: float, widest: float) -> tuple[float, float]:
+    """For a strip of z of half-width d the step, and the factor 2e^(d²/2)√L/(e^(2πd/step) − 1) of the error."""
     d = min(strip / max(widest, 1e-300), 3.0)
     growth = 0.5 * d * d + math.log(_laguerre(d))
     step = min(2.0 * math.pi * d / (42.0 + growth), 0.25)
@@ -156,7 +156,7 @@ def _rule(strip: float, widest: float) -> tuple[float, float, float]:
     if step == 0.0:
         raise ValueError(f"v: expected variances of f below {(strip * 600.0) ** 2:.3g}, got {widest**2:.3g}")
     factor = math.exp(math.log(2.0) + growth - 2.0 * math.pi * d / step) * 1.01
-    return d, step, factor
+    return step, factor
 
 
 def hermite_series(function: Derivatives, y: Float, m: Float, v: Float, known: Analytic) -> Series:
@@ -176,7 +176,7 @@ def hermite_series(function: Derivatives, y: Float, m: Float, v: Float, known: A
     (array([2.]), array([1.]), True)
     """
     s = np.sqrt(v)
-    d, step, factor = _rule(0.5 * known.strip, float(s.max(initial=0.0)))
+    step, factor = _rule(0.5 * known.strip, float(s.max(initial=0.0)))
     z, weights = _table(step)
     n, count = m.size, z.size
     coefficients, slope, square = np.empty((n, ORDER + 1)), np.empty(n), np.empty(n)
@@ -249,7 +249,7 @@ def linear_series(mean: Float, slope: float) -> Series:
 
 
 def _kept(coefficients: Float) -> int:
-    """The number of leading columns without which the rest is below 1e-8 of the columns from 2 on, or 1e-13, in every row."""
+    """How many columns to keep: in each row the norm of the others is below 1e-8 of those from 2 on, or below 1e-13."""
     squares = coefficients[:, 2:] ** 2
     later = np.cumsum(squares[:, ::-1], axis=1)[:, ::-1]
     needed = (later > 1e-16 * later[:, :1] + 1e-26).any(axis=0) if later.size else np.zeros(0, dtype=bool)

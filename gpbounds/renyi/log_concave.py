@@ -1,12 +1,12 @@
 """How far a Gaussian law of f is from the posterior under a log-concave likelihood: a proved bound, and an estimate.
 
 With U = Lv at the inducing points, f = Φv + Rη is the prior at the rows, (v, η) ~ N(0, I), ΦΦᵀ = Q, RRᵀ = Δ = K − Q,
-and q = N(w, S)(v) × N(0, I)(η).  Where every ℓ_i = log p(y_i|·) is concave, the posterior is e^(−V) with ∇²V ⪰ I, so that
+and q = N(w, S)(v) × N(0, I)(η).  Where every ℓ_i = log p(y_i|·) is concave, the posterior is e^(−V) with ∇²V ⪰ I.  So
 Bakry and Émery's logarithmic Sobolev inequality bounds KL by half the relative Fisher information (N-fisher):
 
     0 ≤ log p(y) − ELBO(q) = KL(q‖p(·|y)) ≤ ½E_q|∇ log(q/p)|².
 
-Write ℓ_i'(f_i) = ḡ_i − λ_i(f_i − m_i) + r_i, with ḡ_i = E ℓ_i', λ_i = −E ℓ_i'' and r_i uncorrelated with all of v and η, and
+Write ℓ_i'(f_i) = ḡ_i − λ_i(f_i − m_i) + r_i, ḡ_i = E ℓ_i', λ_i = −E ℓ_i'', with r_i uncorrelated with v and η, and
 B = S⁻¹ − I − ΦᵀΛΦ, Σ = ΦSΦᵀ + Δ.  Twice the bound is a sum of terms ≥ 0, nothing of which cancels,
 
     |Φᵀḡ − w|² + tr BSB  +  Σ_ij Q_ij Cov(r_i, r_j)                                      (q: not the best; not Gaussian)
@@ -32,13 +32,12 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.residuals import inverse_norms
-from gpbounds.numerics.hermite import Series
 from gpbounds.renyi.log_concave_errors import rounding
-from gpbounds.renyi.log_concave_sums import Sampled, Sums, every_pair, sampled_rows
+from gpbounds.renyi.log_concave_rows import Latent, latent_at
+from gpbounds.renyi.log_concave_sums import Sums, every_pair, sampled_rows
 from gpbounds.renyi.residual import host_targets, with_jitter_named
 from gpbounds.validation import choice, open_unit, rigor_of, scalar
-from gpbounds.whitening import CHUNK, Inducing, inducing, residual_diagonal, with_jitter
+from gpbounds.whitening import inducing, with_jitter
 
 QUANTITY = "KL[q||p(f, U | y)]"
 DENSE = 10_000
@@ -83,51 +82,6 @@ class PosteriorGap:
     elbo: float
     jitter: float
     method: str
-
-
-@dataclass(frozen=True, eq=False)
-class Latent:
-    """q at the rows.
-
-    Attributes
-    ----------
-    whitener : Inducing
-    law : FactorLaw
-        q(v) = N(w, CCᵀ).
-    X : array (N, D)
-    known : array (N,) of bool
-        Rows where Δ is 0.
-    prior, residual, variance, mean : arrays (N,)
-        k(x, x), the diagonal of Δ, and the variance and mean of f under q.
-    series : Series
-        ℓ' of each row under q.
-    pull : array (M,)
-        Φᵀḡ − w.
-    excess : array (M, M)
-        BC, with B = S⁻¹ − I − ΦᵀΛΦ.
-    """
-
-    whitener: Inducing
-    law: FactorLaw
-    X: Float
-    known: Any
-    prior: Float
-    residual: Float
-    variance: Float
-    mean: Float
-    series: Series
-    pull: Float
-    excess: Float
-
-    @property
-    def N(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    def columns(self, rows: Any) -> tuple[Float, Float]:
-        """(V, CᵀV) of some rows, (M, n) each."""
-        V = self.whitener.whiten(self.X[rows])
-        return V, self.law.half(V)
 
 
 def posterior_gap(
@@ -205,10 +159,10 @@ def posterior_gap(
         raise ValueError("rigor: expected 'auto' or 'float', got 'sharp': this bound has no form in 30 digits")
     points, centres, targets, shift = _checked(kernel, X, y, Z, offset)
     law = _law(q_mean, q_factor, len(centres))
-    signed = _concave(likelihood, targets)
+    signed = likelihood.checked_targets(targets)
 
     def attempt(amount: float) -> Latent:
-        return _latent(inducing(kernel, centres, amount), points, signed, likelihood, law, shift)
+        return latent_at(inducing(kernel, centres, amount), points, signed, likelihood, law, shift)
 
     latent = with_jitter(attempt, kernel, centres, jitter, sound=True)
     dense = method == "dense" or (method == "auto" and latent.N <= DENSE)
@@ -242,44 +196,7 @@ def _law(q_mean: ArrayLike, q_factor: ArrayLike, M: int) -> FactorLaw:
     return FactorLaw(w[:, None], C)
 
 
-def _concave(likelihood: Likelihood, y: Float) -> Float:
-    """The targets in the likelihood's own convention; a likelihood that is not log-concave is refused."""
-    one = np.ones(1)
-    targets = likelihood._targets(y)
-    if likelihood.slope_series(targets[:1], one, one) is None:
-        raise ValueError(
-            f"likelihood: expected one whose log density is proved concave in f (Bernoulli, Poisson, Gaussian), got "
-            f"{likelihood!r}: the inequality (N-fisher) needs it. What holds for any likelihood is ELBO ≤ log p(y), so "
-            "that of two laws q the one with the larger ELBO is nearer to the posterior"
-        )
-    return targets
-
-
-def _latent(whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, law: FactorLaw, offset: Float) -> Latent:
-    """The first pass over the rows."""
-    N, M = len(X), whitener.M
-    known, _ = whitener.known(X)
-    prior, residual = np.asarray(whitener.kernel.diag(X), dtype=np.float64), np.empty(N)
-    mean, variance = offset.copy(), np.empty(N)
-    for rows, V in whitener.chunks(X):
-        residual[rows] = np.where(known[rows], 0.0, residual_diagonal(prior[rows], V))
-        means, variance[rows] = law.moments(V, residual[rows])
-        mean[rows] += means[:, 0]
-    parts = []
-    for start in range(0, N, CHUNK):
-        rows = slice(start, start + CHUNK)
-        parts.append(likelihood.slope_series(y[rows], mean[rows], np.maximum(variance[rows], 1e-300)))
-    series = Series.joined(parts)
-    pull, curvature = -law.mean[:, 0].copy(), np.zeros((M, M))
-    for rows, V in whitener.chunks(X):
-        pull += V @ series.mean[rows]
-        curvature += (V * -series.slope[rows]) @ V.T
-    inverse, _, _ = inverse_norms(law.factor)
-    excess = inverse.T - law.factor - curvature @ law.factor
-    return Latent(whitener, law, X, known, prior, residual, variance, mean, series, pull, excess)
-
-
-def _gap(latent: Latent, sums: Sums | Sampled, elbo: float, delta: float, proved: bool) -> PosteriorGap:
+def _gap(latent: Latent, sums: Sums, elbo: float, delta: float, proved: bool) -> PosteriorGap:
     """The record from the sums."""
     law, series = latent.law, latent.series
     training = float(latent.pull @ latent.pull) + float((latent.excess**2).sum())
@@ -301,7 +218,13 @@ def _gap(latent: Latent, sums: Sums | Sampled, elbo: float, delta: float, proved
     said = (LOG_CONCAVE, LAW) + (() if series.proved else (MEASURED,)) + (() if proved and known else (FLOATS,))
     jitter = latent.whitener.chol.jitter
     bound = Bound(
-        value, "upper", sums.confidence, "N-fisher", terms, with_jitter_named(jitter, said), certified and sums.method == "dense",
+        value,
+        "upper",
+        sums.confidence,
+        "N-fisher",
+        terms,
+        with_jitter_named(jitter, said),
+        certified=certified and sums.method == "dense",
         quantity=QUANTITY,
-    )  # fmt: skip
+    )
     return PosteriorGap(bound, estimate, 0.5 * sums.estimate_error, of_q, of_M, elbo, jitter, sums.method)

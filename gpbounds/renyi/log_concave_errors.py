@@ -8,35 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.law import FactorLaw
 from gpbounds.linalg.residuals import factor_residual, inverse_norms
-from gpbounds.numerics.hermite import UP, Series
+from gpbounds.numerics.hermite import UP
 from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
+from gpbounds.renyi.log_concave_rows import Latent
 from gpbounds.renyi.log_concave_sums import BLOCK, FAINT
-from gpbounds.whitening import Inducing
 
 SMALL = 0.01
 """Largest change of m and √v for which the change of a Poisson rate is bounded."""
-
-
-class AtRows(Protocol):
-    """What the errors need of `gpbounds.renyi.log_concave.Latent`."""
-
-    whitener: Inducing
-    law: FactorLaw
-    X: Float
-    prior: Float
-    residual: Float
-    variance: Float
-    mean: Float
-    series: Series
-    pull: Float
-    excess: Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +87,11 @@ class Columns:
         return self.of_Delta(W, roots) + self.of_half(W, s)
 
 
-def columns(latent: AtRows) -> Columns:
+def columns(latent: Latent) -> Columns:
     """The errors of V and of products of its columns.
 
-    Claim N-fisher-rounding.  Proof.  (1) L, whose product is LLᵀ = Kuu + jI + E, ‖E‖ ≤ e, defines v where j ≥ e: U is then
-    observed with noise of covariance jI + E ⪰ 0.  Otherwise the exact factor is L(I + T) with a triangular T,
+    Claim N-fisher-rounding.  Proof.  (1) L, whose product is LLᵀ = Kuu + jI + E, ‖E‖ ≤ e, defines v where j ≥ e: U is
+    then observed with noise of covariance jI + E ⪰ 0.  Otherwise the exact factor is L(I + T) with a triangular T,
     T + Tᵀ + TTᵀ = −L⁻¹EL⁻ᵀ, whose norm is φ at most, hence √2‖T‖_F ≤ φ + ‖T‖_F² and ‖T‖_F ≤ φ where φ ≤ ¼, so that
     columns change by at most 1.5φ of their length.  (2) A triangular solve has V = L⁻¹(k + δ),
     |δ| ≤ γ_(M+3)‖L‖_F|V| + κ√M (N-Q), and V_iᵀL⁻¹δ_j = (L⁻ᵀV_i)ᵀδ_j.  (3) A computed solution x of Lᵀx = b has
@@ -160,10 +143,10 @@ class Moved:
     shape: Float
 
 
-def moved(latent: AtRows, at: Columns) -> Moved | None:
+def moved(latent: Latent, at: Columns) -> Moved | None:
     """The errors of the series at the exact m and s; None where they are not known.
 
-    m = wᵀV, and s² = k(x, x) − |V|² + |CᵀV|², each sum of M products; |s* − s| is at most the error of s² over s, and at
+    m = wᵀV, and s² = k(x, x) − |V|² + |CᵀV|², sums of M products; |s* − s| is at most the error of s² over s, and at
     most its root.
     """
     series, w = latent.series, latent.law.mean[:, 0]
@@ -189,19 +172,19 @@ def moved(latent: AtRows, at: Columns) -> Moved | None:
     )
 
 
-def _lifted(latent: AtRows, w: Float, at: Columns) -> float:
+def _lifted(latent: Latent, w: Float, at: Columns) -> float:
     """At least |L⁻ᵀw|."""
     lost = gamma(len(w) + 4.0) * UP * float(np.linalg.norm(latent.whitener.chol.L)) * at.inverse
     return UP * (1.0 + lost) * float(np.linalg.norm(latent.whitener.lift(w[:, None]))) if lost < 0.1 else math.inf
 
 
-def rounding(latent: AtRows) -> tuple[float, bool]:
+def rounding(latent: Latent) -> tuple[float, bool]:
     """At least the error of twice the bound of N-fisher as it is computed in doubles, and whether this is proved.
 
-    Claim N-fisher-rounding.  Proof.  With A_i the norm of the coefficients of r_i, which are off by α_i in norm at the exact
-    m and s, |Cov*(r_i, r_j) − Cov(r_i, r_j)| ≤ A_iα_j + α_iA_j + α_iα_j + F_iF_j s_is_j|ρ* − ρ|, as
-    |Σ a_ik a_jk(ρ*^k − ρ^k)| ≤ |ρ* − ρ|Σ k|a_ik a_jk| and Σ_k k a_k² = s²E g'² ≤ s²F²; and s_is_j|ρ* − ρ| is at most the
-    error of Σ_ij and s_j|s_i* − s_i| + s_i|s_j* − s_j| + their product.  The rest is the error of products.  QED
+    Claim N-fisher-rounding.  Proof.  With A_i the norm of the coefficients of r_i, which are off by α_i in norm at the
+    exact m and s, |Cov*(r_i, r_j) − Cov(r_i, r_j)| ≤ A_iα_j + α_iA_j + α_iα_j + F_iF_j s_is_j|ρ* − ρ|, as
+    |Σ a_ik a_jk(ρ*^k − ρ^k)| ≤ |ρ* − ρ|Σ k|a_ik a_jk| and Σ_k k a_k² = s²E g'² ≤ s²F²; and s_is_j|ρ* − ρ| is at most
+    the error of Σ_ij and s_j|s_i* − s_i| + s_i|s_j* − s_j| + their product.  The rest is the error of products.  QED
     """
     with np.errstate(over="ignore", invalid="ignore"):
         at = columns(latent)
@@ -218,13 +201,13 @@ def _product(x: Float, dx: Float) -> float:
     return UP * (2.0 * a * b + b * b)
 
 
-def _added(latent: AtRows) -> float:
+def _added(latent: Latent) -> float:
     """γ of the additions of a sum over all pairs."""
     blocks = len(latent.X) / BLOCK + 1.0
     return gamma(4.0 * BLOCK + blocks * blocks)
 
 
-def _shapes(latent: AtRows, at: Columns, off: Moved) -> float:
+def _shapes(latent: Latent, at: Columns, off: Moved) -> float:
     """The error of Σ K_ij Cov(r_i, r_j)."""
     series, roots, s = latent.series, UP * np.sqrt(latent.prior), UP * np.sqrt(latent.variance)
     A, F = series.norms, roots * series.first
@@ -235,7 +218,7 @@ def _shapes(latent: AtRows, at: Columns, off: Moved) -> float:
     return total + (gamma(3.0 * orders + 12.0) + FAINT**2 + _added(latent)) * float(roots @ A) ** 2
 
 
-def _lines(latent: AtRows, at: Columns, off: Moved) -> float:
+def _lines(latent: Latent, at: Columns, off: Moved) -> float:
     """The error of ḡᵀΔḡ + tr ΛΔΛ(Q + Σ)."""
     series, roots, s = latent.series, UP * np.sqrt(latent.prior), UP * np.sqrt(latent.variance)
     rest = latent.residual + at.entry + 2.0 * at.length * at.moved + at.moved**2 + 4.0 * U * latent.prior
@@ -250,7 +233,7 @@ def _lines(latent: AtRows, at: Columns, off: Moved) -> float:
     return total + (gamma(12.0) + _added(latent)) * weights
 
 
-def _training(latent: AtRows, at: Columns, off: Moved) -> float:
+def _training(latent: Latent, at: Columns, off: Moved) -> float:
     """The error of |Φᵀḡ − w|² + ‖BC‖_F²."""
     series, law, (N, M) = latent.series, latent.law, (len(latent.X), latent.whitener.M)
     g, slope = np.abs(series.mean), np.abs(series.slope)
@@ -269,5 +252,3 @@ def _training(latent: AtRows, at: Columns, off: Moved) -> float:
     wide += 4.0 * U * (size + norm + float(slope @ squares) * at.size)
     excess = float(np.linalg.norm(latent.excess))
     return total + UP * (2.0 * excess * wide + wide * wide + gamma(M * 1.0 * M + 4.0) * excess * excess)
-
-

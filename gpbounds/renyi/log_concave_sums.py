@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.linalg.parallel import share
-from gpbounds.numerics.hermite import UP, Series
-from gpbounds.whitening import Inducing, slices
+from gpbounds.numerics.hermite import UP
+from gpbounds.renyi.log_concave_rows import Latent
+from gpbounds.whitening import slices
 
 BLOCK = 512
 """Rows of a block of pairs."""
@@ -21,25 +22,6 @@ FAINT = 1e-9
 """Correlations below it count as 0, which changes Cov(r_i, r_j) by 1e-18 of the norms of both series at most."""
 SHAPE, LINE, REST, GUESS = range(4)
 """Σ Q Cov r;  Σ of the terms with Δ;  the rest of the series;  the sum of the estimate."""
-
-
-class AtRows(Protocol):
-    """What the sums need of `gpbounds.renyi.log_concave.Latent`."""
-
-    whitener: Inducing
-    X: Float
-    known: Any
-    prior: Float
-    residual: Float
-    variance: Float
-    series: Series
-
-    @property
-    def N(self) -> int:
-        """Number of rows."""
-
-    def columns(self, rows: Any) -> tuple[Float, Float]:
-        """(V, CᵀV) of some rows."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +56,7 @@ class Sums:
     method: str
 
 
-Sampled = Sums
-
-
-def every_pair(latent: AtRows) -> Sums:
+def every_pair(latent: Latent) -> Sums:
     """The sums over all pairs of rows; lanes share the blocks, whose sums are added in their order."""
     V, H = latent.columns(slice(None))
     parts = list(slices(latent.N, BLOCK))
@@ -97,7 +76,7 @@ def every_pair(latent: AtRows) -> Sums:
 
 
 def row_sums(
-    latent: AtRows, first: Any, second: Any, of_first: tuple[Float, Float], of_second: tuple[Float, Float]
+    latent: Latent, first: Any, second: Any, of_first: tuple[Float, Float], of_second: tuple[Float, Float]
 ) -> Float:
     """The four sums over the rows ``second`` for each row of ``first``: (4, n)."""
     series, X = latent.series, latent.X
@@ -133,13 +112,27 @@ def row_sums(
     ])  # fmt: skip
 
 
-def sampled_rows(latent: AtRows, delta: float, rng: np.random.Generator) -> Sums:
+def total_above(values: Float, R: float, delta: float) -> float:
+    """An upper bound on τ with probability 1 − delta from independent variables of mean τ, at most R√τ in size.
+
+    Claim N-fisher-sampled.
+
+    >>> round(total_above(np.full(1000, 4.0), 2.0, 0.01), 2)
+    4.1
+    """
+    n, log_term = values.size, math.log(2.0 / delta)
+    d = max(float(values.mean()) + math.sqrt(2.0 * float(values.var(ddof=1)) * log_term / n), 0.0)
+    c = 14.0 * R * log_term / (3.0 * (n - 1.0))
+    return (1.0 + 1e-12) * (0.5 * (c + math.sqrt(c * c + 4.0 * d))) ** 2
+
+
+def sampled_rows(latent: Latent, delta: float, rng: np.random.Generator) -> Sums:
     """The sums over all pairs with ``DRAWN`` rows, drawn with probabilities p_i, as estimates and an upper bound.
 
-    Claim N-fisher-sampled.  T, whose entries the bound adds up, is positive semi-definite, so that |Σ_j T_ij| ≤ √(T_ii τ),
-    τ = Σ_ij T_ij.  With p_i = √t_i/R, t_i ≥ T_ii and R = Σ√t_i, the variable Σ_j T_ij/p_i has mean τ and absolute value
-    ≤ R√τ; the empirical Bernstein inequality (Maurer and Pontil 2009, theorem 4) then bounds τ by a quadratic inequality
-    for √τ.
+    Claim N-fisher-sampled.  T, whose entries the bound adds up, is positive semi-definite, so that
+    |Σ_j T_ij| ≤ √(T_ii τ), τ = Σ_ij T_ij.  With p_i = √t_i/R, t_i ≥ T_ii and R = Σ√t_i, the variable Σ_j T_ij/p_i has
+    mean τ and absolute value ≤ R√τ; the empirical Bernstein inequality (Maurer and Pontil 2009, theorem 4) then bounds
+    τ by a quadratic inequality for √τ.
     """
     series, n = latent.series, DRAWN
     explained = latent.prior - latent.residual
@@ -155,12 +148,9 @@ def sampled_rows(latent: AtRows, delta: float, rng: np.random.Generator) -> Sums
     scaled = sums * (R / roots[drawn])
     means = scaled.mean(axis=1)
     values = scaled[SHAPE] + scaled[LINE]
-    log_term, average = math.log(2.0 / delta), float(values.mean())
-    d = max(average + math.sqrt(2.0 * float(values.var(ddof=1)) * log_term / n), 0.0)
-    c = 14.0 * R * log_term / (3.0 * (n - 1.0))
-    root = 0.5 * (c + math.sqrt(c * c + 4.0 * d))
+    average, above = float(values.mean()), total_above(values, R, delta)
     rest = UP * float(np.sqrt(latent.prior) @ series.rest) ** 2
-    beyond = max(UP * 1e-10 * root**2 + root * root - average, 0.0) + rest
+    beyond = max(above - average, 0.0) + rest
     error = float(scaled[GUESS].std(ddof=1)) / math.sqrt(n)
     return Sums(
         float(means[SHAPE]), float(means[LINE]), rest, beyond, float(means[GUESS]), error, 1.0 - delta, "streamed"
