@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, host
 from gpbounds.bound import Bound
-from gpbounds.likelihoods import Bernoulli
+from gpbounds.likelihoods import Bernoulli, Likelihood
 from gpbounds.pacbayes import kl_inverse
 from gpbounds.rates.base import total_variation
 from gpbounds.validation import finite, non_negative
@@ -152,19 +152,34 @@ def event_bounds(divergence: Bound, rows: RowProbabilities | None = None) -> Eve
     return EventBounds(divergence, tv, event_interval(np.array(GRID), kl), rows)
 
 
-def row_probabilities(likelihood: Any, y: Float, mean: Float, variance: Float, divergence: float) -> RowProbabilities:
-    """Probabilities at rows whose latent f has this mean and variance under the model, and where the exact ones lie.
+def row_probabilities(
+    likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayLike, divergence: float
+) -> RowProbabilities:
+    """Probabilities at rows where f ~ N(m, v) under the model, and where those under the exact posterior lie.
 
-    Of labels that of the second one, of counts that of a count up to y.
+    Claim N-event, as `event_interval`: of labels for that of the second one, of counts for that of a count up to y.
 
-    >>> rows = row_probabilities(Bernoulli("probit"), np.array([1.0]), np.array([2.0]), np.array([0.0]), 0.02)
+    Parameters
+    ----------
+    likelihood : Likelihood
+    y, m, v : arrays (n,)
+        Targets, which matter for counts, and mean and variance of f.
+    divergence : float
+        At least the divergence of the model's law from the exact posterior.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for targets that the likelihood does not admit, variances below 0, NaN or infinity.
+
+    >>> rows = row_probabilities(Bernoulli("probit"), [1.0], [2.0], [0.0], 0.02)
     >>> rows.model.round(4), rows.same, bool(rows.low[0] < rows.model[0] < rows.high[0])
     (array([0.9772]), 1.0, True)
     """
     labels = isinstance(likelihood, Bernoulli)
     if labels:
-        model, event = likelihood.predictive_mean(mean, variance), "the second label"
+        model, event = likelihood.predictive_mean(m, v), "the second label"
     else:
-        model, event = likelihood.predictive_cdf(y, mean, variance)[1], "a count up to the one observed"
+        model, event = likelihood.predictive_cdf(y, m, v)[1], "a count up to the one observed"
     model = np.clip(np.asarray(host(model), dtype=np.float64), 0.0, 1.0)
     return RowProbabilities(event, model, *event_interval(model, divergence), labels)
