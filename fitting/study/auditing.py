@@ -1,4 +1,4 @@
-"""`audit`: would the exact GP predict better than a trained model, was M enough; what is asked, and the record."""
+"""`audit`: would the exact GP predict better than a trained model, was M enough; from a model to the record."""
 
 from __future__ import annotations
 
@@ -75,6 +75,9 @@ def audit(
     input), N-excess (a posterior other than the best one), N-rank (calibration).  Hypotheses: Gaussian noise, and the
     kernel, noise and mean of the model; calibration tests them.
 
+    Of labels and counts, under a Bernoulli or Poisson likelihood: is M enough, how much of KL[q‖p] is q's and how much
+    M's, and what it means for probabilities (N-fisher, N-elbos, N-event; `gpbounds.audit.latent_enough`).
+
     Pass all rows that you have: those that an estimator was trained on are recognised; predictions are compared and
     calibration is measured on the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and
     log p(y) are in the units of X and y.  The answer is about this kernel and noise: a model that is trained again with
@@ -82,9 +85,10 @@ def audit(
 
     Parameters
     ----------
-    model : SparseGP, RenyiGP, ExactGP, VariationalGP with Gaussian noise, or `gpbounds.renyi.Model`
+    model : SparseGP, RenyiGP, ExactGP, VariationalGP, VariationalGPClassifier, `gpbounds.renyi.Model` or `LatentModel`
         A fitted estimator; or what `gpbounds.renyi.from_gpytorch` and its like read from a model of another library,
-        whose posterior is its own q(u), where it has one, and else the best one with its inducing points.
+        whose posterior is its own q(u), where it has one, and else the best one with its inducing points.  A Student-t
+        likelihood is refused: it is not log-concave.
     X : array (N, D), or a data frame (pandas, polars), whose columns name the inputs
         In the units in which the model was trained.
     y : array (N,), optional
@@ -127,9 +131,10 @@ def audit(
 
     Returns
     -------
-    ModelAudit
+    ModelAudit, or LatentModelAudit of labels and counts
         ``print()``, ``to_dict()``, ``save("audit.html")``, ``plot()``; a notebook shows its page.  Its sections are
-        those of `gpbounds.audit.Audit`: ``compared``, ``enough``, ``consequences``, ``places``, ``calibration``, …
+        those of `gpbounds.audit.Audit`: ``compared``, ``enough``, ``consequences``, ``places``, ``calibration``, …;
+        or of `gpbounds.audit.LatentAudit`: ``enough``, ``events``, ``scores``.
 
     Raises
     ------

@@ -30,14 +30,17 @@ example:
 
   trains a sparse GP with 50 inducing points first, and holds out a fifth of the rows.
 
+A model of labels or counts (gpbounds train --model classifier, or variational with --likelihood poisson) is audited,
+too: is M enough, how much of the divergence is the posterior's and how much M's, what it means for probabilities.
+
 A model of GPflow, GPyTorch, GPJax or scikit-learn is converted in Python; FILE must hold X and y as it was trained on
 them:
   gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_gpjax, from_sklearn
   gpbounds audit FILE.csv --model model.json
 
 theorem: N-solve (the exact GP's predictions between proved ends), R-gap (the divergence is log p(y) - ELBO), R-eq8 and
-others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.  The page
-states the claims it uses.
+others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.  Labels and
+counts: N-fisher, N-elbos, N-event.  The page states the claims it uses.
 """
 
 

@@ -47,6 +47,8 @@ def _noise(noise: Any, where: str) -> float:
 
 KIND, VERSION = "imported model", 1
 """The kind, of a model with Gaussian noise, and the version of a stored file."""
+LATENT = "imported model of labels or counts"
+"""The kind of a stored model of labels or counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,11 @@ class ModelFile(Record):
         writer = f"a model that gpbounds.renyi.{cls.__name__}.save wrote"
         wrong = f"{os.fspath(path)}: expected {writer}"
         record = read_json(path, writer)
-        if _kind_of(record) != cls.kind:
+        kind = _kind_of(record)
+        if kind != cls.kind and kind in (KIND, LATENT):
+            got = "a model of labels or counts" if kind == LATENT else "a model with Gaussian noise"
+            raise ValueError(f"{wrong}, got {got}: gpbounds.renyi.imported_model reads both")
+        if kind != cls.kind:
             raise ValueError(f"{wrong}, got another JSON file, or one of another version")
         try:
             own = {name: value for name, value in record.items() if name not in ("kind", "version")}
@@ -227,7 +233,7 @@ class LatentModel(ModelFile):
     mean: LinearMean | None = None
     q: InducingLaw | None = None
     notes: tuple[str, ...] = ()
-    kind: ClassVar[str] = f"{KIND} of labels or counts"
+    kind: ClassVar[str] = LATENT
     stored: ClassVar[Slots] = {
         "kernel": KERNEL,
         "likelihood": Slot(LIKELIHOODS.read, LIKELIHOODS.write),
