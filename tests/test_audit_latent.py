@@ -194,9 +194,9 @@ def test_probabilities_of_labels_and_counts_contain_those_of_laws_within_the_div
     kl = 0.5 * (spread**2 - 1.0 + shift**2) - np.log(spread)
     for likelihood, y in ((Bernoulli("probit"), 1.0), (Poisson("exp"), 2.0)):
         mean, variance = np.array([shift]), np.array([spread**2])
-        found = row_probabilities(likelihood, np.array([y]), mean, variance, kl)
+        given = row_probabilities(likelihood, np.array([y]), mean, variance, kl)
         truth = row_probabilities(likelihood, np.array([y]), np.zeros(1), np.ones(1), 0.0).model
-        assert found.low <= truth <= found.high
-        assert found.high - found.low < 1.0
-        bound = event_bounds(Bound(kl, "upper", 1.0, "N-fisher"), found)
-        assert abs(truth - found.model) <= float(bound.tv)
+        assert given.low <= truth <= given.high
+        assert given.high - given.low < 1.0
+        bound = event_bounds(Bound(kl, "upper", 1.0, "N-fisher"), given)
+        assert abs(truth - given.model) <= float(bound.tv)

@@ -137,10 +137,10 @@ def best_law(
         step, gained = 1.0, 0.0
         for _ in range(HALVINGS):
             mixed = [(1.0 - step) * old + step * new for old, new in zip((gram, projected), there, strict=True)]
-            found = _stepped(rows, *mixed)
-            if found is not None and found[1][0] >= value:
-                gained = found[1][0] - value
-                law, (value, slope, weights, latent) = found
+            after = _stepped(rows, *mixed)
+            if after is not None and after[1][0] >= value:
+                gained = after[1][0] - value
+                law, (value, slope, weights, latent) = after
                 gram, projected = mixed
                 break
             step *= 0.5
@@ -164,7 +164,7 @@ def _stepped(rows: _Rows, gram: Float, projected: Float) -> tuple[FactorLaw, tup
         law = gram_law(gram, projected[:, None])
         stepped = FactorLaw(law.mean, law.factor)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = rows.elbo(stepped)
+            value, *moments = rows.elbo(stepped)
     except (NotPositiveDefinite, ArithmeticError, ValueError):
         return None
-    return (stepped, found) if np.isfinite(found[0]) else None
+    return (stepped, (value, *moments)) if np.isfinite(value) else None

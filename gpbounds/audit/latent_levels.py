@@ -263,11 +263,11 @@ class _Search:
         known = [m for kind, m in self.laws if kind == points and m <= M]
         start = self.laws[points, max(known)] if known else None
         jitter = JITTER * float(self.about.kernel.diag(self.about.X).max())
-        found = best_law(self.about, Z[:M], jitter, start)
-        self.laws[points, M] = found.posterior
+        best = best_law(self.about, Z[:M], jitter, start)
+        self.laws[points, M] = best.posterior
         self.tried[points] = max(self.tried[points], M)
-        self.keep(points, found)
-        return found
+        self.keep(points, best)
+        return best
 
     def keep(self, points: Points, law: TrainedLaw, *, bounded: bool = False) -> None:
         """Add the level of a law, with its own bound if that is asked for."""
@@ -322,7 +322,7 @@ def latent_enough(
     *,
     target: float = 1.0,
     most: int = 1000,
-    rng: Any = 0,
+    rng: int | np.random.Generator = 0,
     delta: float = 0.01,
     progress: bool = False,
 ) -> LatentEnough:
