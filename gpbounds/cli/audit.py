@@ -39,8 +39,8 @@ them:
   gpbounds audit FILE.csv --model model.json
 
 theorem: N-solve (the exact GP's predictions between proved ends), R-gap (the divergence is log p(y) - ELBO), R-eq8 and
-others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.  Labels and
-counts: N-fisher, N-elbos, N-event.  The page states the claims it uses.
+others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.
+N-fisher, N-elbos and N-event for labels and counts.  The page states the claims it uses.
 """
 
 
