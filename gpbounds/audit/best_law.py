@@ -164,7 +164,7 @@ def _stepped(rows: _Rows, gram: Float, projected: Float) -> tuple[FactorLaw, tup
         law = gram_law(gram, projected[:, None])
         stepped = FactorLaw(law.mean, law.factor)
         with np.errstate(over="ignore", invalid="ignore"):
-            value, *moments = rows.elbo(stepped)
+            after = rows.elbo(stepped)
     except (NotPositiveDefinite, ArithmeticError, ValueError):
         return None
-    return (stepped, (value, *moments)) if np.isfinite(value) else None
+    return (stepped, after) if np.isfinite(after[0]) else None

@@ -182,24 +182,21 @@ class LatentEnough:
 def evidence_from(levels: Sequence[LatentLevel]) -> Pair:
     """Lower and upper bound on log p(y) from laws with their ELBOs (N-elbos)."""
     lowest = max(level.elbo for level in levels)
-    known = [level for level in levels if level.gap is not None]
-    least = min(known, key=lambda level: level.elbo + float(level.gap.bound))  # type: ignore[union-attr]
-    assert least.gap is not None
-    bound = least.gap.bound
-    failing = sum(1.0 - float(np.min(level.gap.bound.confidence)) for level in known)  # type: ignore[union-attr]
+    known = [(level.elbo, level.gap.bound) for level in levels if level.gap is not None]
+    elbo, bound = min(known, key=lambda each: each[0] + float(each[1]))
+    failing = sum(1.0 - float(np.min(each.confidence)) for _, each in known)
     assumptions = (*bound.assumptions, IN_DOUBLES)
     lower = Bound(lowest, "lower", 1.0, "N-elbos", {}, (IN_DOUBLES,), False, EVIDENCE)
-    value = math.nextafter(least.elbo + float(bound), math.inf)
+    value = math.nextafter(elbo + float(bound), math.inf)
     upper = Bound(value, "upper", 1.0 - failing, DIFFERENCE, {}, assumptions, False, EVIDENCE)
     return possible((lower, upper))
 
 
 def _estimated_evidence(levels: Sequence[LatentLevel]) -> float:
     """An estimate of log p(y): the ELBO and the estimate of the law whose estimated divergence is least."""
-    known = [level for level in levels if level.gap is not None]
-    least = min(known, key=lambda level: level.gap.estimate)  # type: ignore[union-attr]
-    assert least.gap is not None
-    return max(least.elbo + least.gap.estimate, max(level.elbo for level in levels))
+    known = [(level.gap.estimate, level.elbo) for level in levels if level.gap is not None]
+    estimate, elbo = min(known)
+    return max(elbo + estimate, max(level.elbo for level in levels))
 
 
 @dataclass
