@@ -12,7 +12,7 @@ from mpmath import mpf
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential
-from gpbounds.audit import event_bounds, event_interval, latent_enough, latent_subject
+from gpbounds.audit import best_law, event_bounds, event_interval, latent_enough, latent_subject
 from gpbounds.bound import Bound
 from gpbounds.divergences import whitened_posterior
 from gpbounds.likelihoods import Bernoulli, Poisson
@@ -121,3 +121,43 @@ def _try_all_laws(observe: Observer, seed: int) -> None:
         low, high = map(float, level.divergence(levels.evidence))
         observe.lower("N-elbos", truth - level.elbo, low, tol=1e-8)
         observe.upper("N-elbos", truth - level.elbo, high, tol=1e-8)
+
+
+def _sampled(seed: int):
+    """A model of 30 rows, and log p(y) by importance sampling: value, standard error, effective share of the draws."""
+    rng = np.random.default_rng(seed)
+    variance = float(rng.choice([0.5, 1.0, 4.0]))
+    kernel = [SquaredExponential(variance, 0.7), Matern(1.5, variance, 1.5)][int(rng.integers(2))]
+    likelihood = [Bernoulli("logit"), Bernoulli("probit"), Poisson("exp"), Poisson("softplus")][int(rng.integers(4))]
+    X = rng.uniform(-2.0, 2.0, (30, 2))
+    f = 1.0 * np.sin(2.0 * X[:, 0])
+    rate = np.exp(f) if isinstance(likelihood, Poisson) else likelihood.predictive_mean(f, 0.0 * f)
+    y = rng.poisson(rate) if isinstance(likelihood, Poisson) else rng.random(30) < rate
+    own = whitened_posterior(kernel, X[:5], rng.normal(0.0, 0.3, 5), np.diag(rng.uniform(0.5, 1.0, 5)))
+    about = latent_subject(kernel, likelihood, X, y, X[:5], posterior=own)
+    law = best_law(about, X, 1e-7 * variance).posterior
+    z = rng.standard_normal((30, 4000))
+    v = law.mean[:, None] + law.factor @ z
+    values = likelihood.log_density(about.y[:, None], law.inducing.chol.L @ v).sum(axis=0)
+    logs = values - 0.5 * (v * v).sum(axis=0) + 0.5 * (z * z).sum(axis=0) + np.log(law.factor.diagonal()).sum()
+    weights = np.exp(logs - logs.max())
+    error = weights.std() / weights.mean() / np.sqrt(len(weights))
+    return about, logs.max() + np.log(weights.mean()), error, weights.sum() ** 2 / (weights @ weights) / len(weights)
+
+
+@pytest.mark.claim("N-elbos", "N-fisher")
+@pytest.mark.parametrize("start", [0, *(pytest.param(25 * k, marks=pytest.mark.slow) for k in range(1, 9))])
+def test_brackets_contain_log_evidence_by_importance_sampling(observe: Observer, start: int) -> None:
+    """Thirty rows in two dimensions; draws from the best law with all rows, of which most are effective."""
+    for seed in range(start, start + (25 if start else 1)):
+        about, truth, error, effective = _sampled(seed)
+        observe.holds("N-elbos", effective > 0.3)
+        levels = latent_enough(about, target=1.0, most=29)
+        slack = 6.0 * error + 1e-3
+        observe.lower("N-elbos", truth, float(levels.evidence[0]), tol=slack)
+        observe.upper("N-elbos", truth, float(levels.evidence[1]), tol=slack)
+        low, high = map(float, levels.divergence)
+        own = truth - levels.model.elbo
+        observe.lower("N-elbos", own, low, tol=slack)
+        observe.upper("N-fisher", own, high, tol=slack)
+        observe.upper("N-fisher", own, float(levels.model.gap.bound), tol=slack)
