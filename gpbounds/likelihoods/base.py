@@ -21,6 +21,8 @@ from gpbounds.validation import as_log_parameters, choice, exponentials, positiv
 
 Pair = tuple[Any, Any]
 
+BELOW = 1.0 - 1e-9
+"""Lowers a computed curvature: more than a hundred thousand times its rounding."""
 FORMS = ("sharpest", "printed")
 """The exact infimum and supremum; Table 1 of Wei et al."""
 
@@ -141,6 +143,10 @@ class Likelihood(Named, ABC):
         A likelihood that returns a series states that log p(y|f) is concave in f for every y (N-fisher).
         """
         return None
+
+    def least_curvature(self, y: Float, low: Float, high: Float) -> Float:
+        """Numbers c ≥ 0 with −ℓ'' ≥ c between ``low`` and ``high``; 0 where nothing is known."""
+        return np.zeros(np.shape(low))
 
     def _known_targets(self, y: Array) -> Array:
         """As `_targets`, for targets that it has accepted before."""

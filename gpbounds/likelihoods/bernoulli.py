@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, namespace
 from gpbounds.likelihoods import cuda
-from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
+from gpbounds.likelihoods.base import BELOW, DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.concave import LogCdf, NormalCdf, Powered, Sigmoid, Softplus, log_mean
 from gpbounds.likelihoods.special import HAZARD, log_cdf, mills, sigmoid, softplus
 from gpbounds.likelihoods.trapezoid import WIDEST, narrow_means
@@ -80,6 +80,12 @@ class Bernoulli(Likelihood):
         else:
             known = Analytic(1.0, 2.0 * HAZARD * one, 2.0 * one, one, 7.0 * one, PROBIT_ROUNDING, False)
         return hermite_series(lambda y, f: self._derivatives(y, f)[:2], y, m, v, known)
+
+    def least_curvature(self, y: Float, low: Float, high: Float) -> Float:
+        """−ℓ'' falls with |f| (logit), or with sf (probit): (log Φ)'' increases, as the hazard is convex (Sampford 1953)."""
+        if self.link == "logit":
+            return np.asarray(-BELOW * self._derivatives(y, np.maximum(np.abs(low), np.abs(high)))[1])
+        return np.asarray(-BELOW * self._derivatives(y, np.where(y > 0.0, high, low))[1])
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         xp = namespace(m)

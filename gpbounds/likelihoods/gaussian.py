@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
+from gpbounds.likelihoods.base import BELOW, DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI, scipy_special
 from gpbounds.numerics.hermite import Series, linear_series
 
@@ -54,6 +56,10 @@ class Gaussian(Likelihood):
     def slope_series(self, y: Float, m: Float, v: Float) -> Series:
         """ℓ' = (y − f)/σ²."""
         return linear_series((y - m) / self.noise, -1.0 / self.noise)
+
+    def least_curvature(self, y: Float, low: Float, high: Float) -> Float:
+        """1/σ² everywhere."""
+        return np.full(np.shape(low), BELOW / self.noise)
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         total, d = v + self.noise, y - m

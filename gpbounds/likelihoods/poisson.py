@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, host, namespace
 from gpbounds.likelihoods import cuda
-from gpbounds.likelihoods.base import DerivativeRange, Likelihood, record
+from gpbounds.likelihoods.base import BELOW, DerivativeRange, Likelihood, record
 from gpbounds.likelihoods.concave import (
     POINT_MASS,
     ExponentialRate,
@@ -27,6 +27,7 @@ from gpbounds.likelihoods.special import (
     log_factorial_excess,
     log_softplus,
     scipy_special,
+    sigmoid,
     softplus,
     softplus_parts,
     softplus_third,
@@ -185,6 +186,13 @@ class Poisson(Likelihood):
         steep, bent = bound / reach, 2.0 * bound / reach**2
         known = Analytic(reach, bound, 0.0 * y, steep, bent, SOFTPLUS_ROUNDING, True)
         return hermite_series(lambda y, f: self._derivatives(y, f)[:2], y, m, v, known)
+
+    def least_curvature(self, y: Float, low: Float, high: Float) -> Float:
+        """−ℓ'' = e^f, which increases; of the softplus at least σ(1 − σ), which falls with |f|, as log g is concave."""
+        if self.link == "exp":
+            return np.asarray(BELOW * np.exp(low))
+        far = np.maximum(np.abs(low), np.abs(high))
+        return np.asarray(BELOW * sigmoid(far) * sigmoid(-far))
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         return log_mean(self._factor, y, m, v, gradient)

@@ -17,7 +17,6 @@ Cov(r_i, r_j) = Σ_{k≥2} a_ik a_jk ρ_ij^k with the Hermite coefficients of �
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,7 +31,8 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg import Jitter
-from gpbounds.renyi.log_concave_errors import rounding
+from gpbounds.renyi.log_concave_curvature import Within, curved_bound, intervals
+from gpbounds.renyi.log_concave_errors import Allowance, rounding
 from gpbounds.renyi.log_concave_rows import Latent, latent_at
 from gpbounds.renyi.log_concave_sums import Sums, every_pair, sampled_rows
 from gpbounds.renyi.residual import host_targets, with_jitter_named
@@ -66,7 +66,8 @@ class PosteriorGap:
     of_q : float
         The part of the bound that remains where Z determines f: q is not the best Gaussian, and the posterior is none.
     of_M : float
-        The part that is 0 where Z determines f, so that more inducing points make it smaller.
+        The part that is 0 where Z determines f, so that more inducing points make it smaller.  The bound is the sum of
+        both and of ``bound.terms["rounding"]`` and ``["beyond"]``: errors, and what lies outside of the intervals.
     elbo : float
         ELBO(q): ELBO ≤ log p(y) ≤ ELBO + bound, to the rounding of the ELBO.
     jitter : float
@@ -108,8 +109,10 @@ def posterior_gap(
         0 ≤ KL(q‖p(f, U|y)) ≤ ½E_q|∇ log(q/p)|²    (Bakry and Émery 1985),
 
     which `gpbounds.renyi.log_concave` writes as a sum of squares.  For the full posterior of a Gaussian q pass Z = X.
-    The bound is about 3 times the divergence where data are weak, and grows with the variance of the prior times the
-    number of rows that share a lengthscale, since it does not use the curvature of the likelihood; the estimate does.
+    This bound does not use the curvature of the likelihood, and grows with the variance of the prior times the number of
+    rows that share a lengthscale.  Up to N = 5000 the function also computes the bound of N-fisher-curved, which uses
+    the curvature within intervals about the means, and returns the smaller one, whose claim ``bound.claim`` names.
+    It is 6 to 12 times the estimate for q near the best and prior variances up to 4.
 
     Parameters
     ----------
@@ -166,9 +169,11 @@ def posterior_gap(
 
     latent = with_jitter(attempt, kernel, centres, jitter, sound=True)
     dense = method == "dense" or (method == "auto" and latent.N <= DENSE)
-    sums = every_pair(latent) if dense else sampled_rows(latent, failing, np.random.default_rng(rng))
+    found = intervals(latent, likelihood, signed) if dense else []
+    explained = [within.explained for within in found]
+    sums = every_pair(latent, explained) if dense else sampled_rows(latent, failing, np.random.default_rng(rng))
     elbo = float(np.sum(likelihood.expected_log_density(targets, latent.mean, latent.variance))) - law.kl
-    return _gap(latent, sums, elbo, failing, stated == "auto")
+    return _gap(latent, sums, found, elbo, stated == "auto")
 
 
 def _checked(
@@ -196,35 +201,44 @@ def _law(q_mean: ArrayLike, q_factor: ArrayLike, M: int) -> FactorLaw:
     return FactorLaw(w[:, None], C)
 
 
-def _gap(latent: Latent, sums: Sums, elbo: float, delta: float, proved: bool) -> PosteriorGap:
+def _gap(latent: Latent, sums: Sums, found: list[Within], elbo: float, proved: bool) -> PosteriorGap:
     """The record from the sums."""
-    law, series = latent.law, latent.series
     training = float(latent.pull @ latent.pull) + float((latent.excess**2).sum())
-    turned = law.factor.T @ latent.pull
-    linear = float(turned @ turned) + 0.5 * float(((law.factor.T @ latent.excess) ** 2).sum())
-    estimate = 0.5 * (linear + sums.estimate)
-    of_q, of_M = 0.5 * (training + sums.of_shape), 0.5 * sums.of_M
-    allowance, certified = rounding(latent) if proved else (0.0, False)
-    known = math.isfinite(allowance)
-    value = (of_q + of_M + 0.5 * sums.beyond + 0.5 * (allowance if known else 0.0)) * (1.0 + 1e-14)
-    terms = {
-        "training": 0.5 * training,
-        "shape": 0.5 * sums.of_shape,
-        "M": of_M,
-        "series": 0.5 * sums.series_rest,
-        "sampling": 0.5 * (sums.beyond - sums.series_rest),
-        "rounding": 0.5 * (allowance if known else 0.0),
-    }
-    said = (LOG_CONCAVE, LAW) + (() if series.proved else (MEASURED,)) + (() if proved and known else (FLOATS,))
+    turned = latent.law.factor.T @ latent.pull
+    linear = float(turned @ turned) + 0.5 * float(((latent.law.factor.T @ latent.excess) ** 2).sum())
+    known = rounding(latent) if proved else None
+    off = Allowance.none(latent.N) if known is None else known
+    value, claim, shape, beyond = _least(latent, sums, found, training, off)
+    of_M = 0.5 * (sums.of_lines + (sums.of_spread if claim == "N-fisher" else 0.0))
+    terms = {"training": 0.5 * training, "shape": 0.5 * shape, "M": of_M, "rounding": 0.5 * off.total}
+    terms |= {"beyond": beyond}
+    said = (LOG_CONCAVE, LAW) + (() if latent.series.proved else (MEASURED,)) + (() if known else (FLOATS,))
     jitter = latent.whitener.chol.jitter
     bound = Bound(
         value,
         "upper",
         sums.confidence,
-        "N-fisher",
+        claim,
         terms,
         with_jitter_named(jitter, said),
-        certified=certified and sums.method == "dense",
+        certified=off.proved and sums.method == "dense",
         quantity=QUANTITY,
     )
-    return PosteriorGap(bound, estimate, 0.5 * sums.estimate_error, of_q, of_M, elbo, jitter, sums.method)
+    estimate, error = 0.5 * (linear + sums.estimate), 0.5 * sums.estimate_error
+    return PosteriorGap(bound, estimate, error, 0.5 * (training + shape), of_M, elbo, jitter, sums.method)
+
+
+def _least(
+    latent: Latent, sums: Sums, found: list[Within], training: float, off: Allowance
+) -> tuple[float, str, float, float]:
+    """The least bound, its claim, the sum in it that is about the shape of the posterior, and what it adds."""
+    lines = training + sums.of_lines
+    half = 0.5 * (lines + sums.of_shape + sums.of_spread)
+    value = (half + 0.5 * (sums.beyond + off.total)) * (1.0 + 1e-14)
+    best = value, "N-fisher", sums.of_shape, value - half - 0.5 * off.total
+    for within, (shape, rest) in zip(found, sums.within, strict=True):
+        total = lines + shape + rest + off.total + within.allowance(latent)
+        curved, inner = curved_bound(latent, within, total, off)
+        if curved < best[0]:
+            best = curved, "N-fisher-curved", shape, curved - inner + 0.5 * (rest + within.allowance(latent))
+    return best

@@ -137,6 +137,7 @@ def _lengths(A: Float) -> Float:
 class Moved:
     """At least the errors of m, of s, of ḡ, of λ, and of the coefficients of r in norm, at each row."""
 
+    centre: Float
     deviation: Float
     mean: Float
     slope: Float
@@ -165,6 +166,7 @@ def moved(latent: Latent, at: Columns) -> Moved | None:
     if not (np.isfinite(shift).all() and (series.stretch == 1.0 or float(shift.max()) < SMALL)):
         return None
     return Moved(
+        of_mean,
         deviation,
         series.mean_error + UP * series.first * shift,
         series.slope_error + UP * series.second * shift,
@@ -178,8 +180,32 @@ def _lifted(latent: Latent, w: Float, at: Columns) -> float:
     return UP * (1.0 + lost) * float(np.linalg.norm(latent.whitener.lift(w[:, None]))) if lost < 0.1 else math.inf
 
 
-def rounding(latent: Latent) -> tuple[float, bool]:
-    """At least the error of twice the bound of N-fisher as it is computed in doubles, and whether this is proved.
+@dataclass(frozen=True, eq=False)
+class Allowance:
+    """What `rounding` returns.
+
+    Attributes
+    ----------
+    total : float
+        At least the error of twice the bound, infinite where it is not known.
+    proved : bool
+    mean, deviation : arrays (N,)
+        At least the errors of m_i and of s_i.
+    """
+
+    total: float
+    proved: bool
+    mean: Float
+    deviation: Float
+
+    @classmethod
+    def none(cls, N: int) -> Allowance:
+        """No allowance, which is not proved."""
+        return cls(0.0, False, np.zeros(N), np.zeros(N))
+
+
+def rounding(latent: Latent) -> Allowance | None:
+    """The error of twice the bound of N-fisher as it is computed in doubles; None where no finite one is known.
 
     Claim N-fisher-rounding.  Proof.  With A_i the norm of the coefficients of r_i, which are off by α_i in norm at the
     exact m and s, |Cov*(r_i, r_j) − Cov(r_i, r_j)| ≤ A_iα_j + α_iA_j + α_iα_j + F_iF_j s_is_j|ρ* − ρ|, as
@@ -190,9 +216,11 @@ def rounding(latent: Latent) -> tuple[float, bool]:
         at = columns(latent)
         off = moved(latent, at)
         if off is None:
-            return math.inf, False
+            return None
         total = UP * (_shapes(latent, at, off) + _lines(latent, at, off) + _training(latent, at, off))
-    return (total, at.proved and latent.series.proved) if math.isfinite(total) else (math.inf, False)
+    if not math.isfinite(total):
+        return None
+    return Allowance(total, at.proved and latent.series.proved, off.centre, off.deviation)
 
 
 def _product(x: Float, dx: Float) -> float:

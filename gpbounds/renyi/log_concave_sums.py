@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,8 @@ DRAWN = 2048
 """Rows that are drawn."""
 FAINT = 1e-9
 """Correlations below it count as 0, which changes Cov(r_i, r_j) by 1e-18 of the norms of both series at most."""
-SHAPE, LINE, REST, GUESS = range(4)
-"""Σ Q Cov r;  Σ of the terms with Δ;  the rest of the series;  the sum of the estimate."""
+SHAPE, SPREAD, LINE, REST, GUESS = range(5)
+"""Σ Q Cov r;  Σ Δ Cov r;  Σ of the other terms with Δ;  the rest of the series;  the sum of the estimate."""
 
 
 @dataclass(frozen=True)
@@ -32,53 +33,64 @@ class Sums:
     ----------
     of_shape : float
         Σ Q_ij Cov(r_i, r_j), without the rest of the series.
-    of_M : float
-        ḡᵀΔḡ + tr ΛΔΛ(Q + Σ) + Σ Δ_ij Cov(r_i, r_j), without the rest of the series.
+    of_spread : float
+        Σ Δ_ij Cov(r_i, r_j), without the rest of the series.
+    of_lines : float
+        ḡᵀΔḡ + tr ΛΔΛ(Q + Σ).
     series_rest : float
-        At least the rest of both.
+        At least the rest of the series in the first two.
     beyond : float
-        What an upper bound adds to ``of_shape + of_M``: the rest of the series, and the error of sampling.
+        What an upper bound adds to the sum of these three: the rest of the series, and the error of sampling.
     estimate : float
         ḡᵀΔḡ + tr ΛΔΛ(HᵀH + ½Δ) + Σ_ij Σ_ij Σ_k a_ik a_jk ρ_ij^k/(k + 1), H = CᵀV.
     estimate_error : float
         Its standard error.
     confidence : float
     method : str
+    within : tuple of pairs of float
+        Σ Ŝ_ij Cov(r_i, r_j) and the rest of its series, for each `gpbounds.renyi.log_concave_curvature.Within`.
     """
 
     of_shape: float
-    of_M: float
+    of_spread: float
+    of_lines: float
     series_rest: float
     beyond: float
     estimate: float
     estimate_error: float
     confidence: float
     method: str
+    within: tuple[tuple[float, float], ...] = ()
 
 
-def every_pair(latent: Latent) -> Sums:
-    """The sums over all pairs of rows; lanes share the blocks, whose sums are added in their order."""
+def every_pair(latent: Latent, explained: Sequence[Float] = ()) -> Sums:
+    """The sums over all pairs of rows; lanes share the blocks, whose sums are added in their order.
+
+    Each of ``explained`` is a matrix U with UᵀU = K − Ŝ.
+    """
     V, H = latent.columns(slice(None))
     parts = list(slices(latent.N, BLOCK))
     places = [(a, b) for a in range(len(parts)) for b in range(a, len(parts))]
-    results = np.zeros((len(places), 4))
+    results = np.zeros((len(places), 5 + 2 * len(explained)))
 
     def add(number: int, worker: int) -> None:
         first, second = (parts[k] for k in places[number])
-        rows = row_sums(latent, first, second, (V[:, first], H[:, first]), (V[:, second], H[:, second]))
+        parts_of = [[A[:, rows] for A in (V, H, *explained)] for rows in (first, second)]
+        rows = row_sums(latent, first, second, *parts_of)
         results[number] = rows.sum(axis=1) * (1.0 if first == second else 2.0)
 
     orders = latent.series.coefficients.shape[1]
-    share(len(places), add, flops=float(latent.N) ** 2 * (2.0 * len(V) + 8.0 * orders + 40.0))
+    width = 2.0 * len(V) + latent.N * len(explained)
+    share(len(places), add, flops=float(latent.N) ** 2 * (width + 8.0 * orders + 40.0))
     total = results.sum(axis=0)
     rest = float(total[REST])
-    return Sums(float(total[SHAPE]), float(total[LINE]), rest, rest, float(total[GUESS]), 0.0, 1.0, "dense")
+    within = tuple((float(a), float(b)) for a, b in total[5:].reshape(-1, 2))
+    kinds = (float(total[SHAPE]), float(total[SPREAD]), float(total[LINE]))
+    return Sums(*kinds, rest, rest, float(total[GUESS]), 0.0, 1.0, "dense", within)
 
 
-def row_sums(
-    latent: Latent, first: Any, second: Any, of_first: tuple[Float, Float], of_second: tuple[Float, Float]
-) -> Float:
-    """The four sums over the rows ``second`` for each row of ``first``: (4, n)."""
+def row_sums(latent: Latent, first: Any, second: Any, of_first: Sequence[Float], of_second: Sequence[Float]) -> Float:
+    """The sums over the rows ``second`` for each row of ``first``; V, CᵀV and further U of both are given."""
     series, X = latent.series, latent.X
     Q = of_first[0].T @ of_second[0]
     K = np.asarray(latent.whitener.kernel(X[first], X[second]))
@@ -101,15 +113,20 @@ def row_sums(
         power *= rho
         if k % 16 == 15:
             power[np.abs(power) < FAINT**8] = 0.0
-    rest = np.abs(K * power) * series.rest[first, None] * series.rest[second]
+    rest = np.abs(power) * series.rest[first, None] * series.rest[second]
     bends = series.slope[first, None] * series.slope[second] * D
     steps = series.mean[first, None] * series.mean[second] * D
-    return np.stack([
-        (Q * covariance).sum(axis=1),
-        (steps + bends * (Q + S) + D * covariance).sum(axis=1),
-        rest.sum(axis=1),
-        (steps + bends * (HH + 0.5 * D) + S * guess).sum(axis=1),
-    ])  # fmt: skip
+    terms = [
+        Q * covariance,
+        D * covariance,
+        steps + bends * (Q + S),
+        np.abs(K) * rest,
+        steps + bends * (HH + 0.5 * D) + S * guess,
+    ]
+    for U, W in zip(of_first[2:], of_second[2:], strict=True):
+        left_over = K - U.T @ W
+        terms += [left_over * covariance, np.abs(left_over) * rest]
+    return np.stack([term.sum(axis=1) for term in terms])
 
 
 def total_above(values: Float, R: float, delta: float) -> float:
@@ -142,16 +159,15 @@ def sampled_rows(latent: Latent, delta: float, rng: np.random.Generator) -> Sums
     roots = np.sqrt(tops)
     R = float(roots.sum())
     drawn = rng.choice(latent.N, size=n, p=roots / R)
-    sums, own = np.zeros((4, n)), latent.columns(drawn)
+    sums, own = np.zeros((5, n)), latent.columns(drawn)
     for rows in slices(latent.N, BLOCK):
         sums += row_sums(latent, drawn, rows, own, latent.columns(rows))
     scaled = sums * (R / roots[drawn])
     means = scaled.mean(axis=1)
-    values = scaled[SHAPE] + scaled[LINE]
+    values = scaled[SHAPE] + scaled[SPREAD] + scaled[LINE]
     average, above = float(values.mean()), total_above(values, R, delta)
     rest = UP * float(np.sqrt(latent.prior) @ series.rest) ** 2
     beyond = max(above - average, 0.0) + rest
     error = float(scaled[GUESS].std(ddof=1)) / math.sqrt(n)
-    return Sums(
-        float(means[SHAPE]), float(means[LINE]), rest, beyond, float(means[GUESS]), error, 1.0 - delta, "streamed"
-    )
+    kinds = (float(means[SHAPE]), float(means[SPREAD]), float(means[LINE]))
+    return Sums(*kinds, rest, beyond, float(means[GUESS]), error, 1.0 - delta, "streamed")
