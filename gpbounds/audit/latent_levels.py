@@ -21,7 +21,6 @@ from gpbounds.renyi import PosteriorGap, posterior_gap
 from gpbounds.renyi.further import further_rows
 from gpbounds.validation import count, open_unit, positive, scalar
 
-CLAIM, DIFFERENCE = "N-fisher", "N-fisher, N-elbos"
 DIVERGENCE, EVIDENCE = "KL[q||p]", "log p(y)"
 IN_DOUBLES = "The rounding of the ELBOs is not proved: quadratures are accurate to 1e-11 of each row's term."
 SIZES = 10
@@ -64,8 +63,8 @@ class LatentLevel:
         """Lower and upper bound on KL[q‖p] = log p(y) − ELBO, given bounds on log p(y) from other laws (N-elbos)."""
         low = max(math.nextafter(float(evidence[0]) - self.elbo, -math.inf), 0.0)
         high = math.nextafter(float(evidence[1]) - self.elbo, math.inf)
-        lower = replace(evidence[0], value=low, quantity=DIVERGENCE, claim=DIFFERENCE)
-        upper = replace(evidence[1], value=max(high, 0.0), quantity=DIVERGENCE, claim=DIFFERENCE)
+        lower = replace(evidence[0], value=low, quantity=DIVERGENCE)
+        upper = replace(evidence[1], value=max(high, 0.0), quantity=DIVERGENCE)
         if self.gap is not None and float(self.gap.bound) < high:
             upper = replace(self.gap.bound, confidence=evidence[1].confidence, quantity=DIVERGENCE)
         return possible((lower, upper), 0.0)
@@ -188,7 +187,7 @@ def evidence_from(levels: Sequence[LatentLevel]) -> Pair:
     assumptions = (*bound.assumptions, IN_DOUBLES)
     lower = Bound(lowest, "lower", 1.0, "N-elbos", {}, (IN_DOUBLES,), False, EVIDENCE)
     value = math.nextafter(elbo + float(bound), math.inf)
-    upper = Bound(value, "upper", 1.0 - failing, DIFFERENCE, {}, assumptions, False, EVIDENCE)
+    upper = Bound(value, "upper", 1.0 - failing, f"{bound.claim}, N-elbos", {}, assumptions, False, EVIDENCE)
     return possible((lower, upper))
 
 
