@@ -283,6 +283,10 @@ DOORS = {
         {"log_true": -4.0, "log_models": np.array([-5.0, -6.0]), "N": 6, "alpha": 0.5, "delta": 0.1}
         | {"prior": np.array([0.5, 0.5]), "posterior": np.array([0.5, 0.5])}
     ],
+    "gpbounds.renyi.posterior_gap": [
+        {"kernel": SE, "X": X, "y": np.abs(Y), "likelihood": POISSON, "Z": Z, "q_mean": MEANS, "q_factor": FACTOR}
+        | {"offset": Y, "delta": 0.1}
+    ],
     "gpbounds.renyi.predict": [SPARSE | {"X_new": X, "alpha": 0.5}],
     "gpbounds.renyi.renyi_bound": [SPARSE | FREE | {"alpha": 0.5}],
     "gpbounds.renyi.variational_bound": [SPARSE | FREE],

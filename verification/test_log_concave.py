@@ -104,7 +104,7 @@ def reference(likelihood: Likelihood, case: dict[str, Any], jitter: float) -> di
 
 
 @EACH
-@pytest.mark.claim("N-fisher", "N-fisher-rounding", "N-fisher-estimate")
+@pytest.mark.claim("N-fisher", "N-fisher-rounding", "N-fisher-estimate", "N-fisher-curved")
 @pytest.mark.parametrize("seeds", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_one_row(observe: Observer, likelihood: Likelihood, seeds: int) -> None:
     """Exact integrals of one and two dimensions: KL is below the bound, which is the Fisher information, rounded up."""
@@ -116,16 +116,17 @@ def test_one_row(observe: Observer, likelihood: Likelihood, seeds: int) -> None:
             gap = fast(likelihood, case, jitter=0.0)
             observe.holds("N-fisher", truth["kl"] > -mpf("1e-15"))
             observe.upper("N-fisher", truth["kl"], truth["bound"])
-            observe.upper("N-fisher-rounding", truth["bound"], mpf(gap.bound.value))
-            observe.equal("N-fisher-rounding", gap.bound.value, truth["bound"], rtol=1e-9)
+            observe.upper("N-fisher-rounding", truth["bound"], mpf(gap.fisher.value))
+            observe.upper("N-fisher-curved", truth["kl"], mpf(gap.bound.value))
+            observe.equal("N-fisher-rounding", gap.fisher.value, truth["bound"], rtol=1e-9)
             observe.equal("N-fisher", gap.elbo, truth["elbo"], rtol=1e-10)
-            observe.equal("N-fisher", gap.of_q + gap.of_M, truth["bound"], rtol=1e-9)
+            observe.equal("N-fisher", sum(gap.fisher.terms.values()), truth["bound"], rtol=1e-9)
             if variance is not None:
                 observe.equal("N-fisher-estimate", gap.estimate, variance, rtol=1e-8)
 
 
 @FEW
-@pytest.mark.claim("N-fisher", "N-hermite", "N-fisher-rounding")
+@pytest.mark.claim("N-fisher", "N-hermite", "N-fisher-rounding", "N-fisher-curved")
 @pytest.mark.parametrize("jitter", [0.0, pytest.param(1e-3, marks=pytest.mark.slow)])
 def test_two_rows(observe: Observer, likelihood: Likelihood, jitter: float) -> None:
     """As with one row, with the covariances of two rows by integrals over the plane."""
@@ -135,8 +136,9 @@ def test_two_rows(observe: Observer, likelihood: Likelihood, jitter: float) -> N
             truth = reference(likelihood, case, jitter)
             gap = fast(likelihood, case, jitter=jitter)
             observe.upper("N-fisher", truth["kl"], truth["bound"])
-            observe.upper("N-fisher-rounding", truth["bound"], mpf(gap.bound.value))
-            observe.equal("N-hermite", gap.bound.value, truth["bound"], rtol=1e-8)
+            observe.upper("N-fisher-rounding", truth["bound"], mpf(gap.fisher.value))
+            observe.upper("N-fisher-curved", truth["kl"], mpf(gap.bound.value))
+            observe.equal("N-hermite", gap.fisher.value, truth["bound"], rtol=1e-8)
 
 
 def closed_bound(case: dict[str, Any], jitter: float) -> Any:
@@ -168,8 +170,8 @@ def test_rounding_of_nearly_dependent_points(observe: Observer, size: int) -> No
             except NotPositiveDefinite:  # points that are too near for no jitter
                 continue
             truth = closed_bound(case, jitter)
-            if gap.bound.certified:
-                observe.upper("N-fisher-rounding", truth, mpf(gap.bound.value))
+            if gap.fisher.certified:
+                observe.upper("N-fisher-rounding", truth, mpf(gap.fisher.value))
 
 
 @EACH
@@ -262,7 +264,7 @@ def drawn(likelihood: Likelihood, case: dict[str, Any], jitter: float, rng: np.r
     return logs, 0.5 * ((score**2).sum(axis=0) + ((R.T @ g) ** 2).sum(axis=0))
 
 
-@pytest.mark.claim("N-fisher", "N-fisher-estimate")
+@pytest.mark.claim("N-fisher", "N-fisher-estimate", "N-fisher-curved")
 @pytest.mark.parametrize("models", [30, pytest.param(500, marks=pytest.mark.slow)])
 def test_importance_sampling(observe: Observer, models: int) -> None:
     """log p(y) by importance sampling from the best q, with its effective size: no law is above its bound.
@@ -286,10 +288,12 @@ def test_importance_sampling(observe: Observer, models: int) -> None:
         for push in (0.0, 0.3):
             case["w"] = case["w"] + push * rng.standard_normal(M)
             gap = fast(likelihood, case, jitter=jitter)
-            observe.upper("N-fisher", evidence - gap.elbo, float(gap.bound), tol=5.0 / np.sqrt(size))
+            for claim, bound in (("N-fisher", gap.fisher), ("N-fisher-curved", gap.bound)):
+                observe.upper(claim, evidence - gap.elbo, float(bound), tol=5.0 / np.sqrt(size))
             logs, scores = drawn(likelihood, case, jitter, rng, draws)
             error = scores.std() / np.sqrt(len(scores))
-            observe.equal("N-fisher", scores.mean(), gap.of_q + gap.of_M, atol=7.0 * error + 1e-9)
+            plain = gap.fisher.terms
+            observe.equal("N-fisher", scores.mean(), plain["training"] + plain["shape"] + plain["M"], atol=7.0 * error)
             kurtosis = ((logs - logs.mean()) ** 4).mean() / logs.var() ** 2
             spread = 7.0 * logs.var() * np.sqrt(max(kurtosis - 1.0, 1.0) / len(logs))
             observe.equal("N-fisher-estimate", 2.0 * gap.estimate, logs.var(), atol=spread + 1e-9)
@@ -321,6 +325,6 @@ def test_streamed_beside_dense(observe: Observer, likelihood: Likelihood) -> Non
     case = small(likelihood, 5, 300, 6)
     case["w"], case["C"] = fitted(likelihood, case, 1e-6)
     dense, streamed = (fast(likelihood, case, jitter=1e-6, method=method) for method in ("dense", "streamed"))
-    observe.upper("N-fisher-sampled", dense.of_q + dense.of_M, float(streamed.bound))
-    observe.holds("N-fisher-sampled", float(streamed.bound) <= 1.5 * float(dense.bound) + 1e-6)
+    observe.upper("N-fisher-sampled", float(dense.fisher), float(streamed.bound))
+    observe.holds("N-fisher-sampled", float(streamed.bound) <= 1.5 * float(dense.fisher) + 1e-6)
     observe.equal("N-fisher-sampled", streamed.estimate, dense.estimate, atol=7.0 * streamed.estimate_error + 1e-9)

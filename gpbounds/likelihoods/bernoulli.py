@@ -82,7 +82,7 @@ class Bernoulli(Likelihood):
         return hermite_series(lambda y, f: self._derivatives(y, f)[:2], y, m, v, known)
 
     def least_curvature(self, y: Float, low: Float, high: Float) -> Float:
-        """−ℓ'' falls with |f| (logit), or with sf (probit): (log Φ)'' increases, as the hazard is convex (Sampford 1953)."""
+        """−ℓ'' falls with |f| (logit), or with sf (probit), as ϕ/Φ is convex (Sampford 1953)."""
         if self.link == "logit":
             return np.asarray(-BELOW * self._derivatives(y, np.maximum(np.abs(low), np.abs(high)))[1])
         return np.asarray(-BELOW * self._derivatives(y, np.where(y > 0.0, high, low))[1])

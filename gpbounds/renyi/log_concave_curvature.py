@@ -1,8 +1,8 @@
 """The bound on a log-concave model's divergence where the curvature of the likelihood near q counts, too.
 
-N-fisher knows of the posterior only that −∇² log p ⪰ I.  Let c_i ≤ −ℓ_i'' where |f_i − m_i| ≤ t_i, and let p̂ have ℓ̂_i in
-place of ℓ_i, which is ℓ_i there and has the second derivative min(ℓ_i'', −c_i) elsewhere.  Then −∇² log p̂ is at least
-I + AᵀWA, A = [Φ R], W = diag c, the covariance Ŝ = (K⁻¹ + W)⁻¹ takes the place of K in the bound for p̂, and p exceeds
+N-fisher knows of the posterior only that −∇² log p ⪰ I.  Let c_i ≤ −ℓ_i'' where |f_i − m_i| ≤ t_i, and let p̂ have ℓ̂_i
+in place of ℓ_i, which is ℓ_i there and has the second derivative min(ℓ_i'', −c_i) elsewhere.  Then −∇² log p̂ is at
+least I + AᵀWA, A = [Φ R], W = diag c, the covariance Ŝ = (K⁻¹ + W)⁻¹ takes the place of K in the bound for p̂, and p exceeds
 p̂ only where some |f_i − m_i| > t_i (N-fisher-curved):
 
     KL(q‖p) ≤ B̂ + Σ_i c_iŝ_i² · 2ϕ(τ_i)/(τ_i(τ_i² + 1)),    τ_i = t_i/ŝ_i − √(2B̂),  ŝ_i² = Ŝ_ii,
@@ -93,9 +93,9 @@ def intervals(latent: Latent, likelihood: Likelihood, y: Float) -> list[Within]:
 def _within(latent: Latent, likelihood: Likelihood, y: Float, K: Float, half: Float) -> Within:
     """c, and U = G^(−½)W^½K with G = I + W^½KW^½ = LLᵀ.
 
-    Proof of the errors.  G ⪰ I in exact arithmetic.  LLᵀ = G + E with ‖E‖ ≤ e: γ_(N+2) of tr LLᵀ, and κ tr W for entries of
-    K.  So U*_iᵀU*_j = b_iᵀG⁻¹b_j, b = W^½K, differs from b_iᵀ(LLᵀ)⁻¹b_j by at most 1.1e|U_i||U_j|·1.01; a solve errs by
-    γ_(N+3)‖L‖_F|U_i|, and b by κ√tr W + 3u|b|, each times ‖L⁻¹‖ ≤ 1.01; |U_i|² ≤ k_ii and |b_i|² ≤ ‖G‖k_ii ≤ tr G k_ii.
+    Proof of the errors.  G ⪰ I in exact arithmetic.  LLᵀ = G + E with ‖E‖ ≤ e: γ_(N+2) of tr LLᵀ, and κ tr W for
+    entries of K.  So U*_iᵀU*_j = b_iᵀG⁻¹b_j, b = W^½K, differs from b_iᵀ(LLᵀ)⁻¹b_j by at most 1.2e|U_i||U_j|; a solve errs
+    by γ_(N+3)‖L‖_F|U_i|, and b by κ√tr W + 3u|b|, each times ‖L⁻¹‖ ≤ 1.01; |U_i|² ≤ k_ii and |b_i|² ≤ ‖G‖k_ii ≤ tr G k_ii.
     """
     wide = half * UP + NEAR * (1.0 + np.abs(latent.mean))
     c = likelihood.least_curvature(y, latent.mean - wide, latent.mean + wide)
@@ -120,20 +120,28 @@ def _within(latent: Latent, likelihood: Likelihood, y: Float, K: Float, half: Fl
     return Within(half, c, explained, variance * UP, slack, entry)
 
 
-def curved_bound(latent: Latent, within: Within, F: float, off: Allowance) -> tuple[float, float]:
-    """The bound of N-fisher-curved and ½F, for F with its errors; infinite where q is too far for these intervals."""
+def curved_bound(latent: Latent, within: Within, F: float, off: Allowance) -> float:
+    """The bound of N-fisher-curved for F, its errors included; infinite where q is too far for these intervals.
+
+    >>> # one row: Ŝ = ŝ² = 1, t = 4, c = 1/10, s = 1
+    >>> from types import SimpleNamespace
+    >>> latent = SimpleNamespace(variance=np.ones(1), mean=np.zeros(1))
+    >>> within = SimpleNamespace(half=np.full(1, 4.0), curvature=np.full(1, 0.1), variance=np.ones(1))
+    >>> round(curved_bound(latent, within, 0.02, Allowance.none(1)), 4)
+    0.0101
+    """
     s, c = np.sqrt(latent.variance) + off.deviation, within.curvature
     if not (math.isfinite(F) and float((off.mean / (1.0 + np.abs(latent.mean))).max()) < NEAR):
-        return math.inf, 0.5 * F
+        return math.inf
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         b = within.half / s
         outside = np.where(c > 0.0, 4.0 * c * s * s * _density(b) / b**3, 0.0)
         inner = 0.5 * UP * (math.sqrt(max(F, 0.0)) + math.sqrt(float(outside.sum()) * UP)) ** 2
         tau = within.half / np.sqrt(within.variance) / UP - math.sqrt(2.0 * inner) * UP
         if not float(np.where(c > 0.0, tau, 1.0).min()) > 0.1:
-            return math.inf, 0.5 * F
+            return math.inf
         beyond = np.where(c > 0.0, 2.0 * c * within.variance * _density(tau) / (tau * (tau * tau + 1.0)), 0.0)
-    return UP * (inner + float(beyond.sum())), 0.5 * F
+    return UP * (inner + float(beyond.sum()))
 
 
 def _density(z: Float) -> Float:
