@@ -52,6 +52,10 @@ def _subject():
     return audit.subject(SE, X, Y, Z, noise=0.5)
 
 
+def _latent_subject():
+    return audit.latent_subject(SE, POISSON, X[:3], COUNTS, X[:2])
+
+
 def _exact(kernel, X, y):
     return gpbounds.pacbayes.Exact(0.5)
 
@@ -79,6 +83,7 @@ DOORS = {
         UNIFORM | {"N": 50.0, "M": 9.0, "alpha": 1.0, "delta": 0.1, "tv": 0.0, "y_norm2": 60.0},
         {"kernel": SE, "N": 6.0, "M": 3.0, "alpha": 1.0, "inputs": Empirical(X), "draws": 1, "y": Y, "rng": 0},
     ],
+    "gpbounds.audit.best_law": [{"about": _latent_subject, "Z": X[:2]}],
     "gpbounds.audit.calibration": [
         {"y": MEANS, "mean": MEANS, "variance": SPREADS}
         | {"covariance": np.diag([1.0, 1.0]), "rows": np.array([0, 2]), "sets": 199}
@@ -86,8 +91,15 @@ DOORS = {
     "gpbounds.audit.consequences": [
         {"about": _subject, "levels": lambda: audit.enough(_subject()), "X_new": X},
     ],
+    "gpbounds.audit.event_interval": [{"probability": SPREADS / 3.0, "divergence": 0.2}],
     "gpbounds.audit.held_out_risk": [{"y": Y, "mean": Y, "variance": X[:, 0] + 1.0, "epsilon": 1.0, "delta": 0.1}],
+    "gpbounds.audit.latent_subject": [
+        {"kernel": SE, "likelihood": POISSON, "X": X[:3], "y": COUNTS, "Z": X[:2], "offset": MEANS}
+    ],
     "gpbounds.audit.places": [{"about": _subject, "Z": Z, "X_new": X}],
+    "gpbounds.audit.row_probabilities": [
+        {"likelihood": POISSON, "y": COUNTS, "m": MEANS, "v": SPREADS, "divergence": 0.2}
+    ],
     "gpbounds.audit.subject": [SPARSE],
     "gpbounds.divergences.collapsed_posterior": [SPARSE | {"power": 0.0}],
     "gpbounds.divergences.free_posterior": [{"kernel": SE, "Z": Z} | FREE],
@@ -320,6 +332,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
     *("HilbertMap", "MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run"),
     *("Steps", "Sampler"),
     *("Compared", "HeldOut", "Model", "Stationary", "TableOfNumbers"),
+    *("EventBounds", "LatentModel", "LatentSubject", "RowProbabilities"),
 }
 ELSEWHERE = {  # tested below, or by `source`
     *("Band", "Bracket", "Curve", "Intervals", "Predictions", "Probabilities", "positive", "targets_page"),

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, PairwiseKernel
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.likelihoods import Bernoulli, Poisson
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model, elbo, evidence, from_gpflow, from_gpytorch, from_sklearn, gap, log_evidence
 
@@ -168,6 +169,74 @@ def test_gpytorch_models() -> None:
     assert float(gap(sparse.kernel, X, y, sparse.Z, 1.0, noise=sparse.noise)[0]) <= float(upper) - lower.terms["elbo 1"]
 
 
+def _link(name: str):
+    """A function that is known by its name, as the inverse links of GPflow are."""
+
+    def link(f):
+        return f
+
+    link.__name__ = name
+    return link
+
+
+def variational_flow(likelihood):
+    """An SVGP of GPflow with two inducing points."""
+    model = flow_model(flow("SquaredExponential", 1.7, [0.5, 2.0]), X[:2], mean="Zero")
+    laws = {"q_mu": Tensor([[0.3], [-0.2]]), "q_sqrt": Tensor([[[0.5, 0.0], [0.1, 0.7]]]), "whiten": True}
+    return _filled(model, {"likelihood": likelihood, **laws})
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "expected", "noted"),
+    [
+        ("Bernoulli", "inv_probit", Bernoulli("probit"), True),
+        ("Bernoulli", "sigmoid", Bernoulli("logit"), False),
+        ("Poisson", "exp", Poisson("exp"), False),
+        ("Poisson", "softplus", Poisson("softplus"), False),
+    ],
+)
+def test_labels_and_counts_of_gpflow_are_read_with_their_law(name, link, expected, noted) -> None:
+    own = {"binsize": Tensor(1.0)} if name == "Poisson" else {}
+    imported = from_gpflow(variational_flow(stand_in(name, invlink=_link(link), **own)))
+    assert imported.likelihood == expected
+    assert any("is not concave" in note for note in imported.notes) == noted
+    np.testing.assert_array_equal(imported.q.mean, [0.3, -0.2])
+    np.testing.assert_array_equal(imported.q.factor, [[0.5, 0.0], [0.1, 0.7]])
+    named = from_gpflow(variational_flow(stand_in(name, invlink=_link("mine"), **own)), likelihood=expected)
+    assert named.likelihood == expected
+
+
+def test_labels_and_counts_of_gpytorch_are_read_with_their_law() -> None:
+    law = stand_in(
+        "CholeskyVariationalDistribution", variational_mean=Tensor([0.4, 0.0]), chol_variational_covar=Tensor(np.eye(2))
+    )
+    strategy = stand_in(
+        "VariationalStrategy", inducing_points=Tensor(X[:2]), jitter_val=1e-6, _variational_distribution=law
+    )
+    model = torch_model(scaled(rbf()), variational_strategy=strategy)
+    for likelihood, expected in (
+        (stand_in("BernoulliLikelihood"), Bernoulli("probit")),
+        (Poisson("exp"), Poisson("exp")),
+    ):
+        imported = from_gpytorch(model, likelihood)
+        assert imported.likelihood == expected
+        np.testing.assert_array_equal(imported.q.mean, [0.4, 0.0])
+        assert imported.q.jitter == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "match"),
+    [
+        (stand_in("StudentT", df=4.0, scale=1.0), r"got StudentT: .*not concave in f.*ELBO ≤ log p\(y\)"),
+        (stand_in("Poisson", invlink=_link("square")), "inverse link exp or softplus, got square: pass likelihood="),
+        (stand_in("Poisson", invlink=_link("exp"), binsize=Tensor(2.0)), "a Poisson with binsize 1"),
+    ],
+)
+def test_other_likelihoods_of_gpflow_are_refused(likelihood, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        from_gpflow(variational_flow(likelihood))
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +258,7 @@ def test_gpytorch_models() -> None:
         (lambda: from_gpflow(flow_model(flow("Matern12"), noise=[0.1, 0.2])), "expected one likelihood.variance"),
         (
             lambda: from_gpflow(stand_in("Model", kernel=None, likelihood=stand_in("Bernoulli"))),
-            "got Bernoulli without",
+            "expected a Bernoulli with the inverse link inv_probit or sigmoid, got none",
         ),
         (
             lambda: from_gpytorch(torch_model(stand_in("CosineKernel"))),

@@ -366,7 +366,7 @@ def named(name: str, **attributes):
         ),
         (
             lambda: from_gpjax(changed("gpjax", "RBF", likelihood=named("Bernoulli"))),
-            "expected a Gaussian likelihood, got Bernoulli without obs_stddev",
+            "model: expected inducing points, got none: the audit is of a law of inducing variables",
         ),
         (
             lambda: from_gpjax(changed("gpjax", "RBF", likelihood=named("Gaussian", obs_stddev=[0.1, 0.2]))),

@@ -334,10 +334,10 @@ def _refuse_json(path: str | os.PathLike[str]) -> None:
         known = own.stem.startswith("certificate") and model.exists()
         where = f"its model is in {os.fspath(model)!r}" if known else "its model is in another file, .npz"
         raise ValueError(f"path: expected a model that save wrote (.npz), got a risk certificate in {name!r}: {where}")
-    if record.get("kind") == IMPORTED:
+    if str(record.get("kind")).startswith(IMPORTED):
         raise ValueError(
             f"path: expected a model that save wrote (.npz), got a model of another library in {name!r}: "
-            "gpbounds.renyi.Model.load reads it, gpbounds audit audits it, and that library predicts with it"
+            "gpbounds.renyi.imported_model reads it, gpbounds audit audits it, and that library predicts with it"
         )
 
 

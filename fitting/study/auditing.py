@@ -1,9 +1,8 @@
-"""`audit`: would the exact GP predict better than a trained model, was M enough; what is asked, and the record."""
+"""`audit`: would the exact GP predict better than a trained model, was M enough; from a model to the record."""
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.study.answer import Answer
+from fitting.study.audited_rows import AuditQuestion, split, test_rows_of, training_rows, with_test
+from fitting.study.latent_auditing import (
+    LatentModelAudit,
+    is_latent,
+    labels_apart,
+    latent_audit_of,
+    of_latent_estimator,
+    of_latent_points,
+    refuse_unless_concave,
+)
 from fitting.study.predicted import joint, noise_of, predicted
 from fitting.study.standardised import inputs_and_target, multiplied
 from fitting.study.steps import Steps, WrongArguments
@@ -30,14 +39,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
 from gpbounds.records import plain
-from gpbounds.renyi import Model
+from gpbounds.renyi import LatentModel, Model
 from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.members import WORK
 from gpbounds.rows.table_rows import TableRows, remarks_on_split
 from gpbounds.texts import wrapped
-
-SAME = 1e-9
-"""Largest difference, relative to the largest value, of a target in the table from that of a training row."""
 
 Joint = Callable[[Float], Float]
 
@@ -62,12 +68,15 @@ def audit(
     rng: int = 0,
     name: str = "data",
     progress: bool = False,
-) -> ModelAudit:
+) -> ModelAudit | LatentModelAudit:
     """Would the exact GP predict better than this model, was M enough, where is it worst, do its intervals cover?
 
     Claims N-solve (the exact GP at held-out rows), R-gap, R-gp, N-low (is M enough), L-30, L-31 (a guarantee at every
     input), N-excess (a posterior other than the best one), N-rank (calibration).  Hypotheses: Gaussian noise, and the
     kernel, noise and mean of the model; calibration tests them.
+
+    Of labels and counts, under a Bernoulli or Poisson likelihood: is M enough, how much of KL[q‖p] is q's and how much
+    M's, and what it means for probabilities (N-fisher, N-elbos, N-event; `gpbounds.audit.latent_enough`).
 
     Pass all rows that you have: those that an estimator was trained on are recognised; predictions are compared and
     calibration is measured on the others, or on ``test``.  `gpbounds audit` prints the same record.  Kernel, noise and
@@ -76,9 +85,10 @@ def audit(
 
     Parameters
     ----------
-    model : SparseGP, RenyiGP, ExactGP, VariationalGP with Gaussian noise, or `gpbounds.renyi.Model`
+    model : SparseGP, RenyiGP, ExactGP, VariationalGP, VariationalGPClassifier, `gpbounds.renyi.Model` or `LatentModel`
         A fitted estimator; or what `gpbounds.renyi.from_gpytorch` and its like read from a model of another library,
-        whose posterior is its own q(u), where it has one, and else the best one with its inducing points.
+        whose posterior is its own q(u), where it has one, and else the best one with its inducing points.  A Student-t
+        likelihood is refused: it is not log-concave.
     X : array (N, D), or a data frame (pandas, polars), whose columns name the inputs
         In the units in which the model was trained.
     y : array (N,), optional
@@ -121,9 +131,10 @@ def audit(
 
     Returns
     -------
-    ModelAudit
+    ModelAudit, or LatentModelAudit of labels and counts
         ``print()``, ``to_dict()``, ``save("audit.html")``, ``plot()``; a notebook shows its page.  Its sections are
-        those of `gpbounds.audit.Audit`: ``compared``, ``enough``, ``consequences``, ``places``, ``calibration``, …
+        those of `gpbounds.audit.Audit`: ``compared``, ``enough``, ``consequences``, ``places``, ``calibration``, …;
+        or of `gpbounds.audit.LatentAudit`: ``enough``, ``events``, ``scores``.
 
     Raises
     ------
@@ -137,6 +148,10 @@ def audit(
     >>> audited.enough.verdict, audited.calibration.n
     ('enough', 40)
     """
+    if not isinstance(model, Model | LatentModel):
+        auditable(model, "", argument)
+    if hasattr(model, "classes_"):
+        X, y, test = labels_apart(model, X, y, test, target)
     columns, points, targets, named = inputs_and_target(X, y, target)
     asked = AuditQuestion(
         validation.scalar(validation.positive, "nats", nats),
@@ -153,101 +168,23 @@ def audit(
         retrain=retrain,
     )
     table = TableRows(name, points, targets, columns=columns, target=named)
-    others = None if test is None else _test_rows(test, table, None if y is not None else target)
+    others = None if test is None else test_rows_of(test, table, None if y is not None else target)
+    if isinstance(model, LatentModel):
+        return latent_audit_of(of_latent_points(model, table, "", asked, others), asked)
     if isinstance(model, Model):
         examined = of_points(model, table, "", asked, others)
     else:
-        supported(model, table, "", argument)
+        with_its_rows(model, table, "", argument)
         names = tuple(map(str, getattr(model, "feature_names_in_", ())))
         if names and columns and names != columns:
             there, here = ", ".join(names), ", ".join(columns)
             raise ValueError(f"X: expected the columns of training in their order, {there}, got {here}")
         numbers = training_rows(model, table, "", argument)
         note = f"{numbers[1].size} rows of the table were not used in the training of the model."
+        if is_latent(model):
+            return latent_audit_of(of_latent_estimator(model, *with_test(table, numbers, others), (note,)), asked)
         examined = of_model(model, *with_test(table, numbers, others), (note,))
     return audit_of(examined, asked)
-
-
-def _test_rows(test: Any, table: TableRows, target: str | None) -> TableRows:
-    """The rows of ``test``, with the inputs of the table."""
-    parts = (test, None, target) if target is not None and hasattr(test, "columns") else (*test, None)
-    if len(parts) != 3:
-        raise ValueError(f"test: expected (X_test, y_test), or a data frame with target=, got {len(parts) - 1} parts")
-    columns, points, targets, _ = inputs_and_target(*parts)
-    if points.shape[1] != table.D or (columns and table.columns and columns != table.columns):
-        there, here = (
-            ", ".join(names) or f"{width} inputs"
-            for names, width in ((table.columns, table.D), (columns, points.shape[1]))
-        )
-        raise ValueError(f"test: expected the inputs of X in their order, {there}, got {here}")
-    return TableRows("the test rows", points, targets, columns=columns, target=table.target)
-
-
-def with_test(table: TableRows, numbers: tuple[Any, Any], test: TableRows | None) -> tuple[TableRows, tuple[Any, Any]]:
-    """The table, and the numbers of rows for training and of rows for calibration: those of ``test``, added behind."""
-    if test is None:
-        return table, numbers
-    note = f"Predictions are compared on the {test.N} rows of {test.name}, whose numbers here go on from {table.N + 1}."
-    both = replace(
-        table,
-        X=np.concatenate([table.X, test.X]),
-        y=np.concatenate([table.y, test.y]),
-        notes=(*table.notes, *test.notes, note),
-        lines=(),
-    )
-    return both, (numbers[0], table.N + np.arange(test.N))
-
-
-@dataclass(frozen=True)
-class AuditQuestion:
-    """What an audit is asked; `audit` describes its arguments.
-
-    Attributes
-    ----------
-    nats : float
-    most, rows : int
-    held_out : float
-    epsilon : float or None
-    delta : float
-    seed : int
-    progress : bool
-    spelled : function
-        Spells arguments in notes.
-    work : float
-    loss : float
-    test_rows : int or None
-    retrain : bool
-    file, saved : str
-        The files of the table and of the model, for the commands that the shell proposes.
-    """
-
-    nats: float = 1.0
-    most: int = 1000
-    rows: int = 3000
-    held_out: float = 0.0
-    epsilon: float | None = None
-    delta: float = 0.05
-    seed: int = 0
-    progress: bool = False
-    spelled: Spelling = argument
-    work: float = WORK
-    loss: float = audits.LOSS
-    test_rows: int | None = None
-    retrain: bool = False
-    file: str = ""
-    saved: str = ""
-
-
-def split(N: int, share: float, seed: int, spelled: Spelling = argument) -> tuple[Any, Any]:
-    """Numbers of the rows for training, and of a random ``share`` that is held out, in order; 0 holds out none."""
-    option = spelled("held_out")
-    if not 0.0 <= share < 1.0:
-        raise WrongArguments(f"{option}: expected a share between 0 and 1, got {share:g}")
-    count = round(share * N)
-    if share and (count < 1 or N - count < 2):
-        raise WrongArguments(f"{option}: expected to hold out at least one row and to leave two, got {count} of {N}")
-    order = np.random.default_rng(seed).permutation(N)
-    return np.sort(order[count:]), np.sort(order[:count])
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,9 +408,22 @@ def of_gaussian_noise(model: Any, where: str, spelled: Spelling) -> None:
         )
 
 
+def auditable(model: Any, where: str, spelled: Spelling) -> None:
+    """Refuse models that are neither of Gaussian noise nor of labels or counts under a log-concave likelihood."""
+    if is_latent(model):
+        refuse_unless_concave(model, where, spelled)
+    else:
+        of_gaussian_noise(model, where, spelled)
+
+
 def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> None:
     """Refuse models of another kind than `of_gaussian_noise`, of other inputs, or without their training rows."""
     of_gaussian_noise(model, where, spelled)
+    with_its_rows(model, table, where, spelled)
+
+
+def with_its_rows(model: Any, table: TableRows, where: str, spelled: Spelling) -> None:
+    """Refuse models of other inputs than the table's, of several targets, or without their training rows."""
     option = spelled("model")
     if model.n_features_in_ != table.D:
         raise WrongArguments(
@@ -490,30 +440,6 @@ def supported(model: Any, table: TableRows, where: str, spelled: Spelling) -> No
             f"{option}: expected a model that holds its training rows, got one trained by partitions{where}: audit a "
             "model of a sample of the rows"
         )
-
-
-def training_rows(model: Any, table: TableRows, where: str, spelled: Spelling) -> tuple[Any, Any]:
-    """Numbers of the rows that the model was trained on, in its order, and of the others."""
-    shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
-    X, y = np.asarray(model.X_train_), shift + scale * np.ravel(model.y_train_)
-    close = SAME * max(float(np.abs(table.y).max()), 1e-300)
-    waiting: dict[bytes, list[int]] = defaultdict(list)
-    for number, row in enumerate(table.X + 0.0):
-        waiting[row.tobytes()].append(number)
-    chosen, missing = [], 0
-    for row, target in zip(X + 0.0, y, strict=True):
-        numbers = waiting[row.tobytes()]
-        place = next((i for i, number in enumerate(numbers) if abs(table.y[number] - target) <= close), None)
-        if place is None:
-            missing += 1
-        else:
-            chosen.append(numbers.pop(place))
-    if missing:
-        raise WrongArguments(
-            f"{spelled('model')}: expected a model whose training rows are among those of {table.name}, but {missing} "
-            f"of its {len(X)} rows{where} are not"
-        )
-    return np.array(chosen, dtype=np.int64), np.setdiff1d(np.arange(table.N), chosen)
 
 
 def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:

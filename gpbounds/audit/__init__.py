@@ -1,7 +1,12 @@
-"""Audit of a trained sparse Gaussian process: would the exact one predict better, is M enough, is it calibrated."""
+"""Audit of a trained sparse GP: would the exact one predict better, is M enough, also for labels and counts."""
 
+from gpbounds.audit.best_law import TrainedLaw, best_law, elbo_of
 from gpbounds.audit.compared import LOSS, Compared, HeldOut, PredictionScores, compare
 from gpbounds.audit.coverage import Calibration, Coverage, calibration, rows_to_test
+from gpbounds.audit.events import EventBounds, RowProbabilities, event_bounds, event_interval, row_probabilities
+from gpbounds.audit.latent_levels import LatentEnough, LatentLevel, latent_enough
+from gpbounds.audit.latent_model import LatentSubject, latent_subject
+from gpbounds.audit.latent_record import LatentAudit
 from gpbounds.audit.levels import Enough, Level, enough
 from gpbounds.audit.limits import Hyperparameter, hyperparameters
 from gpbounds.audit.model import Subject, subject
@@ -19,22 +24,36 @@ __all__ = [
     "Coverage",
     "Differences",
     "Enough",
+    "EventBounds",
     "Finding",
     "HeldOut",
     "Hyperparameter",
+    "LatentAudit",
+    "LatentEnough",
+    "LatentLevel",
+    "LatentSubject",
     "Level",
     "Part",
     "Places",
     "PredictionScores",
     "Risk",
+    "RowProbabilities",
     "Subject",
+    "TrainedLaw",
+    "best_law",
     "calibration",
     "compare",
     "consequences",
+    "elbo_of",
     "enough",
+    "event_bounds",
+    "event_interval",
     "held_out_risk",
     "hyperparameters",
+    "latent_enough",
+    "latent_subject",
     "places",
+    "row_probabilities",
     "rows_to_test",
     "subject",
 ]

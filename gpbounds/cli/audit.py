@@ -12,7 +12,9 @@ from gpbounds.cli import options, output
 from gpbounds.kernels.families import SQUARED_EXPONENTIAL
 
 if TYPE_CHECKING:
-    from fitting.study.auditing import AuditQuestion, Examined
+    from fitting.study.audited_rows import AuditQuestion
+    from fitting.study.auditing import Examined
+    from fitting.study.latent_auditing import LatentExamined
     from gpbounds.rows.table_rows import TableRows
 
 EPILOG = """\
@@ -28,14 +30,17 @@ example:
 
   trains a sparse GP with 50 inducing points first, and holds out a fifth of the rows.
 
+A model of labels or counts (gpbounds train --model classifier, or variational with --likelihood poisson) is audited,
+too: is M enough, how much of the divergence is the posterior's and how much M's, what it means for probabilities.
+
 A model of GPflow, GPyTorch, GPJax or scikit-learn is converted in Python; FILE must hold X and y as it was trained on
 them:
   gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_gpjax, from_sklearn
   gpbounds audit FILE.csv --model model.json
 
 theorem: N-solve (the exact GP's predictions between proved ends), R-gap (the divergence is log p(y) - ELBO), R-eq8 and
-others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.  The page
-states the claims it uses.
+others for log p(y), N-low from below, L-30 and L-31 for a guarantee at every input; with --certificate P-09.
+N-fisher, N-elbos and N-event for labels and counts.  The page states the claims it uses.
 """
 
 
@@ -166,7 +171,9 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Audit the model, write the page, and print the findings."""
-    from fitting.study.auditing import AuditQuestion, audit_of
+    from fitting.study.audited_rows import AuditQuestion
+    from fitting.study.auditing import audit_of
+    from fitting.study.latent_auditing import LatentExamined, latent_audit_of
     from fitting.study.steps import shown
 
     if args.out.suffix not in (".html", ".htm"):
@@ -211,7 +218,7 @@ def run(args: argparse.Namespace) -> None:
     )
     with shown("Reading the data and the model" if args.model else "Reading the data and training a model"):
         model = examined(args, asked)
-    audit = audit_of(model, asked)
+    audit = latent_audit_of(model, asked) if isinstance(model, LatentExamined) else audit_of(model, asked)
     audit.save(args.out)
     if args.json:
         output.print_json({**audit.to_dict(), "out": str(args.out)})
@@ -221,40 +228,48 @@ def run(args: argparse.Namespace) -> None:
     output.leave(audit.interrupted)
 
 
-def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined:
+def examined(args: argparse.Namespace, asked: AuditQuestion) -> Examined | LatentExamined:
     """A saved model, or a new one, with the rows of the file.
 
     Raises
     ------
     ValueError, OSError
-        for a table or a model that cannot be read, a model of other inputs or other rows, or without a Gaussian
-        likelihood.
+        for a table or a model that cannot be read, a model of other inputs or other rows, or with a likelihood that is
+        neither Gaussian nor log-concave of labels or counts.
     """
     from fitting.study import auditing
+    from fitting.study.latent_auditing import of_latent_points, signed
     from gpbounds.cli import examples, models
-    from gpbounds.renyi import Model
+    from gpbounds.renyi import LatentModel, imported_model
 
     if args.model is not None and args.model.suffix not in (".npz", ".json"):
         raise options.UsageError(f"--model: expected a file .npz or .json, got {args.model}: {_OTHER_LIBRARIES}")
     model = None if args.model is None or args.model.suffix == ".json" else models.saved(args.model)
     if model is not None:
-        auditing.of_gaussian_noise(model, f" in {args.model}", asked.spelled)
-    rows = examples.read(args, encoding=getattr(model, "encoding_", None))
+        auditing.auditable(model, f" in {args.model}", asked.spelled)
+    labels = hasattr(model, "classes_")
+    rows = examples.read(args, encoding=getattr(model, "encoding_", None), labels=labels)
     rows = replace(rows, columns=rows.titles)
-    test = None if args.test is None else _test_rows(args, rows)
+    test = None if args.test is None else _test_rows(args, rows, labels)
     if args.model is None:
         return _of_a_new_model(args, rows, asked, test)
     if model is None:
-        return auditing.of_points(Model.load(args.model), rows, str(args.model), asked, test)
+        given = imported_model(args.model)
+        if isinstance(given, LatentModel):
+            return of_latent_points(given, rows, str(args.model), asked, test)
+        return auditing.of_points(given, rows, str(args.model), asked, test)
+    if labels:
+        rows = replace(rows, y=signed(model, rows.y))
+        test = None if test is None else replace(test, y=signed(model, test.y))
     return _of_a_saved_model(args.model, model, rows, asked, test)
 
 
-def _test_rows(args: argparse.Namespace, rows: TableRows) -> TableRows:
+def _test_rows(args: argparse.Namespace, rows: TableRows, labels: bool) -> TableRows:
     """The rows of ``--test``, read as the table was."""
     from gpbounds.rows.table_rows import read_rows
 
     choice = {"drop_missing": args.drop_missing, "header": args.header}
-    return read_rows(args.test, args.target, encoding=rows.encoding, **choice)
+    return read_rows(args.test, args.target, encoding=rows.encoding, labels=labels, **choice)
 
 
 def _of_a_new_model(
@@ -262,9 +277,10 @@ def _of_a_new_model(
 ) -> Examined:
     """A sparse GP, trained on a part of the rows."""
     from fitting.study import auditing
+    from fitting.study.audited_rows import split, with_test
     from gpbounds.cli import models
 
-    numbers = auditing.split(rows.N, asked.held_out, args.seed, asked.spelled)
+    numbers = split(rows.N, asked.held_out, args.seed, asked.spelled)
     train, held = (rows.part(each) for each in numbers)
     settings = {"n_inducing": _DEFAULT_INDUCING if args.inducing is None else args.inducing}
     model = models.fitted(
@@ -281,16 +297,19 @@ def _of_a_new_model(
         f"A new sparse GP was trained on {train.N} rows{held_out}.",
         models.for_the_shell(model.stop_reason_),
     )
-    return auditing.of_model(model, *auditing.with_test(rows, numbers, test), notes)
+    return auditing.of_model(model, *with_test(rows, numbers, test), notes)
 
 
 def _of_a_saved_model(
     path: Path, model: Any, rows: TableRows, asked: AuditQuestion, test: TableRows | None
-) -> Examined:
+) -> Examined | LatentExamined:
     """A model that was trained on rows of the table."""
     from fitting.study import auditing
+    from fitting.study.audited_rows import training_rows, with_test
+    from fitting.study.latent_auditing import is_latent, of_latent_estimator
 
-    auditing.supported(model, rows, f" in {path}", asked.spelled)
-    numbers = auditing.training_rows(model, rows, f" in {path}", asked.spelled)
+    auditing.with_its_rows(model, rows, f" in {path}", asked.spelled)
+    numbers = training_rows(model, rows, f" in {path}", asked.spelled)
     notes = (f"The model was read from {path}; {numbers[1].size} rows of the file were not used in its training.",)
-    return auditing.of_model(model, *auditing.with_test(rows, numbers, test), notes)
+    rows, numbers = with_test(rows, numbers, test)
+    return (of_latent_estimator if is_latent(model) else auditing.of_model)(model, rows, numbers, notes)

@@ -20,7 +20,7 @@ from gpbounds.audit.in_words import (
     retrained_sentence,
     sentence_of,
 )
-from gpbounds.audit.record import USELESS, sentence
+from gpbounds.audit.record import USELESS, Finding, sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
 from gpbounds.pages.audit_charts import (
@@ -74,7 +74,7 @@ def audit_page(audit: Audit, title: str | None = None) -> str:
         "are in the units of the table."
     )
     sections = [
-        _summary(audit),
+        summary(audit.findings),
         _compared(audit),
         _enough(audit),
         _consequences(audit),
@@ -82,13 +82,14 @@ def audit_page(audit: Audit, title: str | None = None) -> str:
         _hyperparameters(audit),
         _calibration(audit),
         _risk(audit),
-        _foundations(audit),
+        foundations(_bounds(audit), cited(audit), audit.notes),
     ]
     body = f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{''.join(sections)}</main>"
     return document(heading, body, style=STYLE, script=SCRIPT)
 
 
-def _section(name: str, title: str, *parts: str) -> str:
+def section(name: str, title: str, *parts: str) -> str:
+    """A section of a page."""
     return f'<section id="{name}"><h2>{escaped(title)}</h2>\n{"".join(parts)}</section>\n'
 
 
@@ -96,7 +97,8 @@ def _p(text: object, kind: str = "") -> str:
     return f"<p{f' class={kind}' if kind else ''}>{escaped(text)}</p>\n"
 
 
-def _figure(svg: Markup, caption: object) -> str:
+def picture(svg: Markup, caption: object) -> str:
+    """A chart with its caption, and a line that shows the value pointed at."""
     return (
         f'<figure><div class="wide">{svg}</div><output class="value screen" aria-live="polite"></output>'
         f"<figcaption>{escaped(caption)}</figcaption></figure>\n"
@@ -109,13 +111,14 @@ def _cited(claims: Iterable[str]) -> Markup:
     return Markup(f' <span class="soft">({", ".join(links)})</span>' if links else "")
 
 
-def _summary(audit: Audit) -> str:
+def summary(findings: Iterable[Finding]) -> str:
+    """The findings, with their grades."""
     rows = [
         f'<li class="{each.grade}"><span class="sign" aria-hidden="true">{_SIGNS[each.grade]}</span> '
         f"<div><strong>{escaped(each.about)}.</strong> {escaped(each.text)}{_cited(each.claims)}</div></li>\n"
-        for each in audit.findings
+        for each in findings
     ]
-    return _section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
+    return section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
 
 
 def _both(pair: tuple[Bound, Bound], digits: int = 6) -> tuple[str, str]:
@@ -147,12 +150,12 @@ def _compared(audit: Audit) -> str:
     errors.append(("", "the exact GP", enclosed(compared.rmse, places), "", ""))
     proved, measured = "exact − this, proved between", "95 % over rows, measured"
     again = retrained_sentence(compared)
-    return _section(
+    return section(
         "predictions",
         "Would the exact GP predict better?",
         _p(Markup(f"{escaped(sentence_of(compared))}{_cited(('N-solve',))}")),
         _p(again) if again else "",
-        _figure(
+        picture(
             loss_chart(compared),
             "Log loss on the held-out rows. The green line is that of the exact GP, within its proved ends, which are "
             "closer together than the line is wide where no green band is seen; whiskers are 95 % intervals over rows "
@@ -193,16 +196,16 @@ def _enough(audit: Audit) -> str:
             else ""
         )
     )
-    return _section(
+    return section(
         "enough",
         "Is M enough?",
         _p(intro),
         '<div class="pictures">',
-        _figure(
+        picture(
             divergence_chart(enough),
             _between(enough),
         ),
-        _figure(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
+        picture(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
         "</div>",
         table(header, rows),
     )
@@ -277,8 +280,8 @@ def _consequences(audit: Audit) -> str:
             if guarantee is None
             else "the dashed line is the guarantee for all inputs."
         )
-        parts.append(_figure(chart, caption))
-    return _section("guarantee", "What the divergence guarantees at every input", *parts)
+        parts.append(picture(chart, caption))
+    return section("guarantee", "What the divergence guarantees at every input", *parts)
 
 
 def _useful(mean: float, low: float, high: float) -> tuple[str, str, str]:
@@ -305,7 +308,7 @@ def _places(audit: Audit) -> str:
     if len(shown) < len(columns):
         caption += f", with the {len(shown)} most telling of {len(columns)} inputs"
     parts = [(part.column, f"{100 * part.share:.1f} %", part.where, f"{part.mean:.4g}") for part in places.parts]
-    return _section(
+    return section(
         "places",
         "Where it is worst",
         _p(
@@ -313,7 +316,7 @@ def _places(audit: Audit) -> str:
             f"f(x), in noise variances. Its sum over the training rows is {places.trace:.4g}; the bounds on the "
             "divergence grow with it."
         ),
-        _figure(
+        picture(
             place_chart(places, audit.subject, audit.numbers),
             "Each dot is a row; pointing at it shows its number and value.",
         ),
@@ -335,7 +338,7 @@ def _hyperparameters(audit: Audit) -> str:
         )
         for each in audit.hyperparameters
     ]
-    return _section(
+    return section(
         "hyperparameters",
         "Hyperparameters",
         _p("Lengthscales relative to the range of their input, variances relative to the variance of y."),
@@ -386,18 +389,18 @@ def _calibration(audit: Audit) -> str:
     numbers = (
         audit.numbers[-calibration.n :] if len(audit.numbers) >= calibration.n else np.arange(1, calibration.n + 1)
     )
-    return _section(
+    return section(
         "calibration",
         "Calibration on held-out rows",
         _p(_tested(calibration)),
         '<div class="pictures">',
-        _figure(coverage_chart(calibration), "Share of targets within the central interval of each level."),
-        _figure(
+        picture(coverage_chart(calibration), "Share of targets within the central interval of each level."),
+        picture(
             histogram(calibration),
             "P(Y ≤ y) under the prediction: flat for right predictions, highest at both ends if intervals are too "
             "narrow, in the middle if they are too wide.",
         ),
-        _figure(prediction_chart(calibration, numbers), "Targets against predictions."),
+        picture(prediction_chart(calibration, numbers), "Targets against predictions."),
         "</div>",
         table(("interval", "covers", "expected", ""), shares),
         table(("score", "model", "without inputs"), rows),
@@ -414,11 +417,11 @@ def _risk(audit: Audit) -> str:
         f"{100 * float(risk.bound.confidence):g} % its mean at new rows is at most "
         f"{outward(float(risk.bound), 'upper', 5)}"
     )
-    return _section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
+    return section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
 
 
-def _foundations(audit: Audit) -> str:
-    """Assumptions, claims and notes."""
+def _bounds(audit: Audit) -> list[Bound]:
+    """The bounds whose assumptions the page states."""
     bounds: list[Bound] = []
     if audit.enough is not None:
         bounds += [*audit.enough.evidence, *(audit.enough.divergence or ())]
@@ -426,8 +429,12 @@ def _foundations(audit: Audit) -> str:
         bounds.append(audit.consequences.model.mean)
     if audit.risk is not None:
         bounds.append(audit.risk.bound)
+    return bounds
+
+
+def foundations(bounds: Iterable[Bound], claims: set[str], notes: Iterable[str]) -> str:
+    """The claims, the assumptions of ``bounds``, and the notes."""
     assumptions = dict.fromkeys(sentence for bound in bounds for sentence in bound.assumptions)
-    claims = cited(audit)
     entries = "".join(
         f'<dt id="{claim.id}">{claim.id}</dt><dd>{escaped(claim.statement)}</dd>\n'
         for claim in ledger()
@@ -435,12 +442,10 @@ def _foundations(audit: Audit) -> str:
     )
     lists = [
         f"<h3>{name}</h3><ul>{''.join(f'<li>{escaped(text)}</li>' for text in texts)}</ul>\n"
-        for name, texts in (("Assumptions", assumptions), ("Notes", audit.notes))
+        for name, texts in (("Assumptions", assumptions), ("Notes", notes))
         if texts
     ]
-    return _section(
-        "foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists
-    )
+    return section("foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists)
 
 
 def cited(audit: Audit) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpmath import diag, eigsy, eye, inf, log, mp, mpf, pi
+from mpmath import diag, eigsy, exp, eye, inf, log, mp, mpf, pi, sqrt
 
 from gpbounds.reference import linalg
 from gpbounds.reference.linalg import inverse, is_positive_definite, log_det, solve, trace
@@ -166,3 +166,13 @@ def sandwich_series(terms: int) -> list[Any]:
         total = a[k - 1] - sum((j * a[j] * a[k + 1 - j] for j in range(2, k)), mp.mpf(0))
         a.append(total / (k + 1))
     return a[1:]
+
+
+def total_variation(divergence: Any) -> Any:
+    """min{√(κ/2), √(1 − e^−κ)} ≥ TV(q, p) where KL[q‖p] ≤ κ  (N-event)."""
+    return min(sqrt(divergence / 2), sqrt(1 - exp(-divergence)))
+
+
+def discrete_kl(q: Any, p: Any) -> Any:
+    """Σ q_i log(q_i/p_i) of two laws on the same finite set."""
+    return sum((a * log(a / b) for a, b in zip(q, p, strict=True) if a), mpf(0))

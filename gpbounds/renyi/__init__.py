@@ -15,7 +15,7 @@ from gpbounds.renyi.gap_bounds import (
     gap_variance,
 )
 from gpbounds.renyi.log_concave import PosteriorGap, posterior_gap
-from gpbounds.renyi.models import InducingLaw, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model, imported_model
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.operator import operator_gap
 from gpbounds.renyi.prediction import inducing_posterior, oracle_risk_bound, pac_risk_bound, predict
@@ -24,6 +24,7 @@ from gpbounds.renyi.residual import Nystrom, nystrom
 
 __all__ = [
     "InducingLaw",
+    "LatentModel",
     "LogDet",
     "Model",
     "Nystrom",
@@ -42,6 +43,7 @@ __all__ = [
     "gap",
     "gap_from_trace",
     "gap_variance",
+    "imported_model",
     "inducing_posterior",
     "jensen_bound",
     "log_det_estimate",

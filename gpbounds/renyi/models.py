@@ -1,10 +1,10 @@
-"""Kernel, mean, noise, Z and q(u) of a trained model, for `evidence`, `gap` and audits; as a JSON file."""
+"""Kernel, mean, noise or likelihood, Z and q(u) of a trained model, for bounds and audits; as a JSON file."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,22 @@ from gpbounds.divergences.sparse import triangular
 from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import KERNEL
+from gpbounds.likelihoods import LIKELIHOODS, Likelihood
 from gpbounds.means import LinearMean
-from gpbounds.records import NUMBER, TRIANGLE, TRUTH, VECTOR, Record, Slot, Slots, listed, or_none, read_json, to_json
+from gpbounds.records import (
+    NUMBER,
+    TEXTS,
+    TRIANGLE,
+    TRUTH,
+    VECTOR,
+    Record,
+    Slot,
+    Slots,
+    listed,
+    or_none,
+    read_json,
+    to_json,
+)
 from gpbounds.validation import finite, noise_variance, non_negative, scalar
 from gpbounds.whitening import inducing
 
@@ -29,6 +43,12 @@ def _noise(noise: Any, where: str) -> float:
     if isinstance(noise, bool) or not isinstance(noise, int | float):
         raise ValueError(f"noise: expected a number, got {noise!r}")
     return noise_variance(float(noise))
+
+
+KIND, VERSION = "imported model", 1
+"""The kind, of a model with Gaussian noise, and the version of a stored file."""
+LATENT = "imported model of labels or counts"
+"""The kind of a stored model of labels or counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +105,54 @@ class InducingLaw(Record):
         return whitened_posterior(kernel, Z, mean, factor, jitter=self.jitter)
 
 
+class ModelFile(Record):
+    """A record of a model that is stored in a JSON file; ``kind`` names its class there."""
+
+    kind: ClassVar[str]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, with all digits; `gpbounds audit --model` reads it.
+
+        Raises
+        ------
+        ValueError
+            for a kernel that is not one of gpbounds.
+        """
+        text = to_json({"kind": self.kind, "version": VERSION, **self.to_dict()}, indent=1)
+        with replacing(path) as file:
+            file.write(text)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model in a file that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            for a file of another kind, or with values that are no model.
+        OSError
+            if the file cannot be read.
+        """
+        writer = f"a model that gpbounds.renyi.{cls.__name__}.save wrote"
+        wrong = f"{os.fspath(path)}: expected {writer}"
+        record = read_json(path, writer)
+        kind = _kind_of(record)
+        if kind != cls.kind and kind in (KIND, LATENT):
+            got = "a model of labels or counts" if kind == LATENT else "a model with Gaussian noise"
+            raise ValueError(f"{wrong}, got {got}: gpbounds.renyi.imported_model reads both")
+        if kind != cls.kind:
+            raise ValueError(f"{wrong}, got another JSON file, or one of another version")
+        try:
+            own = {name: value for name, value in record.items() if name not in ("kind", "version")}
+            if unknown := set(own) - set(cls.stored):
+                raise ValueError(f"unknown field(s) {listed(sorted(unknown))}")
+            return cls.from_dict(own)
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
+
+
 @dataclass(frozen=True)
-class Model(Record):
+class Model(ModelFile):
     """Kernel, mean, noise, inducing points and q(u) of a trained model.
 
     Attributes
@@ -108,6 +174,7 @@ class Model(Record):
     Z: Float | None
     mean: LinearMean | None = None
     q: InducingLaw | None = None
+    kind: ClassVar[str] = KIND
     stored: ClassVar[Slots] = {
         "kernel": KERNEL,
         "noise": Slot(_noise),
@@ -136,43 +203,68 @@ class Model(Record):
         mean = self.mean(as_host_points(X, "X"))
         return targets - (mean if targets.ndim == 1 else mean[:, None])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a JSON file, with all digits; `gpbounds audit --model` reads it.
 
-        Raises
-        ------
-        ValueError
-            for a kernel that is not one of gpbounds.
-        """
-        text = to_json({"kind": KIND, "version": VERSION, **self.to_dict()}, indent=1)
-        with replacing(path) as file:
-            file.write(text)
+@dataclass(frozen=True)
+class LatentModel(ModelFile):
+    """Kernel, likelihood, inducing points and q(u) of a trained model of labels or counts.
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Model:
-        """The model in a file that `save` wrote.
+    Attributes
+    ----------
+    kernel : Kernel
+    likelihood : Likelihood
+    Z : array (M, D)
+        Inducing inputs.
+    mean : LinearMean or None
+        The mean function of f; None for 0.
+    q : InducingLaw or None
+        The law of the inducing variables that the model was trained to; None for the best one, given its rows.
+    notes : tuple of str
+        Where this model differs from that of its library.
 
-        Raises
-        ------
-        ValueError
-            for a file of another kind, or with values that are no model.
-        OSError
-            if the file cannot be read.
-        """
-        name = os.fspath(path)
-        wrong = f"{name}: expected a model that gpbounds.renyi.Model.save wrote"
-        record = read_json(path, "a model that gpbounds.renyi.Model.save wrote")
-        marks = (record.get("kind"), record.get("version")) if isinstance(record, dict) else (None, None)
-        if marks != (KIND, VERSION) or isinstance(marks[1], bool):
-            raise ValueError(f"{wrong}, got another JSON file, or one of another version")
-        try:
-            own = {name: value for name, value in record.items() if name not in ("kind", "version")}
-            if unknown := set(own) - set(cls.stored):
-                raise ValueError(f"unknown field(s) {listed(sorted(unknown))}")
-            return cls.from_dict(own)
-        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"{wrong}, got values that are no model: {' '.join(str(error).split())[:300]}") from None
+    Raises
+    ------
+    ValueError
+        for a q of another number of variables than Z has rows.
+    """
+
+    kernel: Kernel
+    likelihood: Likelihood
+    Z: Float
+    mean: LinearMean | None = None
+    q: InducingLaw | None = None
+    notes: tuple[str, ...] = ()
+    kind: ClassVar[str] = LATENT
+    stored: ClassVar[Slots] = {
+        "kernel": KERNEL,
+        "likelihood": Slot(LIKELIHOODS.read, LIKELIHOODS.write),
+        "Z": Slot(_points),
+        "mean": or_none(LinearMean.from_dict),
+        "q": Slot(InducingLaw.from_dict, optional=True),
+        "notes": TEXTS,
+    }
+
+    def __post_init__(self) -> None:
+        if self.q is not None and len(self.Z) != len(self.q.mean):
+            raise ValueError(
+                f"q: expected a law of as many variables as Z has rows, {len(self.Z)}, got {len(self.q.mean)}"
+            )
 
 
-KIND, VERSION = "imported model", 1
-"""The kind and the version of a stored file."""
+def imported_model(path: str | os.PathLike[str]) -> Model | LatentModel:
+    """The model in a file that `Model.save` or `LatentModel.save` wrote.
+
+    Raises
+    ------
+    ValueError, OSError
+        as `Model.load`.
+    """
+    latent = _kind_of(read_json(path, "a model that gpbounds.renyi.Model.save wrote")) == LatentModel.kind
+    return LatentModel.load(path) if latent else Model.load(path)
+
+
+def _kind_of(record: Any) -> str | None:
+    """The kind of a stored model of this version."""
+    if not isinstance(record, dict) or isinstance(record.get("version"), bool) or record.get("version") != VERSION:
+        return None
+    kind = record.get("kind")
+    return kind if isinstance(kind, str) else None

@@ -8,15 +8,19 @@ import numpy as np
 
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
+from gpbounds.likelihoods import Likelihood
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import InducingLaw, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model
 from gpbounds.renyi.readers.shared import (
+    MIXED,
     Term,
     added,
     as_numbers,
     columns_of,
     imported,
+    imported_latent,
     inducing_law,
+    labels_or_counts,
     linear_slopes,
     multiplied,
     needs,
@@ -32,7 +36,9 @@ SUPPORTED = (
 )
 
 
-def from_gpflow(model: Any, *, default_jitter: float = 1e-6) -> Model:
+def from_gpflow(
+    model: Any, *, default_jitter: float = 1e-6, likelihood: Likelihood | None = None
+) -> Model | LatentModel:
     """The kernel, mean, noise, Z and q(u) of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or a model with their attributes.
 
     Reads ``kernel`` with its ``active_dims``, ``likelihood.variance``, ``inducing_variable.Z`` (None without) and
@@ -43,26 +49,40 @@ def from_gpflow(model: Any, *, default_jitter: float = 1e-6) -> Model:
     coordinates that ``whiten`` says: u = f(Z) without the mean function, and Kuu with ``default_jitter`` on its
     diagonal.
 
+    With a Bernoulli (inv_probit or sigmoid) or Poisson likelihood (exp or softplus, binsize 1) the result is a
+    `gpbounds.renyi.LatentModel`.  GPflow's inv_probit mixes 0.001 of each label in; the model that is read does not.
+
     Parameters
     ----------
     model : GPflow model
     default_jitter : float
         ``gpflow.config.default_jitter()``, which is no attribute of the model.
+    likelihood : Likelihood, optional
+        One of `gpbounds.likelihoods`, in place of the model's: for an inverse link with another name.
 
     Raises
     ------
     ValueError
         for another kernel, mean function or kind of inducing variable, by its name; several outputs; and for a
-        likelihood other than a Gaussian with one variance.
+        likelihood other than a Gaussian with one variance, a Bernoulli or a Poisson.
     """
     needs(model, "GPflow model", "kernel", "likelihood")
-    needs(model.likelihood, "Gaussian likelihood", "variance")
+    own: Any = model.likelihood if likelihood is None else likelihood
+    link = getattr(getattr(own, "invlink", None), "__name__", "")
+    latent = labels_or_counts(own, link)
+    if latent is None:
+        needs(own, "Gaussian likelihood", "variance")
+    elif one_number("likelihood.binsize", getattr(own, "binsize", 1.0)) != 1.0:
+        raise ValueError("likelihood: expected a Poisson with binsize 1, got another: add its logarithm to the mean")
     inducing = getattr(model, "inducing_variable", None)
     if inducing is not None and not hasattr(inducing, "Z"):
         raise ValueError(f"model: expected inducing points with an attribute Z, got {type(inducing).__name__}")
     Z = None if inducing is None else as_numbers(inducing.Z)
     mean = _mean(getattr(model, "mean_function", None))
-    noise = one_number("likelihood.variance", model.likelihood.variance)
+    if latent is not None:
+        notes = (MIXED,) if link == "inv_probit" else ()
+        return imported_latent(_terms(model.kernel), latent, Z, SUPPORTED, mean, _law(model, default_jitter), notes)
+    noise = one_number("likelihood.variance", own.variance)
     return imported(_terms(model.kernel), noise, Z, SUPPORTED, mean, _law(model, default_jitter))
 
 

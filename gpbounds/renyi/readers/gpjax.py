@@ -11,14 +11,17 @@ from gpbounds.arrays import Float
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import InducingLaw, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model
 from gpbounds.renyi.readers.shared import (
+    MIXED,
     Term,
     added,
     as_numbers,
     columns_of,
     imported,
+    imported_latent,
     inducing_law,
+    labels_or_counts,
     multiplied,
     needs,
     on_columns,
@@ -35,7 +38,7 @@ OPERATORS = {"sum": "SumKernel", "prod": "ProductKernel"}
 """Names of sums and products by the operator that GPJax before 1.0 stores in a CombinationKernel."""
 
 
-def from_gpjax(model: Any) -> Model:
+def from_gpjax(model: Any) -> Model | LatentModel:
     """The kernel, mean, noise, Z and q(u) of a GPJax model, conditioned or not, or of a variational family.
 
     Reads ``prior.kernel`` with its ``active_dims``, ``prior.mean_function``: Zero or Constant, the square of
@@ -46,24 +49,35 @@ def from_gpjax(model: Any) -> Model:
     q(u) is that of a VariationalGaussian, of f(Z), or a WhitenedVariationalGaussian, of L⁻¹(f(Z) − m(Z)), with the
     ``jitter`` that GPJax adds to the diagonal of Kuu.  That which it adds to other diagonals is not part of the model.
 
+    With a Bernoulli (probit) or Poisson likelihood (exp) the result is a `gpbounds.renyi.LatentModel`.  GPJax's probit
+    mixes 0.001 of each label in; the model that is read does not.
+
     Numbers have the precision of the model: enable 64 bits (``jax_enable_x64``) before you train.
 
     Raises
     ------
     ValueError
         for another kernel, mean function or family, by its name; a negative constant or shift, for which a constant
-        or a polynomial is no kernel; and for a likelihood other than a Gaussian with one ``obs_stddev``.
+        or a polynomial is no kernel; and for a likelihood other than a Gaussian with one ``obs_stddev``, a Bernoulli
+        or a Poisson.
     """
     family = getattr(model, "family", model)  # of a conditioned variational family
     joint = next((getattr(family, name) for name in ("model", "posterior") if hasattr(family, name)), family)
     needs(joint, "GPJax model (a prior times a likelihood)", "prior", "likelihood")
     needs(joint.prior, "prior of GPJax", "kernel", "mean_function")
-    needs(joint.likelihood, "Gaussian likelihood", "obs_stddev")
+    links = {"Bernoulli": "inv_probit", "Poisson": "exp"}  # the only ones of GPJax
+    link = links.get(type(joint.likelihood).__name__, "")
+    latent = labels_or_counts(joint.likelihood, link)
+    if latent is None:
+        needs(joint.likelihood, "Gaussian likelihood", "obs_stddev")
     inducing = getattr(family, "inducing_inputs", None)
     Z = None if inducing is None else _numbers("inducing_inputs", inducing)
-    noise = _number("likelihood.obs_stddev", joint.likelihood.obs_stddev) ** 2
     mean = _mean(joint.prior.mean_function)
     q = None if Z is None else _law(family, joint, Z, mean)
+    if latent is not None:
+        notes = (MIXED,) if link == "inv_probit" else ()
+        return imported_latent(_terms(joint.prior.kernel), latent, Z, SUPPORTED, mean, q, notes)
+    noise = _number("likelihood.obs_stddev", joint.likelihood.obs_stddev) ** 2
     return imported(_terms(joint.prior.kernel), noise, Z, SUPPORTED, mean, q)
 
 

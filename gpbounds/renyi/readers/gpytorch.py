@@ -9,16 +9,19 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
 from gpbounds.kernels.plain import stationary
+from gpbounds.likelihoods import Bernoulli
 from gpbounds.linalg import cholesky
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import InducingLaw, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model
 from gpbounds.renyi.readers.shared import (
     Term,
     added,
     as_numbers,
     columns_of,
     imported,
+    imported_latent,
     inducing_law,
+    labels_or_counts,
     linear_slopes,
     multiplied,
     needs,
@@ -34,7 +37,7 @@ SUPPORTED = (
 )
 
 
-def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
+def from_gpytorch(model: Any, likelihood: Any = None) -> Model | LatentModel:
     """The kernel, mean, noise, Z and q(u) of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
 
     Reads ``covar_module`` with its ``active_dims``; ``likelihood.noise``, from ``likelihood`` where the model holds
@@ -45,6 +48,9 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
     UnwhitenedVariationalStrategy, with a Cholesky, MeanField or NaturalVariationalDistribution.  The former also adds
     ``jitter_val`` to the variances of f in predictions; the model that is read does not: its ELBO is larger by
     N·``jitter_val``/(2σ²).  Jitter that GPyTorch adds with a warning, when the factorisation fails, is not known here.
+
+    With a BernoulliLikelihood (probit), or with one of `gpbounds.likelihoods` as ``likelihood`` (GPyTorch has none of
+    counts), the result is a `gpbounds.renyi.LatentModel`.
 
     Raises
     ------
@@ -57,7 +63,9 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
     gaussian = getattr(model, "likelihood", None) if likelihood is None else likelihood
     if gaussian is None:
         raise ValueError("likelihood: expected one, since the model holds none; pass from_gpytorch(model, likelihood)")
-    needs(gaussian, "Gaussian likelihood", "noise")
+    latent = Bernoulli("probit") if type(gaussian).__name__ == "BernoulliLikelihood" else labels_or_counts(gaussian, "")
+    if latent is None:
+        needs(gaussian, "Gaussian likelihood", "noise")
     inducing: list[Any] = []
     terms = _terms(model.covar_module, inducing)
     strategy = getattr(model, "variational_strategy", None)
@@ -69,6 +77,8 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
     Z = as_numbers(inducing[0]) if inducing else None
     mean = _mean(getattr(model, "mean_module", None))
     q = None if strategy is None else _law(strategy, as_numbers(inducing[0]), mean)
+    if latent is not None:
+        return imported_latent(terms, latent, Z, SUPPORTED, mean, q)
     return imported(terms, one_number("likelihood.noise", gaussian.noise), Z, SUPPORTED, mean, q)
 
 

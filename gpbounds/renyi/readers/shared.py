@@ -12,8 +12,9 @@ from gpbounds.arrays import Float, as_points
 from gpbounds.kernels import Constant, Kernel, Linear, OnColumns, Product, Stationary, Sum
 from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.white import has_one_variance
+from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import InducingLaw, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model
 from gpbounds.validation import positive
 
 # Kernels of other libraries as sums of terms: a number times a product of kernels, or noise.
@@ -111,6 +112,63 @@ def imported(
         raise ValueError(f"model: expected {supported}, got noise alone")
     points = None if Z is None else np.asarray(as_points(Z, "Z"))
     return Model(kernel, float(positive("noise", noise + white)), points, mean, q)
+
+
+LINKS: dict[str, dict[str, Likelihood]] = {
+    "Bernoulli": {"inv_probit": Bernoulli("probit"), "sigmoid": Bernoulli("logit")},
+    "Poisson": {"exp": Poisson("exp"), "softplus": Poisson("softplus")},
+}
+"""Likelihoods by the names of their class and of their inverse link."""
+MIXED = (
+    "The library's probit is (1 − 2ε)Φ(f) + ε with ε = 0.001, whose logarithm is not concave; the model that is read "
+    "has Φ(f), and the same q."
+)
+"""The inverse link of GPflow and GPJax."""
+_STUDENT = ("StudentT", "StudentTLikelihood")
+
+
+def labels_or_counts(likelihood: Any, link: str) -> Likelihood | None:
+    """The likelihood of labels or counts with this inverse link; None for another likelihood.
+
+    Raises
+    ------
+    ValueError
+        for a Student-t, which is not log-concave, and for another link.
+    """
+    name = type(likelihood).__name__
+    if isinstance(likelihood, Likelihood):
+        return likelihood
+    if name in _STUDENT:
+        raise ValueError(
+            f"likelihood: expected a Gaussian, Bernoulli or Poisson one, got {name}: the logarithm of a Student-t "
+            "density is not concave in f, on which the bound (N-fisher) rests; what holds is ELBO ≤ log p(y)"
+        )
+    if name not in LINKS:
+        return None
+    if link not in LINKS[name]:
+        raise ValueError(
+            f"likelihood: expected a {name} with the inverse link {' or '.join(LINKS[name])}, got {link or 'none'}: "
+            "pass likelihood=, one of gpbounds.likelihoods, if yours is one of them by another name"
+        )
+    return LINKS[name][link]
+
+
+def imported_latent(
+    terms: list[Term],
+    likelihood: Likelihood,
+    Z: Float | None,
+    supported: str,
+    mean: LinearMean | None,
+    q: InducingLaw | None,
+    notes: tuple[str, ...] = (),
+) -> LatentModel:
+    """The model of labels or counts of a sum of terms, none of them white."""
+    kernel, white = total(terms)
+    if kernel is None or white:
+        raise ValueError(f"model: expected {supported}, got white noise, which labels and counts do not have")
+    if Z is None:
+        raise ValueError("model: expected inducing points, got none: the audit is of a law of inducing variables")
+    return LatentModel(kernel, likelihood, np.asarray(as_points(Z, "Z")), mean, q, notes)
 
 
 def inducing_law(mean: Any, root: Float, *, whitened: bool, jitter: float) -> InducingLaw:
