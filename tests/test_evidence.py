@@ -226,6 +226,27 @@ def test_the_cheap_members_need_little_memory() -> None:
     assert float(bound) == pytest.approx(float(upper) - lower.terms["elbo 1"], rel=1e-6)
 
 
+def test_auto_computes_blocks_where_it_affords_neither_all_rows_nor_more_points() -> None:
+    """And each name alone is a lower bound beside "trace"; smaller blocks never give a higher one here."""
+    kernel, X, y, Z, noise = problem(1, 300)
+    arguments = kernel, X, y, Z
+    lower, upper = evidence(*arguments, noise=noise, work=5e7)
+    assert set(values(lower)) == {"elbo 1", "determinant", "diagonal", "blocks"}
+    assert lower.claim == "N-fischer"
+    assert set(values(upper)) == set(CHEAP)
+    found = []
+    for block in (1, 20, 100, 300):
+        alone, beside = evidence(*arguments, noise=noise, members="blocks", block=block)
+        assert set(values(beside)) == {"trace"}
+        found.append(alone.terms["blocks"])
+    assert found[0] == pytest.approx(lower.terms["diagonal"], rel=1e-12)
+    assert found[-1] == pytest.approx(lower.terms["blocks"], rel=1e-12)
+    assert (np.diff(found) > 0.0).all()
+    alone, _ = evidence(*arguments, noise=noise, members="conditioned", block=20)
+    assert found[1] < alone.terms["conditioned"] < found[-1]
+    assert alone.claim == "N-fischer-vecchia"
+
+
 def test_terms_name_their_theorems() -> None:
     *arguments, noise = problem(4)
     for pair in (
