@@ -142,24 +142,30 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         self.structure_ = "none"
         return trainer
 
-    def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
-        given, start = super()._begun(X, Y, session)
-        if self.structure in ("blocks", "vecchia", "auto"):
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
+        """As in every estimator; the first start also sets the units in which rows are near."""
+        start = super()._start(given, X, Y, session, attempt, prefix)
+        if self.structure in ("blocks", "vecchia", "auto") and attempt == 0:
             self.block_units_ = _lengths(start.kernel, self._some(X, Y, session)[0])
             if self._held is not None:
-                self._held = replace(self._held, blocks=self._blocking)
-        return given, start
+                size = count("block_size", self.block_size)
+                self._held = replace(self._held, blocks=Blocking(self.block_units_, size, self._neighbours))
+        return start
 
     @property
-    def _blocking(self) -> Blocking:
-        size = count("block_size", self.block_size)
-        return Blocking(self.block_units_, size, size if self.structure == "vecchia" else 0)
+    def _neighbours(self) -> int:
+        """Earlier rows that a block is given."""
+        return int(self.block_size) if self.structure == "vecchia" else 0
 
-    def _blocks(self) -> Any:
+    @property
+    def _blocking(self) -> Blocking | None:
         if self.method == "pic" or not self._member().needs_blocks:
-            return super()._blocks()
-        X = self.X_train_
-        return self._blocking.of(X if len(X) else np.zeros((1, X.shape[1])))  # a model in a file, of rows elsewhere
+            return None
+        if not hasattr(self, "block_units_"):
+            raise ValueError(f"block_units_: expected in a model with structure={self.structure!r}, got none")
+        return Blocking(self.block_units_, count("block_size", self.block_size), self._neighbours)
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         return law_of(self._member()), Evidence(float(self.beta))

@@ -259,6 +259,7 @@ def at_point(kernel: Kernel, likelihood: Likelihood | float, Z: Array | None = N
 # | "renyi" | full      | 1 − α     | Rényi α-ELBO, a lower bound on log p(y) (R-elbo*) |
 # | "exact" | full      | 1         | log p(y)                                          |
 #
+# With ``structure`` VFE has another penalty than the trace, see `fitting.objectives.structured`.
 # At a = 0 all structures agree.  F is non-decreasing in a when R is full (R-mono), and not monotone when R is diagonal.
 
 
