@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from dlm_setting import cell, load, markdown, save
+from fitting.rows.row_blocks import Blocking
 from paired import Paired, paired
 from regression_sets import UCI, Source, Split, errors, split, table_source
 from scipy.optimize import minimize
@@ -42,7 +43,6 @@ from tqdm import tqdm
 
 import fitting
 from fitting import ExactGP, RenyiGP, SparseGP, VariationalGPClassifier
-from fitting.rows.row_blocks import Blocking
 from gpbounds import validation
 from gpbounds.cli import options
 from gpbounds.linalg.parallel import one_blas_thread

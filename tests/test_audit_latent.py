@@ -117,9 +117,7 @@ def test_an_imported_model_has_the_audit_of_the_estimator_with_the_same_law(clas
     assert other.enough.to_dict() == audited.enough.to_dict()
     np.testing.assert_allclose(other.events.rows.high, audited.events.rows.high, rtol=1e-9)
     assert "A note." in other.notes
-    with pytest.raises(
-        ValueError, match=r"labels or counts: gpbounds\.renyi\.imported_model reads both"
-    ):
+    with pytest.raises(ValueError, match=r"labels or counts: gpbounds\.renyi\.imported_model reads both"):
         renyi.Model.load(tmp_path / "model.json")
 
 
