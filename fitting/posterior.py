@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.rows.row_blocks import Partition, as_labels
+from fitting.rows.data import Partition, as_labels
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.exact import Exact
 from gpbounds.kernels import Kernel

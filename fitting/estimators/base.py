@@ -30,8 +30,7 @@ from fitting.objectives.objective import Member, Objective, at_point, data_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
-from fitting.rows.data import Dataset, Held
-from fitting.rows.row_blocks import nearest
+from fitting.rows.data import Dataset, Held, nearest
 from fitting.starts.pilot import SECOND, PilotFits, at_scale, numbers_of_rows
 from fitting.starts.starts import (
     around,
@@ -221,6 +220,7 @@ class GaussianProcess(_Arguments):
     _optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
     _many_optima: ClassVar[bool] = False  # so that the start decides where training ends
     _partitions: ClassVar[bool] = False  # whether `fit` takes rows that are read by partitions
+    _blocking: ClassVar[Any] = None  # how rows are put into blocks of near ones, for objectives with such
     _subtracts_mean: ClassVar[bool] = False  # whether ``y_train_`` is what the prior mean leaves of the targets
 
     @abstractmethod
@@ -558,11 +558,8 @@ class GaussianProcess(_Arguments):
         X, y = self._placed()
         if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
             X, y = np.zeros((1, X.shape[1])), np.zeros((1, *y.shape[1:]))
-        return data_of(X, y, self._member(), blocks=self._blocks())
-
-    def _blocks(self) -> Any:
-        """The blocks of the rows of training, for members that have them."""
-        return self._labels(self.X_train_)
+        labels = self._labels(self.X_train_) if self._blocking is None else self._blocking.of(host(X))
+        return data_of(X, y, self._member(), blocks=labels)
 
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""

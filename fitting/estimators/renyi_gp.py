@@ -23,7 +23,8 @@ class RenyiGP(Solving, InducingGP):
     variational bound, α = 0 is log p(y).  For every α, predictions use Q as covariance between new points and data,
     where `ExactGP` uses K.  A step takes O(N³) time, by iterations O(N²(1 + M/100)); with ``batch_size`` B O(B³), but
     predictions use all of Ξ.
-    `sklearn.model_selection.GridSearchCV` can choose α.
+    `sklearn.model_selection.GridSearchCV` can choose α.  `SparseGP` has a ``structure`` that raises the bound of α = 1
+    in O(NM²); for α < 1 all of K − Q is factorised anyhow, and log p(y) itself costs no more.
 
     Parameters
     ----------

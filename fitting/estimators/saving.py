@@ -63,7 +63,7 @@ _DRAWS = {"draws": 10, "delta": 0.05}
 ADDED: dict[str, dict[str, Any]] = {
     "LowRankGP": {"batch_size": None},
     "RenyiGP": _DRAWS,
-    "SparseGP": {**_DRAWS, "beta": 1.0},
+    "SparseGP": {**_DRAWS, "beta": 1.0, "structure": None},
     "SparsePACGP": {"fewer": False},
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""

@@ -14,7 +14,6 @@ from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
-from fitting.rows.row_blocks import Blocking
 from fitting.starts.starts import distinct_rows, units
 from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import Float
@@ -22,7 +21,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source
 from gpbounds.validation import choice, count, positive, scalar
-from gpbounds.vecchia.blocks import scales
+from gpbounds.vecchia.blocks import Blocking, scales
 
 WORTH = 0.01
 """Nats for each row and output by which blocks must raise the objective at the start for "auto" to train it."""
@@ -129,24 +128,6 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             return outcome, runs
         return self._reblocked(trainer, outcome, runs)
 
-    def _reblocked(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
-        """Train again with the blocks of the trained lengthscales, as long as these raise the objective by ``tol``."""
-        negligible = max(trainer.ending.tol * trainer.ending.unit, WORTH)
-        for number in range(1, ROUNDS):
-            if self.optimizer is None or outcome.run.status == "interrupted" or self._best or self.n_inducing == "auto":
-                break
-            before = self.block_units_
-            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
-            renewed = self._objective()
-            if -renewed.minimised(outcome.parameters, gradient=False).value - outcome.run.value <= negligible:
-                self.block_units_ = before
-                break
-            ending = replace(trainer.ending, after=RESUMED)
-            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
-            outcome = trainer.run(f"blocks {number}", outcome.parameters)
-            runs = [outcome.run, *runs]
-        return outcome, runs
-
     def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
         """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
         plain: Any = trainer.objective
@@ -161,24 +142,30 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         self.structure_ = "none"
         return trainer
 
-    def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
-        given, start = super()._begun(X, Y, session)
-        if self.structure in ("blocks", "vecchia", "auto"):
+    def _start(
+        self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
+    ) -> Parameters:
+        """As in every estimator; the first start also sets the units in which rows are near."""
+        start = super()._start(given, X, Y, session, attempt, prefix)
+        if self.structure in ("blocks", "vecchia", "auto") and attempt == 0:
             self.block_units_ = _lengths(start.kernel, self._some(X, Y, session)[0])
             if self._held is not None:
-                self._held = replace(self._held, blocks=self._blocking)
-        return given, start
+                size = count("block_size", self.block_size)
+                self._held = replace(self._held, blocks=Blocking(self.block_units_, size, self._neighbours))
+        return start
 
     @property
-    def _blocking(self) -> Blocking:
-        size = count("block_size", self.block_size)
-        return Blocking(self.block_units_, size, size if self.structure == "vecchia" else 0)
+    def _neighbours(self) -> int:
+        """Earlier rows that a block is given."""
+        return int(self.block_size) if self.structure == "vecchia" else 0
 
-    def _blocks(self) -> Any:
+    @property
+    def _blocking(self) -> Blocking | None:
         if self.method == "pic" or not self._member().needs_blocks:
-            return super()._blocks()
-        X = self.X_train_
-        return self._blocking.of(X if len(X) else np.zeros((1, X.shape[1])))  # a model in a file, of rows elsewhere
+            return None
+        if not hasattr(self, "block_units_"):
+            raise ValueError(f"block_units_: expected in a model with structure={self.structure!r}, got none")
+        return Blocking(self.block_units_, count("block_size", self.block_size), self._neighbours)
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         return law_of(self._member()), Evidence(float(self.beta))
@@ -196,3 +183,21 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         from sklearn.cluster import KMeans
 
         self.block_centres_ = KMeans(blocks, n_init=1, random_state=0).fit(scaled).cluster_centers_
+
+    def _reblocked(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
+        """Train again with the blocks of the trained lengthscales, as long as these raise the objective by ``tol``."""
+        negligible = max(trainer.ending.tol * trainer.ending.unit, WORTH)
+        for number in range(1, ROUNDS):
+            if self.optimizer is None or outcome.run.status == "interrupted" or self._best or self.n_inducing == "auto":
+                break
+            before: Float = self.block_units_
+            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
+            renewed = self._objective()
+            if -renewed.minimised(outcome.parameters, gradient=False).value - outcome.run.value <= negligible:
+                self.block_units_ = before
+                break
+            ending = replace(trainer.ending, after=RESUMED)
+            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
+            outcome = trainer.run(f"blocks {number}", outcome.parameters)
+            runs = [outcome.run, *runs]
+        return outcome, runs

@@ -34,8 +34,7 @@ from fitting.objectives.point import Evaluation, Gradient, Parameters, finite_or
 from fitting.posterior import InducingPosterior, Posterior
 from fitting.prior_means import PriorMean, derivatives
 from fitting.rows.basis import InducingBasis
-from fitting.rows.data import Data
-from fitting.rows.row_blocks import partition
+from fitting.rows.data import Data, partition
 from fitting.rows.stream import Stream
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes

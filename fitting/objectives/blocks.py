@@ -54,7 +54,7 @@ def stackable(basis: InducingBasis) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class EqualBlocks:
     """Consecutive blocks of n rows each.
 
     Attributes
@@ -101,7 +101,7 @@ def _kind(block: slice) -> tuple[int, int]:
     return size, block.start if size > LARGEST else -1
 
 
-def stacks(chunk: Chunk, blocks: Sequence[slice], power: float, noise: float) -> Iterator[Stack]:
+def stacks(chunk: Chunk, blocks: Sequence[slice], power: float, noise: float) -> Iterator[EqualBlocks]:
     """The stacks of one chunk."""
     basis = chunk.basis
     assert isinstance(basis, InducingBasis)
@@ -112,7 +112,7 @@ def stacks(chunk: Chunk, blocks: Sequence[slice], power: float, noise: float) ->
         R = (basis.covariances.blocks(chunk.X[rows], size) - V @ V.swapaxes(1, 2)) / noise
         xp = namespace(V)
         L, inverse = _factors(power * R + xp.eye(size), basis.readings)
-        yield Stack(rows, V, R, inverse, _log_det_ratio(R, L, power))
+        yield EqualBlocks(rows, V, R, inverse, _log_det_ratio(R, L, power))
 
 
 def _factors(A: Array, readings: Readings) -> tuple[Array, Array]:
@@ -135,7 +135,7 @@ def _log_det_ratio(E: Array, L: Array, power: float) -> Array:
 
 
 def cotangents(
-    stack: Stack, Y: Array, X: Array, q: GramLaw, power: float, noise: float, out: Array, pull: InducingPullBack
+    stack: EqualBlocks, Y: Array, X: Array, q: GramLaw, power: float, noise: float, out: Array, pull: InducingPullBack
 ) -> Array:
     """Write the cotangent V̄ᵀ of the rows into ``out``, pull those of K_bb back, and return a part of ∂F/∂σ².
 
@@ -244,7 +244,7 @@ class Blocks:
             return chunk.recall("blocks", lambda: list(self._made(chunk)))
         return self._made(chunk)
 
-    def stacks(self, source: Stream, chunk: Chunk) -> Iterable[Stack]:
+    def stacks(self, source: Stream, chunk: Chunk) -> Iterable[EqualBlocks]:
         """The same on a GPU, a stack of equal blocks at a time."""
         if 24 * sum((b.stop - b.start) ** 2 for b in self.blocks) <= source.space.keep:
             return chunk.recall("stacks", lambda: list(stacks(chunk, self.blocks, self.power, self.noise)))

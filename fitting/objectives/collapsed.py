@@ -423,6 +423,7 @@ class Reverse:
             q.covariance  # noqa: B018  (computed once, before several threads read it)
 
     def chunk(self, chunk: Chunk) -> None:
+        """Add the rows of one chunk."""
         e = chunk.Y - chunk.V @ self.q.mean
         squares = row_sums(e, e)
         if self.lifted is None:
@@ -431,6 +432,7 @@ class Reverse:
             self.common(chunk, e, squares.sum(), self.lifted)
 
     def common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
+        """Add the rows of one chunk for a = 0; e are the residuals, ``total`` the sum of their squares."""
         xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
         self.prior_mean += chunk.in_prior_mean(lambda: e / s2)
@@ -462,5 +464,6 @@ class Reverse:
         self.pull.diagonal(chunk.X, 0.5 * (h - P * c))
 
     def statistics(self) -> Adjoints:
+        """The sums so far."""
         noise = self.noise if self.lifted is None else 0.5 * self.fit
         return Adjoints(self.fit, self.pull.statistics(), self.heavy, noise, self.prior_mean)

@@ -29,8 +29,7 @@ from fitting.objectives.start_of_q import settled
 from fitting.objectives.structured import Structured
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.rows.basis import InducingBasis
-from fitting.rows.data import Data, Dataset, Held
-from fitting.rows.row_blocks import partition
+from fitting.rows.data import Data, Dataset, Held, partition
 from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import FactorLaw, Law

@@ -27,8 +27,7 @@ from fitting.objectives.packing import Packing, law, packing_of
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.posterior import Posterior
 from fitting.prior_means import PriorMean
-from fitting.rows.data import Data, Dataset, Held
-from fitting.rows.row_blocks import Partition, neighbourhoods, partition
+from fitting.rows.data import Data, Dataset, Held, Partition, neighbourhoods, partition
 from fitting.starts.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, as_points, namespace
@@ -260,6 +259,7 @@ def at_point(kernel: Kernel, likelihood: Likelihood | float, Z: Array | None = N
 # | "renyi" | full      | 1 − α     | Rényi α-ELBO, a lower bound on log p(y) (R-elbo*) |
 # | "exact" | full      | 1         | log p(y)                                          |
 #
+# With ``structure`` VFE has another penalty than the trace, see `fitting.objectives.structured`.
 # At a = 0 all structures agree.  F is non-decreasing in a when R is full (R-mono), and not monotone when R is diagonal.
 
 

@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from fitting.objectives.blocks import Stack, pull_blocks, stackable, stacks
+from fitting.objectives.blocks import EqualBlocks, pull_blocks, stackable, stacks
 from fitting.objectives.collapsed import Adjoints, Diagonal, Fit, Lifted, Middle, Reverse
 from fitting.rows.basis import InducingBasis, InducingPullBack
-from fitting.rows.row_blocks import Partition
+from fitting.rows.data import Partition
 from fitting.rows.stream import Chunk, Stream
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels.fused import DevicePulling
@@ -90,7 +90,7 @@ class Structured(Diagonal):
         if not self.in_blocks:
             return namespace(chunk.V).log1p(chunk.residual / self.noise).sum()
         chunk.residual  # noqa: B018  (its least entry is tested)
-        pieces: Iterable[Stack | _Piece] = self.within(chunk, source)
+        pieces: Iterable[EqualBlocks | _Piece] = self.within(chunk, source)
         return sum(piece.log_det for piece in pieces)
 
     def backward(self, source: Stream, middle: Middle) -> Fit:
@@ -106,7 +106,7 @@ class Structured(Diagonal):
             return chunk.recall("pieces", lambda: list(made(chunk, blocks)))
         return made(chunk, blocks)
 
-    def _stacks(self, chunk: Chunk, blocks: Partition) -> Iterator[Stack]:
+    def _stacks(self, chunk: Chunk, blocks: Partition) -> Iterator[EqualBlocks]:
         return stacks(chunk, blocks.blocks, 1.0, self.noise)
 
     def _made(self, chunk: Chunk, blocks: Partition) -> Iterator[_Piece]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from fitting.prior_means import PriorMean
 from fitting.rows.basis import Basis, PullBack
-from fitting.rows.row_blocks import Partition
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.rows.program import Statistics, summed
+
+if TYPE_CHECKING:
+    from fitting.rows.data import Partition
 
 T = TypeVar("T")
 _S_co = TypeVar("_S_co", bound=Statistics, covariant=True)

@@ -98,6 +98,56 @@ def near(
     return Blocks(order, parts, sets)
 
 
+GROUP = 1024
+"""Rows of a group: a block is given rows of its own group only, so that a chunk of rows holds all that it needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocking:
+    """How rows are put into blocks of near rows.
+
+    Attributes
+    ----------
+    lengths : array (D,)
+        Units of distances; infinite for a column that does not matter.
+    block : int
+        The largest number of rows of a block.
+    neighbours : int
+        The number of earlier rows that a block is given.
+    """
+
+    lengths: Float
+    block: int
+    neighbours: int
+
+    def of(self, X: Float) -> Blocks:
+        """Blocks of rows X (N, D) by bisection, given earlier rows of the same group.
+
+        The blocks of a group are in random order, so that most have near rows before them; the result depends on the
+        rows only.
+
+        >>> blocks = Blocking(np.ones(1), block=3, neighbours=1).of(np.arange(6.0)[:, None])
+        >>> [blocks.order[part].tolist() for part in blocks.parts], [chosen.tolist() for chosen in blocks.sets]
+        ([[0, 1, 2], [3, 4, 5]], [[], [2]])
+        """
+        points, rng = X / self.lengths, np.random.default_rng(0)
+        order: list[Indices] = []
+        parts: list[slice] = []
+        sets: list[Indices] = []
+        start = 0
+        for group in bisected(points, max(GROUP, 2 * self.block), full=True):
+            leaves = bisected(points[group], self.block, full=True)
+            leaves = [group[leaves[i]] for i in rng.permutation(len(leaves))]
+            order += leaves
+            ordered, stop = points[np.concatenate(leaves)], 0
+            for leaf in leaves:
+                part = slice(stop, stop := stop + leaf.size)
+                sets.append(start + nearest_before(ordered, part, self.neighbours))
+                parts.append(slice(start + part.start, start + part.stop))
+            start += stop
+        return Blocks(np.concatenate(order), parts, sets)
+
+
 def scales(kernel: Kernel, X: Float) -> Float:
     """The length on which the kernel varies, for each column of X: its least lengthscale, or the standard deviation.
 
