@@ -42,11 +42,10 @@ from tqdm import tqdm
 
 import fitting
 from fitting import ExactGP, RenyiGP, SparseGP, VariationalGPClassifier
-from fitting.rows.row_blocks import Blocking
 from gpbounds import validation
 from gpbounds.cli import options
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.vecchia.blocks import scales
+from gpbounds.vecchia.blocks import Blocking, scales
 
 TABLES = (
     "abalone",
