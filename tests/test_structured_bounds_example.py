@@ -92,3 +92,13 @@ def test_a_table_that_is_not_there_is_one_sentence(script: Any, folder: Path, ca
     with pytest.raises(SystemExit, match="2"):
         script.main(["trained", "--folder", str(folder), "--sets", "three", "--out", str(folder)])
     assert "no three.csv.gz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["gaps", "gaps-exact", "trained", "labels", "conjugate"])
+def test_the_page_of_results_shows_the_tables_of_the_csv_files(script: Any, part: str) -> None:
+    results = EXAMPLES / "results"
+    page = (results / "structured.md").read_text(encoding="utf-8").splitlines()
+    records = script.load(results / f"structured_{part.replace('-', '_')}.csv", script.KINDS[part])
+    rows = [line for line in script.REPORTS[part](records).splitlines() if line.startswith("| ")]
+    assert rows
+    assert not set(rows) - set(page)

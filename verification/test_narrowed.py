@@ -91,7 +91,6 @@ def test_two_rows_against_their_evidence_in_mpmath(observe: Observer, family: st
         K = mpmath.matrix(kernel(X).tolist())
         truth = reference.log_evidence_of_two(FAMILIES[family][1], [int(each) for each in y], K)
     observe.lower("N-sidak", truth, both(0, family)[0], tol=1e-9)
-    observe.equal("N-sidak", truth, evidence_of_two(FAMILIES[family][0], y, kernel(X), 56), atol=1e-5)
 
 
 @pytest.mark.claim("N-sidak")
