@@ -57,7 +57,7 @@ def latent_audit_page(audit: LatentAudit, title: str | None = None) -> str:
     if audit.events is not None:
         bounds.append(audit.events.tv)
     claims = {claim for finding in audit.findings for claim in finding.claims}
-    claims |= {claim for bound in bounds for claim in bound.claim.split(", ")}
+    claims |= {claim for bound in bounds for claim in bound.claim.split(", ")} | {"N-fisher"}
     sections = [
         summary(audit.findings),
         _enough(audit.enough),
