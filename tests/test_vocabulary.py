@@ -20,7 +20,7 @@ import pytest
 
 from gpbounds import Uniform
 from gpbounds.kernels import Matern
-from gpbounds.likelihoods import Gaussian
+from gpbounds.likelihoods import Poisson
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Exact, HyperGrid
 from gpbounds.vecchia import near
@@ -300,8 +300,8 @@ ARGUMENTS: dict[str, Any] = {
     "c": 2.0,
     "gp": SimpleNamespace(_m=[4], _c=2.0, _L=None, cov_func=type("ExpQuad", (), {"ls": 1.0})()),
     "Z": X[:2],
+    **{"likelihood": Poisson(), "q_mean": np.zeros(2), "q_factor": np.eye(2)},
     "mean": np.zeros(2),
-    "likelihood": Gaussian(0.5),
     **dict.fromkeys(("covariance", "factor"), np.eye(2)),
     "rng": 0,
     "inputs": Uniform(),

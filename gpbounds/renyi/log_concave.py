@@ -18,7 +18,7 @@ Cov(r_i, r_j) = Σ_{k≥2} a_ik a_jk ρ_ij^k with the Hermite coefficients of �
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,7 +101,7 @@ def posterior_gap(
     jitter: Jitter = "auto",
     method: Literal["auto", "dense", "streamed"] = "auto",
     rigor: Literal["auto", "float"] = "auto",
-    rng: Any = 0,
+    rng: np.random.Generator | int | None = None,
     delta: float = 0.01,
 ) -> PosteriorGap:
     """An upper bound on KL(q‖posterior) = log p(y) − ELBO(q) for a log-concave likelihood, and an estimate beside it.

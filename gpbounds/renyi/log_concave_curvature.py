@@ -2,8 +2,8 @@
 
 N-fisher knows of the posterior only that −∇² log p ⪰ I.  Let c_i ≤ −ℓ_i'' where |f_i − m_i| ≤ t_i, and let p̂ have ℓ̂_i
 in place of ℓ_i, which is ℓ_i there and has the second derivative min(ℓ_i'', −c_i) elsewhere.  Then −∇² log p̂ is at
-least I + AᵀWA, A = [Φ R], W = diag c, the covariance Ŝ = (K⁻¹ + W)⁻¹ takes the place of K in the bound for p̂, and p exceeds
-p̂ only where some |f_i − m_i| > t_i (N-fisher-curved):
+least I + AᵀWA, A = [Φ R], W = diag c, the covariance Ŝ = (K⁻¹ + W)⁻¹ takes the place of K in the bound for p̂, and p
+exceeds p̂ only where some |f_i − m_i| > t_i (N-fisher-curved):
 
     KL(q‖p) ≤ B̂ + Σ_i c_iŝ_i² · 2ϕ(τ_i)/(τ_i(τ_i² + 1)),    τ_i = t_i/ŝ_i − √(2B̂),  ŝ_i² = Ŝ_ii,
 
@@ -94,8 +94,9 @@ def _within(latent: Latent, likelihood: Likelihood, y: Float, K: Float, half: Fl
     """c, and U = G^(−½)W^½K with G = I + W^½KW^½ = LLᵀ.
 
     Proof of the errors.  G ⪰ I in exact arithmetic.  LLᵀ = G + E with ‖E‖ ≤ e: γ_(N+2) of tr LLᵀ, and κ tr W for
-    entries of K.  So U*_iᵀU*_j = b_iᵀG⁻¹b_j, b = W^½K, differs from b_iᵀ(LLᵀ)⁻¹b_j by at most 1.2e|U_i||U_j|; a solve errs
-    by γ_(N+3)‖L‖_F|U_i|, and b by κ√tr W + 3u|b|, each times ‖L⁻¹‖ ≤ 1.01; |U_i|² ≤ k_ii and |b_i|² ≤ ‖G‖k_ii ≤ tr G k_ii.
+    entries of K.  So U*_iᵀU*_j = b_iᵀG⁻¹b_j, b = W^½K, differs from b_iᵀ(LLᵀ)⁻¹b_j by at most 1.2e|U_i||U_j|; a solve
+    errs by γ_(N+3)‖L‖_F|U_i|, and b by κ√tr W + 3u|b|, each times ‖L⁻¹‖ ≤ 1.01; |U_i|² ≤ k_ii and
+    |b_i|² ≤ ‖G‖k_ii ≤ tr G k_ii.
     """
     wide = half * UP + NEAR * (1.0 + np.abs(latent.mean))
     c = likelihood.least_curvature(y, latent.mean - wide, latent.mean + wide)
