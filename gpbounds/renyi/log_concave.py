@@ -33,8 +33,8 @@ from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg import Jitter
 from gpbounds.renyi.log_concave_curvature import Within, curved_bound, intervals
 from gpbounds.renyi.log_concave_errors import Allowance, rounding
-from gpbounds.renyi.log_concave_rows import Latent, latent_at
-from gpbounds.renyi.log_concave_sums import Sums, every_pair, sampled_rows
+from gpbounds.renyi.log_concave_rows import AtRows, latent_at
+from gpbounds.renyi.log_concave_sums import PairSums, every_pair, sampled_rows
 from gpbounds.renyi.residual import host_targets, with_jitter_named
 from gpbounds.validation import choice, open_unit, rigor_of, scalar
 from gpbounds.whitening import inducing, with_jitter
@@ -167,7 +167,7 @@ def posterior_gap(
     law = _law(q_mean, q_factor, len(centres))
     signed = likelihood.checked_targets(targets)
 
-    def attempt(amount: float) -> Latent:
+    def attempt(amount: float) -> AtRows:
         return latent_at(inducing(kernel, centres, amount), points, signed, likelihood, law, shift)
 
     latent = with_jitter(attempt, kernel, centres, jitter, sound=True)
@@ -221,7 +221,7 @@ class _Parts:
         return named | {"beyond": max(self.value - sum(named.values()), 0.0)}
 
 
-def _gap(latent: Latent, sums: Sums, found: list[Within], elbo: float, proved: bool) -> PosteriorGap:
+def _gap(latent: AtRows, sums: PairSums, found: list[Within], elbo: float, proved: bool) -> PosteriorGap:
     """The record from the sums."""
     training = 0.5 * (float(latent.pull @ latent.pull) + float((latent.excess**2).sum()))
     turned = latent.law.factor.T @ latent.pull
@@ -253,7 +253,7 @@ def _gap(latent: Latent, sums: Sums, found: list[Within], elbo: float, proved: b
     return PosteriorGap(ends[0], estimate, error, of_q, best.of_M, ends[1], elbo, jitter, sums.method)
 
 
-def _curved(latent: Latent, sums: Sums, found: list[Within], training: float, off: Allowance) -> list[_Parts]:
+def _curved(latent: AtRows, sums: PairSums, found: list[Within], training: float, off: Allowance) -> list[_Parts]:
     """The bounds of N-fisher-curved, where q is near enough for them."""
     results = []
     for within, (shape, rest) in zip(found, sums.within, strict=True):

@@ -23,7 +23,7 @@ from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg import cholesky
 from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
 from gpbounds.renyi.log_concave_errors import Allowance
-from gpbounds.renyi.log_concave_rows import Latent
+from gpbounds.renyi.log_concave_rows import AtRows
 
 LARGEST = 5000
 """Rows up to which Ŝ is formed, in O(N³) time."""
@@ -63,13 +63,13 @@ class Within:
     slack: float
     entry: float
 
-    def allowance(self, latent: Latent) -> float:
+    def allowance(self, latent: AtRows) -> float:
         """At least the change of Σ Ŝ_ij Cov(r_i, r_j) by the errors of Ŝ."""
         A = latent.series.norms
         return UP * (self.slack * float(A @ np.sqrt(latent.prior)) ** 2 + self.entry * float(A.sum()) ** 2)
 
 
-def intervals(latent: Latent, likelihood: Likelihood, y: Float) -> list[Within]:
+def intervals(latent: AtRows, likelihood: Likelihood, y: Float) -> list[Within]:
     """One or two choices of the intervals; none for many rows, or where no curvature is known.
 
     ŝ_i for the choice of t_i is that of Q in place of K, with Δ_ii more; any t_i gives a bound.
@@ -90,7 +90,7 @@ def intervals(latent: Latent, likelihood: Likelihood, y: Float) -> list[Within]:
     return [each for each in found if float(each.curvature.max(initial=0.0)) > 0.0]
 
 
-def _within(latent: Latent, likelihood: Likelihood, y: Float, K: Float, half: Float) -> Within:
+def _within(latent: AtRows, likelihood: Likelihood, y: Float, K: Float, half: Float) -> Within:
     """c, and U = G^(−½)W^½K with G = I + W^½KW^½ = LLᵀ.
 
     Proof of the errors.  G ⪰ I in exact arithmetic.  LLᵀ = G + E with ‖E‖ ≤ e: γ_(N+2) of tr LLᵀ, and κ tr W for
@@ -121,7 +121,7 @@ def _within(latent: Latent, likelihood: Likelihood, y: Float, K: Float, half: Fl
     return Within(half, c, explained, variance * UP, slack, entry)
 
 
-def curved_bound(latent: Latent, within: Within, F: float, off: Allowance) -> float:
+def curved_bound(latent: AtRows, within: Within, F: float, off: Allowance) -> float:
     """The bound of N-fisher-curved for F, its errors included; infinite where q is too far for these intervals.
 
     >>> # one row: Ŝ = ŝ² = 1, t = 4, c = 1/10, s = 1

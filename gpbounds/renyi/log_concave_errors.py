@@ -15,7 +15,7 @@ from gpbounds.arrays import Float
 from gpbounds.linalg.residuals import factor_residual, inverse_norms
 from gpbounds.numerics.hermite import UP
 from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
-from gpbounds.renyi.log_concave_rows import Latent
+from gpbounds.renyi.log_concave_rows import AtRows
 from gpbounds.renyi.log_concave_sums import BLOCK, FAINT
 
 SMALL = 0.01
@@ -23,7 +23,7 @@ SMALL = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ColumnErrors:
     """Errors of q at the rows; V*_i = (I + T)⁻¹(V_i − L⁻¹δ_i) for the exact column V*_i.
 
     Attributes
@@ -87,7 +87,7 @@ class Columns:
         return self.of_Delta(W, roots) + self.of_half(W, s)
 
 
-def columns(latent: Latent) -> Columns:
+def columns(latent: AtRows) -> ColumnErrors:
     """The errors of V and of products of its columns.
 
     Claim N-fisher-rounding.  Proof.  (1) L, whose product is LLᵀ = Kuu + jI + E, ‖E‖ ≤ e, defines v where j ≥ e: U is
@@ -123,7 +123,7 @@ def columns(latent: Latent) -> Columns:
     weight = np.fmin(factor * weight, inverse * length)
     rounded = 3.0 * inverse * sums * frobenius**2 * length  # C(CᵀV) is rounded before it is lifted
     half_weight = np.fmin(factor * half_weight + rounded, inverse * size_of_C**2 * length)
-    return Columns(
+    return ColumnErrors(
         entry, proved, length, solved, turned, weight, half_weight, inverse, size_of_C, frobenius, sums
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def _lengths(A: Float) -> Float:
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
+class SeriesErrors:
     """At least the errors of m, of s, of ḡ, of λ, and of the coefficients of r in norm, at each row."""
 
     centre: Float
@@ -144,7 +144,7 @@ class Moved:
     shape: Float
 
 
-def moved(latent: Latent, at: Columns) -> Moved | None:
+def moved(latent: AtRows, at: ColumnErrors) -> SeriesErrors | None:
     """The errors of the series at the exact m and s; None where they are not known.
 
     m = wᵀV, and s² = k(x, x) − |V|² + |CᵀV|², sums of M products; |s* − s| is at most the error of s² over s, and at
@@ -165,7 +165,7 @@ def moved(latent: Latent, at: Columns) -> Moved | None:
     shift = UP * (of_mean + series.stretch * deviation)
     if not (np.isfinite(shift).all() and (series.stretch == 1.0 or float(shift.max()) < SMALL)):
         return None
-    return Moved(
+    return SeriesErrors(
         of_mean,
         deviation,
         series.mean_error + UP * series.first * shift,
@@ -174,7 +174,7 @@ def moved(latent: Latent, at: Columns) -> Moved | None:
     )
 
 
-def _lifted(latent: Latent, w: Float, at: Columns) -> float:
+def _lifted(latent: AtRows, w: Float, at: ColumnErrors) -> float:
     """At least |L⁻ᵀw|."""
     lost = gamma(len(w) + 4.0) * UP * float(np.linalg.norm(latent.whitener.chol.L)) * at.inverse
     return UP * (1.0 + lost) * float(np.linalg.norm(latent.whitener.lift(w[:, None]))) if lost < 0.1 else math.inf
@@ -204,7 +204,7 @@ class Allowance:
         return cls(0.0, False, np.zeros(N), np.zeros(N))
 
 
-def rounding(latent: Latent) -> Allowance | None:
+def rounding(latent: AtRows) -> Allowance | None:
     """The error of twice the bound of N-fisher as it is computed in doubles; None where no finite one is known.
 
     Claim N-fisher-rounding.  Proof.  With A_i the norm of the coefficients of r_i, which are off by α_i in norm at the
@@ -229,13 +229,13 @@ def _product(x: Float, dx: Float) -> float:
     return UP * (2.0 * a * b + b * b)
 
 
-def _added(latent: Latent) -> float:
+def _added(latent: AtRows) -> float:
     """γ of the additions of a sum over all pairs."""
     blocks = len(latent.X) / BLOCK + 1.0
     return gamma(4.0 * BLOCK + blocks * blocks)
 
 
-def _shapes(latent: Latent, at: Columns, off: Moved) -> float:
+def _shapes(latent: AtRows, at: ColumnErrors, off: SeriesErrors) -> float:
     """The error of Σ K_ij Cov(r_i, r_j)."""
     series, roots, s = latent.series, UP * np.sqrt(latent.prior), UP * np.sqrt(latent.variance)
     A, F = series.norms, roots * series.first
@@ -246,7 +246,7 @@ def _shapes(latent: Latent, at: Columns, off: Moved) -> float:
     return total + (gamma(3.0 * orders + 12.0) + FAINT**2 + _added(latent)) * float(roots @ A) ** 2
 
 
-def _lines(latent: Latent, at: Columns, off: Moved) -> float:
+def _lines(latent: AtRows, at: ColumnErrors, off: SeriesErrors) -> float:
     """The error of ḡᵀΔḡ + tr ΛΔΛ(Q + Σ)."""
     series, roots, s = latent.series, UP * np.sqrt(latent.prior), UP * np.sqrt(latent.variance)
     rest = latent.residual + at.entry + 2.0 * at.length * at.moved + at.moved**2 + 4.0 * U * latent.prior
@@ -261,7 +261,7 @@ def _lines(latent: Latent, at: Columns, off: Moved) -> float:
     return total + (gamma(12.0) + _added(latent)) * weights
 
 
-def _training(latent: Latent, at: Columns, off: Moved) -> float:
+def _training(latent: AtRows, at: ColumnErrors, off: SeriesErrors) -> float:
     """The error of |Φᵀḡ − w|² + ‖BC‖_F²."""
     series, law, (N, M) = latent.series, latent.law, (len(latent.X), latent.whitener.M)
     g, slope = np.abs(series.mean), np.abs(series.slope)

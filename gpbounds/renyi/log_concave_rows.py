@@ -22,7 +22,7 @@ NOT_CONCAVE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Latent:
+class AtRows:
     """q at the rows.
 
     Attributes
@@ -66,8 +66,8 @@ class Latent:
         return V, self.law.half(V)
 
 
-def latent_at(whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, law: FactorLaw, offset: Float) -> Latent:
-    """`Latent` by three passes over the rows, for targets y that the likelihood has checked.
+def latent_at(whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, law: FactorLaw, offset: Float) -> AtRows:
+    """`AtRows` by three passes over the rows, for targets y that the likelihood has checked.
 
     Raises
     ------
@@ -96,4 +96,4 @@ def latent_at(whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, la
         curvature += (V * -series.slope[rows]) @ V.T
     inverse, _, _ = inverse_norms(law.factor)
     excess = inverse.T - law.factor - curvature @ law.factor
-    return Latent(whitener, law, X, known, prior, residual, variance, mean, series, pull, excess)
+    return AtRows(whitener, law, X, known, prior, residual, variance, mean, series, pull, excess)

@@ -1,4 +1,4 @@
-"""Sums over pairs of rows of the terms of N-fisher: over all pairs, or over all pairs with rows drawn at random."""
+"""PairSums over pairs of rows of the terms of N-fisher: over all pairs, or over all pairs with rows drawn at random."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.linalg.parallel import share
 from gpbounds.numerics.hermite import UP
-from gpbounds.renyi.log_concave_rows import Latent
+from gpbounds.renyi.log_concave_rows import AtRows
 from gpbounds.whitening import slices
 
 BLOCK = 512
@@ -26,8 +26,8 @@ SHAPE, SPREAD, LINE, REST, GUESS = range(5)
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Sums over pairs (i, j) of rows, in the letters of `gpbounds.renyi.log_concave`.
+class PairSums:
+    """PairSums over pairs (i, j) of rows, in the letters of `gpbounds.renyi.log_concave`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Sums:
     within: tuple[tuple[float, float], ...] = ()
 
 
-def every_pair(latent: Latent, explained: Sequence[Float] = ()) -> Sums:
+def every_pair(latent: AtRows, explained: Sequence[Float] = ()) -> PairSums:
     """The sums over all pairs of rows; lanes share the blocks, whose sums are added in their order.
 
     Each of ``explained`` is a matrix U with UᵀU = K − Ŝ.
@@ -86,10 +86,10 @@ def every_pair(latent: Latent, explained: Sequence[Float] = ()) -> Sums:
     rest = float(total[REST])
     within = tuple((float(a), float(b)) for a, b in total[5:].reshape(-1, 2))
     kinds = (float(total[SHAPE]), float(total[SPREAD]), float(total[LINE]))
-    return Sums(*kinds, rest, rest, float(total[GUESS]), 0.0, 1.0, "dense", within)
+    return PairSums(*kinds, rest, rest, float(total[GUESS]), 0.0, 1.0, "dense", within)
 
 
-def row_sums(latent: Latent, first: Any, second: Any, of_first: Sequence[Float], of_second: Sequence[Float]) -> Float:
+def row_sums(latent: AtRows, first: Any, second: Any, of_first: Sequence[Float], of_second: Sequence[Float]) -> Float:
     """The sums over the rows ``second`` for each row of ``first``; V, CᵀV and further U of both are given."""
     series, X = latent.series, latent.X
     Q = of_first[0].T @ of_second[0]
@@ -143,7 +143,7 @@ def total_above(values: Float, R: float, delta: float) -> float:
     return (1.0 + 1e-12) * (0.5 * (c + math.sqrt(c * c + 4.0 * d))) ** 2
 
 
-def sampled_rows(latent: Latent, delta: float, rng: np.random.Generator) -> Sums:
+def sampled_rows(latent: AtRows, delta: float, rng: np.random.Generator) -> PairSums:
     """The sums over all pairs with ``DRAWN`` rows, drawn with probabilities p_i, as estimates and an upper bound.
 
     Claim N-fisher-sampled.  T, whose entries the bound adds up, is positive semi-definite, so that
@@ -170,4 +170,4 @@ def sampled_rows(latent: Latent, delta: float, rng: np.random.Generator) -> Sums
     beyond = max(above - average, 0.0) + rest
     error = float(scaled[GUESS].std(ddof=1)) / math.sqrt(n)
     kinds = (float(means[SHAPE]), float(means[SPREAD]), float(means[LINE]))
-    return Sums(*kinds, rest, beyond, float(means[GUESS]), error, 1.0 - delta, "streamed")
+    return PairSums(*kinds, rest, beyond, float(means[GUESS]), error, 1.0 - delta, "streamed")
