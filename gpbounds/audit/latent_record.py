@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpbounds.audit.events import EventBounds, event_interval
-from gpbounds.audit.in_words import SMALLEST, divergence
+from gpbounds.audit.in_words import divergence
 from gpbounds.audit.latent_levels import LatentEnough, LatentLevel
 from gpbounds.audit.latent_model import LatentSubject
 from gpbounds.audit.record import Finding
@@ -167,7 +167,7 @@ def _of_parts(enough: LatentEnough | None) -> Finding | None:
     if enough is None:
         return None
     most, floor = parts(enough), float(enough.evidence[1]) - float(enough.evidence[0])
-    rest = outward(max(floor, SMALLEST), "upper", 3)
+    rest = divergence((0.0, floor), 3)[1]
     text = (
         f"At least {_down(most[0])} nats are because q is not the best law with these {enough.model.M} points, and "
         f"at least {_down(most[1])} more because these points are too few; up to {rest} are left for what no further "
@@ -185,7 +185,7 @@ def parts(enough: LatentEnough) -> tuple[float, float]:
 
 
 def _down(value: float) -> str:
-    return outward(value, "lower", 3) if value >= SMALLEST else "0"
+    return divergence((value, value), 3)[0]
 
 
 def _of_estimate(enough: LatentEnough | None) -> Finding | None:

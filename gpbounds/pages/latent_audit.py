@@ -57,7 +57,7 @@ def latent_audit_page(audit: LatentAudit, title: str | None = None) -> str:
     if audit.events is not None:
         bounds.append(audit.events.tv)
     claims = {claim for finding in audit.findings for claim in finding.claims}
-    claims |= {claim for bound in bounds for claim in bound.claim.split(", ")}
+    claims |= {claim for bound in bounds for claim in bound.claim.split(", ")} | {"N-fisher"}
     sections = [
         summary(audit.findings),
         _enough(audit.enough),
@@ -97,7 +97,7 @@ def _enough(enough: LatentEnough | None) -> str:
             "Areas lie between the lower and the upper bound. Where the upper one stays level, more points do not "
             "help: what is left is the bound's, or the posterior is not Gaussian.",
         ),
-        picture(elbo_chart(enough), "ELBOs of the laws, and the bounds on log p(y), in nats."),
+        picture(elbo_chart(enough), "ELBOs of the laws, and the bounds on log p(y), in nats above the largest ELBO."),
         "</div>",
         table(HEADER, rows),
         _p(LEGEND),
@@ -144,19 +144,24 @@ def divergence_chart(enough: LatentEnough) -> Markup:
 
 
 def elbo_chart(enough: LatentEnough) -> Markup:
-    """ELBOs against M, and the bounds on log p(y), from where they are of use."""
+    """ELBOs against M and the bounds on log p(y), less the largest ELBO, from where they are of use."""
     low, high = map(float, enough.evidence)
     levels = enough.of("added") or [enough.best]
     far = max(low - enough.model.elbo, high - low, enough.target)
-    shown = [level for level in levels if low - level.elbo <= 2.0 * far]
+    shown = [(level.M, level.elbo - low) for level in levels if low - level.elbo <= 2.0 * far]
     marks: list[Mark] = [
-        Level("log p(y) ≥", low, GREEN),
-        Level("log p(y) ≤", high, ORANGE),
-        Line("ELBO, these and more rows", [level.M for level in shown], [level.elbo for level in shown], BLUE),
-        Dots("ELBO of the model", [enough.model.M], [enough.model.elbo], VERMILLION, 5.0),
+        Level("log p(y) ≥", 0.0, GREEN),
+        Level("log p(y) ≤", high - low, ORANGE),
+        Line("ELBO, these and more rows", [M for M, _ in shown], [elbo for _, elbo in shown], BLUE),
+        Dots("ELBO of the model", [enough.model.M], [enough.model.elbo - low], VERMILLION, 5.0),
     ]
     return Chart(
-        marks, "number of inducing points M", "nats", log_x=True, about="ELBOs and log p(y) against M", **SIZE
+        marks,
+        "number of inducing points M",
+        "nats above the largest ELBO",
+        log_x=True,
+        about="ELBOs and log p(y) against M",
+        **SIZE,
     ).svg()
 
 
