@@ -24,7 +24,7 @@ from gpbounds.validation import choice, count, positive, scalar
 from gpbounds.vecchia.blocks import Blocking, scales
 
 WORTH = 0.01
-"""Nats for each row and output by which blocks must raise the objective at the start for "auto" to train it."""
+"""Nats for each row and output by which blocks must raise the objective after VFE for "auto" to train them."""
 
 ROUNDS = 3
 """Largest number of trainings, each with blocks by the lengthscales where the one before ended."""
@@ -60,8 +60,8 @@ class SparseGP(InducingGP):
         inducing points trains a larger noise, so as to keep the trace small; these need not.  Predictions are those of
         VFE at the trained parameters.  Blocks are halves of halves of the rows, distances in units of the lengthscales;
         training is repeated with new blocks as long as this pays.  For "vecchia" each is given as many earlier rows.
-        Rows that are read by partitions have blocks within each.  "auto" trains "blocks" if this raises the objective
-        at the start by more than 0.01 nats per row and output, and otherwise VFE.
+        Rows that are read by partitions have blocks within each.  "auto" trains VFE, and then goes on with "blocks"
+        if these raise the objective there by more than 0.01 nats per row and output.
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
         point belongs to the block with the nearest centre.  For "blocks" and "vecchia": the largest number of rows.
@@ -121,31 +121,39 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if not (isinstance(self.n_inducing, str) or self._best):  # these prove bounds for all rows
             X, Y = self._some(X, Y, trainer.session)
-        if self.structure == "auto":
-            trainer = self._structured(trainer, replace(start, Z=self._drawn(start, X, Y, trainer.session.seed, 0)))
         outcome, runs = super()._search(trainer, start, X, Y)
+        if self.structure == "auto":
+            trainer, outcome, runs = self._structured(trainer, outcome, runs)
         if self.method == "pic" or self._held is not None or not self._member().needs_blocks:
             return outcome, runs
         return self._reblocked(trainer, outcome, runs)
 
-    def _structured(self, trainer: Trainer, start: Parameters) -> Trainer:
-        """``trainer`` with the objective of blocks where it pays at ``start``; sets ``structure_``."""
-        plain: Any = trainer.objective
+    def _structured(
+        self, trainer: Trainer, outcome: Outcome, runs: list[Run]
+    ) -> tuple[Trainer, Outcome, list[Run]]:
+        """Go on with the objective of blocks where it is worth it at the end of training by VFE; sets ``structure_``."""
         self.structure_ = "blocks"
+        if self._held is None:
+            self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
         try:
-            blocks = self._objective()
-            gain = float(plain.minimised(start, gradient=False).value - blocks.minimised(start, gradient=False).value)
+            blocks: Any = self._objective()
+            gain = -blocks.minimised(outcome.parameters, gradient=False).value - outcome.run.value
         except (NotPositiveDefinite, NonFinite):
             gain = 0.0
-        if gain > WORTH * plain.N * plain.data.P:
-            return replace(trainer, objective=blocks)
-        self.structure_ = "none"
-        return trainer
+        if outcome.run.status == "interrupted" or not gain > WORTH * trainer.objective.N * trainer.objective.data.P:
+            self.structure_ = "none"
+            return trainer, outcome, runs
+        ending = replace(trainer.ending, after=RESUMED)
+        trainer = replace(trainer, objective=blocks, otherwise=(), raises_noise=False, ending=ending)
+        outcome = trainer.run("blocks 0", outcome.parameters)
+        return trainer, outcome, [outcome.run, *runs]
 
     def _start(
         self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0, prefix: str = ""
     ) -> Parameters:
         """As in every estimator; the first start also sets the units in which rows are near."""
+        if self.structure == "auto":
+            self.structure_ = "none"
         start = super()._start(given, X, Y, session, attempt, prefix)
         if self.structure in ("blocks", "vecchia", "auto") and attempt == 0:
             self.block_units_ = _lengths(start.kernel, self._some(X, Y, session)[0])
