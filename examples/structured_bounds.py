@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 from dlm_setting import cell, load, markdown, save
-from fitting.rows.row_blocks import Blocking
 from paired import Paired, paired
 from regression_sets import UCI, Source, Split, errors, split, table_source
 from scipy.optimize import minimize
