@@ -254,7 +254,7 @@ def test_computed_ends_given_y_through_a_basis(observe: Observer, seed: int) -> 
 
 
 @pytest.mark.claim("N-basis-given")
-@pytest.mark.parametrize("N", [700, pytest.param(6000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("N", [550, pytest.param(2000, marks=pytest.mark.slow)])
 def test_given_y_many_rows_through_forty_polynomials(observe: Observer, N: int) -> None:
     """Several chunks of rows and two outputs: the ends are close and share numbers with those of matrices."""
     rng, kernel, noise = np.random.default_rng(0), SquaredExponential(1.0, 0.5), 0.1

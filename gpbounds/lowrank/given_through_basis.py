@@ -86,6 +86,7 @@ class ThroughBasisGiven:
         Parameters
         ----------
         features : function of rows (n, D) to rows of Ξ (n, r)
+            It is called three times, and returns the same numbers each time.
 
         Raises
         ------
@@ -197,16 +198,21 @@ class _Solver:
         return NoisyLaw(matrix, self.noise, off, lambda V: (matrix @ V, V), self.name)
 
     def form(self, Y: Array) -> QuadraticForm:
-        """ΣyᵀA⁻¹y from a solution in the basis, which its residuals correct until they leave little."""
+        """ΣyᵀA⁻¹y from a solution in the basis, which its residuals correct until they leave little or no less."""
         law = self.law()
         v = self._near(law, Y)
+        best: QuadraticForm | None = None
         for _ in range(ROUNDS):
             times = self.times(v)
-            solved = QuadraticForm.of(Y, v, times, self.noise)
-            if solved.rest <= SMALL * abs(solved.value):
+            form = QuadraticForm.of(Y, v, times, self.noise)
+            if best is not None and form.rest >= best.rest:
+                break
+            best = form
+            if form.rest <= SMALL * abs(form.value):
                 break
             v = v + self._near(law, Y - times[0] - self.noise * v)
-        return solved
+        assert best is not None
+        return best
 
     def _near(self, law: NoisyLaw, Y: Array) -> Array:
         """(UMUᵀ + noise·I)⁻¹Y up to rounding, M = UᵀKU."""
