@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.files import header, replacing
+from gpbounds.files import header, regular, replacing
 from gpbounds.records import from_json, to_json
 
 ABOUT = "about"
@@ -64,6 +64,7 @@ def read_archive(path: str | os.PathLike[str], kind: str, version: int) -> tuple
     OSError
         if the file cannot be read.
     """
+    regular(path)
     with open(path, "rb") as file:
         try:
             arrays = _members(file)

@@ -1,12 +1,14 @@
-"""Files that are replaced in one step: a killed process leaves the old one or the new one; headers of .npy files."""
+"""Files that are replaced in one step: a killed process leaves the old one or the new one; files that end; .npy."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import secrets
 import shutil
+import stat
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +57,7 @@ def replacing(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -> I
     except OSError as error:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
     try:
-        with open(descriptor, mode, **text) as file:
+        with _naming(path), open(descriptor, mode, **text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -67,6 +69,21 @@ def replacing(path: str | os.PathLike[str], mode: Literal["w", "wb"] = "w") -> I
         _force_entry(target.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+_FULL = {errno.ENOSPC, errno.EFBIG, errno.EIO, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])}
+"""Errors of writing, for which the system names no file."""
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name ``path`` in an error of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+        raise
 
 
 def _created(target: Path) -> tuple[Path, int]:
@@ -124,6 +141,55 @@ def _force_entry(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# Files of strangers: they end.
+
+LARGEST = 2**32
+"""Bytes of the largest file that is read into memory as a whole."""
+
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+def regular(path: str | os.PathLike[str]) -> int:
+    """The size of a regular file; nothing is opened, as a pipe that nobody writes to would wait for ever.
+
+    Raises
+    ------
+    ValueError
+        for a pipe or a device.
+    OSError
+        if there is no such file, or for a folder.
+    """
+    name, found = os.fspath(path), os.stat(path)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise ValueError(f"{name}: expected a regular file, got {kind}: write its content to a file first")
+    return found.st_size
+
+
+def content(path: str | os.PathLike[str], largest: int = LARGEST) -> bytes:
+    """The bytes of a regular file, or of what the caller has opened: /dev/stdin, and /dev/fd/63 as <(…) names it.
+
+    Raises
+    ------
+    ValueError
+        as `regular`; for more than ``largest`` bytes.
+    OSError
+        if it cannot be read.
+    """
+    name = os.fspath(path)
+    size = 0 if name.startswith(("/dev/stdin", "/dev/fd/")) else regular(path)
+    with open(path, "rb") as file:
+        data = file.read(size) if size <= largest else b""
+        more = bytearray()
+        while size <= largest and size + len(more) <= largest and (piece := file.read(2**18)):
+            more += piece
+    if size + len(more) > largest:
+        raise ValueError(f"{name}: expected at most {largest} bytes, got more: split the file, or write it as Parquet")
+    return data + more if more else data
 
 
 # Arrays in NumPy's format .npy: the header is compared with the bytes that are there before memory is taken.
@@ -224,6 +290,7 @@ def mapped(path: str | os.PathLike[str]) -> np.memmap[Any, Any]:
         if it cannot be read.
     """
     name = os.fspath(path)
+    regular(path)
     with open(path, "rb") as file:
         stated = header(file, os.fstat(file.fileno()).st_size, name)
     if not math.prod(stated.shape):

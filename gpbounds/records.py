@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, fields
-from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.files import content
 from gpbounds.validation import positive, scalar
 
 T = TypeVar("T")
@@ -79,9 +79,9 @@ def from_json(text: str | bytes, *, finite: bool = True) -> Any:
 
 def read_json(path: str | os.PathLike[str], what: str) -> Any:
     """The values in a JSON file that holds ``what``, the words for messages; errors as of `from_json`."""
-    name = os.fspath(path)
+    name, text = os.fspath(path), content(path)
     try:
-        return from_json(Path(path).read_text(encoding="utf-8"))
+        return from_json(text)
     except UnicodeDecodeError:
         raise ValueError(f"{name}: expected {what}, JSON in UTF-8, got other bytes") from None
     except json.JSONDecodeError as error:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from gpbounds.cli import EPILOG, build_parser, main
 from gpbounds.cli.demo import diabetes, show
 from gpbounds.cli.options import UsageError, problem, wholes
 from gpbounds.cli.output import print_json
+from gpbounds.rows.table_rows import name_of
 
 COMMANDS = ("rate", "plan", "curve", "claims", "demo")
 RISK_COMMANDS = ("klinv", "pac", "certify")  # tested beside what they compute
@@ -159,6 +161,60 @@ def test_a_stdout_without_greek_letters_gets_their_escapes(encoding):
     assert r"k(x,x) \u2264 v" in printed("claims", "R-thm1")
     (claim,) = json.loads(printed("claims", "R-thm1", "--json"))["claims"]
     assert claim["statement"] == claims.find("R-thm1").statement
+
+
+def at_the_shell(words, redirection="", options=""):
+    """Exit status, stdout and stderr of ``gpbounds`` as a shell starts it, in a locale of ASCII."""
+    command = f"{shlex.quote(sys.executable)} {options} -m gpbounds {words} {redirection}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, env=environment | ascii_only)
+    return ran.returncode, ran.stdout.decode("ascii"), ran.stderr.decode("ascii")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("words", "redirection", "options", "status"),
+    one_in(
+        2,
+        [
+            ("klinv 0.02 0.05", ">&-", "", 0),
+            ("klinv 0.02 0.05", "", "", 0),
+            ("klinv 2 0.05", "2>&-", "-OO", 2),
+            ("klinv 0.02 0.05", "", "-OO", 0),
+            ("klinv 0.02 0.05", ">/dev/full", "", 2),
+        ],
+    ),
+)
+def test_no_accident_of_output_has_the_status_of_a_certificate_that_is_not_confirmed(
+    words, redirection, options, status
+):
+    """Closed streams, a full disk, an ASCII locale, and Python without docstrings."""
+    if "/dev/full" in redirection and not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    ended, out, err = at_the_shell(words, redirection, options)
+    assert ended == status, err
+    assert "Traceback" not in err
+    assert not redirection.startswith("2") or (out, err) == ("", "")
+    assert "/dev/full" not in redirection or err == "gpbounds: standard output: No space left on device\n"
+
+
+def test_a_fault_of_the_program_has_status_2_and_its_place(monkeypatch, capsys):
+    """1 would say that a certificate is not confirmed."""
+
+    def fails(argv):
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(gpbounds.cli, "build_parser", lambda: SimpleNamespace(parse_args=fails))
+    assert main(["klinv", "0.02", "0.05"]) == 2
+    err = capsys.readouterr().err
+    assert "RuntimeError: no such thing" in err
+    assert err.splitlines()[-1].startswith("gpbounds: this is a fault of gpbounds")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_a_file_name_that_is_no_text_is_shown_by_its_bytes(tmp_path):
+    assert name_of(tmp_path / os.fsdecode(b"b\xff.csv")) == r"b\xff"
 
 
 # rate

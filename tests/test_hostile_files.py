@@ -19,8 +19,9 @@ import fitting
 from fitting.archive import read_archive, write_archive
 from fitting.training import Session, train_adam, train_lbfgs
 from gpbounds import SquaredExponential
-from gpbounds.files import mapped
+from gpbounds.files import content, mapped
 from gpbounds.kernels import Constant
+from gpbounds.records import read_json
 from gpbounds.renyi import Model
 from gpbounds.rows import source
 from gpbounds.rows.table_rows import read_rows
@@ -452,6 +453,56 @@ def test_the_documentation_shows_the_counts_of_the_last_run():
     table = json.loads(fuzz.STORED.read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "how_to" / "interruptions.md").read_text(encoding="utf-8").splitlines()
     assert set(fuzz.rows(table)) <= set(page)
+
+
+# Files that do not end
+
+
+pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+READERS = {
+    "table.csv": read_table,
+    "table.csv.gz": read_table,
+    "table.parquet": read_table,
+    "rows.npy": mapped,
+    "record.json": lambda path: read_json(path, "a record"),
+    "model.npz": fitting.load,
+}
+
+
+@pipes
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_or_a_device_is_refused_before_it_is_opened(name, tmp_path):
+    """Nobody writes to the pipe, so that opening it would wait for ever; the device never ends."""
+    os.mkfifo(tmp_path / f"pipe {name}")
+    (tmp_path / f"device {name}").symlink_to("/dev/zero")
+    for kind in ("pipe", "device"):
+        with pytest.raises(ValueError, match=rf"{kind} {name}.*: expected a regular file, got a {kind}"):
+            READERS[name](tmp_path / f"{kind} {name}")
+    (tmp_path / f"folder {name}").mkdir()
+    with pytest.raises((OSError, ValueError), match=f"folder {name}"):
+        READERS[name](tmp_path / f"folder {name}")
+
+
+@pipes
+def test_what_the_caller_has_opened_is_read_to_its_end_or_to_a_stated_size():
+    """As the shell names a pipe that it has made: <(…) is /dev/fd/63."""
+    ours, theirs = os.pipe()
+    os.write(theirs, b"1,2\n3,4\n")
+    os.close(theirs)
+    try:
+        assert content(f"/dev/fd/{ours}") == b"1,2\n3,4\n"
+    finally:
+        os.close(ours)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**18, 2**18 + 1])
+def test_a_file_is_read_up_to_a_stated_size(size, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * size)
+    assert content(path, largest=size) == b"x" * size
+    if size:
+        with pytest.raises(ValueError, match=f"file: expected at most {size - 1} bytes, got more"):
+            content(path, largest=size - 1)
 
 
 def test_the_watcher_sees_what_a_hostile_file_does(tmp_path):

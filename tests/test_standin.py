@@ -244,6 +244,7 @@ def test_functions_of_numpy_go_where_cupys_go(cupy) -> None:
 # Failures of linear algebra
 
 
+@pytest.mark.failed_factor
 def test_a_cholesky_that_fails_is_silent_unless_asked(cupy, monkeypatch: pytest.MonkeyPatch) -> None:
     import cupyx
 
@@ -264,6 +265,7 @@ def test_a_cholesky_that_fails_is_silent_unless_asked(cupy, monkeypatch: pytest.
                 cupy.linalg.cholesky(cupy.asarray(indefinite))
 
 
+@pytest.mark.failed_factor
 def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
     import cupyx
 
@@ -279,6 +281,7 @@ def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
             cupy.linalg.cholesky(cupy.asarray([[-1.0, 0.0], [0.0, np.nan]]))
 
 
+@pytest.mark.failed_factor
 def test_how_failures_are_treated_belongs_to_a_thread(cupy) -> None:
     import cupyx
 

@@ -21,6 +21,7 @@ from fitting.starts.starts import own_kernel
 from fitting.training.run import read_run, write_run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
+from gpbounds.files import regular
 from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel, Sum, White, separated
 from gpbounds.kernels.plain import KERNEL, kernel_from_plain, kernel_to_plain
@@ -316,6 +317,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _refuse_json(path: str | os.PathLike[str]) -> None:
     """Say what a JSON file of gpbounds is, instead of a model that predicts."""
+    regular(path)
     with open(path, "rb") as file:
         if not file.read(64).lstrip().startswith(b"{"):
             return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
 from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
@@ -37,8 +39,9 @@ example:
 
 The output names the theorem behind every number; `gpbounds claims R-thm1` prints a theorem.  Exit status: 0 if the
 command has an answer (also if no number of inducing points meets the target); 1 if a certificate is not confirmed;
-2 if the arguments or the data are wrong, with one sentence on stderr; 130 after Ctrl-C, with what was found until then;
-143 after SIGTERM, without.  Every file that a command writes is complete, or what it was before.
+2 if the arguments or the data are wrong, with one sentence on stderr, or after a fault of gpbounds, with its place; 130
+after Ctrl-C, with what was found until then; 143 after SIGTERM, without.  Every file that a command writes is complete,
+or what it was before.
 """
 
 
@@ -65,8 +68,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["claims", "R-thm9"])
     2
     """
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: no α ends a command where no α can be shown
+    if None in (sys.stdout, sys.stderr):  # closed by the shell, as >&- does: nobody reads what is printed there
+        with (
+            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            redirect_stdout(sys.stdout or nowhere),
+            redirect_stderr(sys.stderr or nowhere),
+        ):
+            return _status(argv)
+    return _status(argv)
+
+
+def _status(argv: Sequence[str] | None) -> int:
+    """Run one command, and say in one sentence what stops it; its exit status."""
     try:
         check_not_hidden()  # the parsers import fitting
     except Hidden as error:
@@ -80,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     except BrokenPipeError:  # the process that reads our output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except KeyboardInterrupt:
         print("gpbounds: interrupted", file=sys.stderr)
@@ -90,8 +105,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return TERMINATED
     except (ValueError, OSError, ArithmeticError, MemoryError, ImpossibleInterval) as error:
         print(f"gpbounds: {_sentence(error)}", file=sys.stderr)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+            _drop_output()
+        return 2
+    except Exception:  # 1 is for certificates that are not confirmed
+        traceback.print_exc()
+        print("gpbounds: this is a fault of gpbounds, not of what you asked; please report it", file=sys.stderr)
         return 2
     return 0
+
+
+def _drop_output() -> None:
+    """Send nowhere what stdout still holds: Python writes it again at its end, and fails with a status of its own."""
+    with suppress(io.UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _threads(large: bool) -> AbstractContextManager[None]:
@@ -107,6 +134,8 @@ def _sentence(error: Exception) -> str:
     """The error message on one line."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a full disk; errors of files name them
+        return f"standard output: {error.strerror}"
     if isinstance(error, MemoryError):
         return "not enough memory: choose fewer --rows or a shorter list"
     return " ".join(str(error).split()).removeprefix("gpbounds: ").removeprefix("gpbounds ")

@@ -57,7 +57,9 @@ class Command(Parser):
 
 def purpose(doc: str | None) -> str:
     """The description of a command: the text after its name in the first line of its module."""
-    text = (doc or "").strip().split(": ", 1)[1]
+    if doc is None:  # python -OO leaves docstrings out
+        return ""
+    text = doc.strip().split(": ", 1)[1]
     return text[0].upper() + text[1:]
 
 

@@ -260,7 +260,7 @@ def share(
         try:
             try:
                 for worker in range(1, number):
-                    threading.Thread(target=copy_context().run, args=(queue.lane, worker)).start()
+                    threading.Thread(target=copy_context().run, args=(queue.work_apart, worker)).start()
                 copy_context().run(queue.work, 0)
             finally:
                 queue.finish()
@@ -393,7 +393,7 @@ class _Queue:
             if waits == 0:
                 self._is_ready(task)
 
-    def lane(self, worker: int) -> None:
+    def work_apart(self, worker: int) -> None:
         """`work` in a thread of its own: what stops it, if only a lack of memory, reaches the caller."""
         try:
             self.work(worker)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpbounds.arrays import Float, exactly
 from gpbounds.errors import NotInstalled
-from gpbounds.files import replacing
+from gpbounds.files import regular, replacing
 
 _PARQUET_LARGEST = 2**26
 """Bytes that the numbers of any Parquet file may take."""
@@ -186,6 +186,7 @@ def cells_of(table: Any, names: Sequence[str], before: str = "", after: str = ""
 def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = None, texts: bool = False) -> Any:
     """The metadata of a file, or its table; ``texts`` holds each different text once."""
     arrow = pyarrow_of(path)
+    regular(path)
     with reading_parquet(path):
         about = arrow.read_metadata(path)
         if metadata:

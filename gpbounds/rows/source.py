@@ -254,7 +254,7 @@ class _Digests(Statistics):
 def _digested(state: None, rows: Rows) -> _Digests:
     digest = hashlib.sha256(f"{rows.X.shape} {rows.X.dtype} {rows.Y.shape};".encode())
     for array in (rows.X, rows.Y):
-        digest.update(np.ascontiguousarray(array))
+        digest.update(array.tobytes())
     return _Digests(digest.digest())
 
 

@@ -90,7 +90,8 @@ class TableRows:
 
 def name_of(path: Path) -> str:
     """The name of the data in a file."""
-    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
+    shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # names need not be text
+    return shown.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
 
 
 def read_rows(

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.files import replacing
+from gpbounds.files import LARGEST, content, regular, replacing
 from gpbounds.rows.parquet import is_parquet, parquet_names, parquet_numbers, write_parquet
 
 
@@ -116,8 +116,8 @@ _NO_VALUE = re.compile(r"[ \t]*[+-]?(?:nan|inf|infinity)[ \t]*", re.ASCII | re.I
 def _bytes(path: Path) -> bytes:
     """The bytes of a file; a gzip file is not unpacked beyond what its size justifies."""
     if path.suffix != ".gz":
-        return path.read_bytes()
-    limit, unpacked = max(_GZIP_LARGEST, _GZIP_RATIO * path.stat().st_size), bytearray()
+        return content(path)
+    limit, unpacked = min(max(_GZIP_LARGEST, _GZIP_RATIO * regular(path)), LARGEST), bytearray()
     try:
         with gzip.open(path, "rb") as file:
             while piece := file.read(2**18):

@@ -11,6 +11,9 @@ from cupy._counts import copied, stats
 from cupy._ndarray import device, ndarray
 
 FACTORISATIONS = ("eigh", "eigvalsh", "norm", "qr", "slogdet", "svd")
+failures: list[int] = []
+"""The size of each matrix whose factorisation has failed."""
+
 _FAILED = os.environ.get("STANDIN_CHOLESKY", "finite")
 if _FAILED not in ("finite", "nan"):
     raise ValueError(f"STANDIN_CHOLESKY: expected 'finite' or 'nan', got {_FAILED!r}")
@@ -77,6 +80,7 @@ def cholesky(a: ndarray) -> ndarray:
     if cupyx._raises():
         copied("d2h", np.array(fault, dtype=np.int32))
     if fault and factor[fault - 1, fault - 1] <= 0.0:  # some builds of LAPACK report NaN too; cuSOLVER does not
+        failures.append(len(factor))
         if cupyx._raises():
             raise LinAlgError(f"Error reported by potrf in cuSOLVER. devInfo = {fault}")
         if _FAILED == "nan":
