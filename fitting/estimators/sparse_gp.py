@@ -128,9 +128,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             return outcome, runs
         return self._reblocked(trainer, outcome, runs)
 
-    def _structured(
-        self, trainer: Trainer, outcome: Outcome, runs: list[Run]
-    ) -> tuple[Trainer, Outcome, list[Run]]:
+    def _structured(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Trainer, Outcome, list[Run]]:
         """Go on with the objective of blocks where it is worth it at the end of training by VFE; sets ``structure_``."""
         self.structure_ = "blocks"
         if self._held is None:
