@@ -129,7 +129,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         return self._reblocked(trainer, outcome, runs)
 
     def _structured(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Trainer, Outcome, list[Run]]:
-        """Go on with the objective of blocks where it is worth it at the end of training by VFE; sets ``structure_``."""
+        """Go on with the objective of blocks if it is worth it where training by VFE ended; sets ``structure_``."""
         self.structure_ = "blocks"
         if self._held is None:
             self.block_units_ = _lengths(outcome.parameters.kernel, self.X_train_)
@@ -138,7 +138,8 @@ random_state, device, progress, checkpoint : as in `ExactGP`
             gain = -blocks.minimised(outcome.parameters, gradient=False).value - outcome.run.value
         except (NotPositiveDefinite, NonFinite):
             gain = 0.0
-        if outcome.run.status == "interrupted" or not gain > WORTH * trainer.objective.N * trainer.objective.data.P:
+        plain: Any = trainer.objective
+        if outcome.run.status == "interrupted" or not gain > WORTH * plain.N * plain.data.P:
             self.structure_ = "none"
             return trainer, outcome, runs
         ending = replace(trainer.ending, after=RESUMED)

@@ -40,10 +40,13 @@ def joint_mean(first: Function, second: Function, m: Sequence[Any], S: Any) -> A
 
 def log_evidence(logs: Sequence[Function], m: Sequence[Any], K: Any) -> Any:
     """log ∫ N(f|m, K) Π p(y_i|f_i) df for one or two rows."""
-    densities = [lambda f, ell=ell: mp.exp(ell(f)) for ell in logs]
+
+    def density(ell: Function) -> Function:
+        return lambda f: mp.exp(ell(f))
+
     if len(logs) == 1:
-        return log(mean(densities[0], m[0], K[0, 0]))
-    return log(joint_mean(*densities, m, K))
+        return log(mean(density(logs[0]), m[0], K[0, 0]))
+    return log(joint_mean(density(logs[0]), density(logs[1]), m, K))
 
 
 def at_rows(k: Callable[[Any, Any], Any], X: Any, Z: Any, L: Any, w: Any, C: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -61,6 +64,11 @@ def elbo(logs: Sequence[Function], m: Any, S: Any, w: Any, C: Any) -> Any:
     return fit - gaussian_kl(w, C * C.T, mp.zeros(C.rows, 1), prior)
 
 
+def squared(g: Function) -> Function:
+    """g²."""
+    return lambda f: g(f) ** 2
+
+
 def moments(slopes: Sequence[Function], bends: Sequence[Function], m: Any, S: Any) -> tuple[Any, Any, Any]:
     """E g (N × 1), E g' (N × 1) and E ggᵀ, g_i = ℓ_i'(f_i)."""
     N = len(slopes)
@@ -68,7 +76,7 @@ def moments(slopes: Sequence[Function], bends: Sequence[Function], m: Any, S: An
     derivatives = mp.matrix([mean(h, m[i], S[i, i]) for i, h in enumerate(bends)])
     squares = mp.matrix(N, N)
     for i in range(N):
-        squares[i, i] = mean(lambda f, g=slopes[i]: g(f) ** 2, m[i], S[i, i])
+        squares[i, i] = mean(squared(slopes[i]), m[i], S[i, i])
         for j in range(i):
             pair = mp.matrix([[S[i, i], S[i, j]], [S[i, j], S[j, j]]])
             squares[i, j] = squares[j, i] = joint_mean(slopes[i], slopes[j], [m[i], m[j]], pair)
