@@ -293,9 +293,10 @@ def test_importance_sampling(observe: Observer, models: int) -> None:
             logs, scores = drawn(likelihood, case, jitter, rng, draws)
             error = scores.std() / np.sqrt(len(scores))
             plain = gap.fisher.terms
-            if likelihood != Poisson("exp"):  # e^(2f) has a mean that draws do not find; it has closed forms
-                stated = plain["training"] + plain["shape"] + plain["M"]
-                observe.equal("N-fisher", scores.mean(), stated, atol=7.0 * error)
+            if likelihood == Poisson("exp"):  # e^(2f) has a mean that draws do not find; it has closed forms
+                continue
+            stated = plain["training"] + plain["shape"] + plain["M"]
+            observe.equal("N-fisher", scores.mean(), stated, atol=7.0 * error)
             kurtosis = ((logs - logs.mean()) ** 4).mean() / logs.var() ** 2
             spread = 7.0 * logs.var() * np.sqrt(max(kurtosis - 1.0, 1.0) / len(logs))
             observe.equal("N-fisher-estimate", 2.0 * gap.estimate, logs.var(), atol=spread + 1e-9)
