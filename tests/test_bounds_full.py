@@ -99,6 +99,7 @@ class Reference:
         return float((up - down) / (2 * STEP))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "noise", [1e-6, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (1e-3, 1e3)), 1.0, 1e6]
 )

@@ -68,6 +68,7 @@ CLASSIFIERS = {
 # Held-out rows
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_the_bound_is_the_quantile_at_the_mistakes_on_the_other_rows(name):
     """A clone is trained on the rows of the split alone, and its mistakes on the others are counted."""
@@ -94,6 +95,7 @@ def bound_of_texts(method: str) -> float:
     return certify(BINARY[method], X, as_labels("texts"), method=method, delta=DELTA).bound
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("kind", one_in(2, KINDS))
 @pytest.mark.parametrize("method", BINARY)
 def test_labels_of_every_kind_give_the_same_bound_and_are_read_back(tmp_path, kind, method):

@@ -749,6 +749,7 @@ def test_a_curve_ends_where_there_is_nothing_left_to_see(capsys, tmp_path):
 # demo and study
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "options", [("--draws", 1, "--simulate", 0), pytest.param((), marks=pytest.mark.slow)], ids=str
 )
@@ -905,6 +906,7 @@ def test_the_a_priori_law_of_a_study_takes_its_standard_deviations_from_all_rows
     assert all(np.isfinite(line.value).all() for line in done.lines)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("command", "old"),
     one_in(3, [("plan", ("--old-forms",)), ("plan", ()), ("curve", ("--old-forms",)), ("curve", ())]),

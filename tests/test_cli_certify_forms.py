@@ -212,6 +212,7 @@ def test_as_given_declares_the_units_of_the_table(capsys, folder, tmp_path):
     assert (made.outputs.origin, made.loss.epsilon) == ("as given", 4.0)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("posterior", "estimator"),
     [("full", "PACGP"), ("vfe", "SparsePACGP"), ("fitc", "SparsePACGP"), ("free", "VariationalGP")],
@@ -335,6 +336,7 @@ def test_intervals_and_labels_in_a_file_are_certified(capsys, folder, tmp_path, 
     assert checked(capsys, record) == 0
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("labels", [False, True])
 def test_what_predict_has_written_is_certified(capsys, folder, tmp_path, labels):
     """For rows that the model has not seen: the model is trained on the first 60 of them."""

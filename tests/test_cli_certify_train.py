@@ -153,6 +153,7 @@ def test_hyperparameters_lie_on_the_grid_asked_for(full):
         assert value == pytest.approx(np.exp(-3.0 + 0.5 * i), rel=1e-15)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("method", "objective"),
     one_in(4, [("fitc", "kl"), ("vfe", "pinsker"), ("free", "kl"), ("vfe", "kl"), ("free", "pinsker")]),
@@ -171,6 +172,7 @@ def test_sparse_methods_and_objectives_are_certified_and_checked(capsys, folder,
     assert answer["nats"] == {"KL": made.kl, "ln|Θ|": made.log_count, "ln(ξ/δ)": made.log_xi}
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("loss", one_in(3, ["squared", "exponential", "relative", "interval"]))
 def test_other_losses(capsys, folder, tmp_path, loss):
     train(capsys, folder / "data.csv", *QUICK, "--loss", loss, "--out", tmp_path)

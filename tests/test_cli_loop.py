@@ -76,6 +76,7 @@ def test_a_model_trained_until_it_is_enough_is_enough(capsys, folder, tmp_path, 
     assert record["inducing"]["M"] == len(loaded.inducing_)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("name", "M"), [("smooth", 6), ("rough", 25)])
 def test_the_number_that_an_audit_names_is_enough_with_the_kernel_kept(capsys, folder, tmp_path, name, M):
     """The K rows, or points of the model and rows, that an audit names are enough where its kernel is kept."""

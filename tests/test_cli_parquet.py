@@ -72,6 +72,7 @@ def test_a_certificate_from_parquet_is_that_of_the_table(capsys, folder, tmp_pat
     assert made.bound == expected.bound
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "words",
     [

@@ -160,6 +160,7 @@ def test_counts(capsys, folder, tmp_path, likelihood):
     assert record["target"] == {"shift": 0.0, "scale": 1.0}
 
 
+@pytest.mark.broad
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("file", "target"), one_in(2, [("words.csv", "way"), ("words.csv", "2"), ("numbers.csv", None)])

@@ -221,6 +221,7 @@ def scores(**options: Any) -> Any:
     return grid.fit(X, y).cv_results_["mean_test_score"]
 
 
+@pytest.mark.broad
 @few_iterations
 @while_threads_run
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ def evaluated(X, y, sizes, here, method="vfe", kernel=KERNEL, Z=None):
 UNEVEN = (1, 499, 700, 100, 200)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("method", [pytest.param("vfe", marks=pytest.mark.slow), "fitc"])
 def test_two_processes_compute_the_bits_of_one(client, method) -> None:
     X, y, Z = problem()

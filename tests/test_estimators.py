@@ -224,6 +224,7 @@ def test_draws_have_the_predictive_law(data):
     np.testing.assert_allclose(noisy.var(axis=1) - cov[:, :, 0].diagonal(), 0.02 * model.y_scale_[0] ** 2, rtol=0.3)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("model", "grid"),
     [
@@ -243,6 +244,7 @@ def test_order_and_power_are_chosen_by_grid_search(model, grid, data):
     assert search.score(X, y) > -0.5
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("how", ["greedy", "kdpp", "kmeans", "uniform"])
 def test_inducing_points_start_where_they_were_asked_for(how, data):
     X, y = data
@@ -294,6 +296,7 @@ def test_restarts_keep_the_best(data):
     assert len({run.values[0] for run in model.runs_}) == 4
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("model", [ExactGP(), RenyiGP(0.5, n_inducing=12)], ids=str)
 def test_mini_batches_come_near_the_optimum(model, data):
     """The optimum of sub-sampled covariances is near that of all data, but not equal."""
@@ -357,6 +360,7 @@ def test_one_row(model):
     assert std[1] == pytest.approx(math.sqrt(prior))
 
 
+@pytest.mark.broad
 @odd
 @unconverged
 @pytest.mark.parametrize("level", one_in(2, [0.0, 7.0, 0.1, 1.0 / 3.0]))
@@ -411,6 +415,7 @@ def test_a_rank_below_the_inducing_points_is_no_obstacle():
         assert model.score(X, y) > 0.98
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "model", one_in(2, [pytest.param(model, id=name) for model, name in zip(ODD, NAMES, strict=True)])
 )

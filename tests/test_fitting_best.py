@@ -33,6 +33,7 @@ def divergence(model: Any, X: np.ndarray, y: np.ndarray, alpha: float) -> float:
     return renyi.log_evidence(model.kernel_, X, y, noise=model.noise_) - float(lower)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("model", "alpha"),
     [

@@ -67,6 +67,7 @@ def test_the_gap_of_the_final_model_is_at_most_the_target_or_a_remark_says_why(s
         assert model.gap_ <= target
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("model", [SparseGP(n_inducing="auto"), RenyiGP(0.5, n_inducing="auto")], ids=str)
 def test_a_rough_function_is_trained_by_its_evidence(model):
     """More than N/3 points would be needed: kernel and noise are those of the exact GP, within the target of its F."""
@@ -119,6 +120,7 @@ def test_a_noise_free_function_ends_with_a_reason():
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.broad
 @unconverged
 @pytest.mark.parametrize(
     "settings", one_in(2, [{"mean": "linear"}, {"inducing": "greedy"}, {"method": "fitc"}, {"beta": 0.5}]), ids=str

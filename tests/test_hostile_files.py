@@ -428,6 +428,7 @@ def test_a_header_that_states_its_own_length_wrongly_takes_no_memory(tmp_path):
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.broad
 @forks
 @pytest.mark.parametrize("reader", ["tables: CSV", "of other libraries", ".npy"])
 def test_a_sample_of_changed_files_is_refused_or_read_rightly(reader):

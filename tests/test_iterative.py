@@ -200,6 +200,7 @@ def test_kept_or_not_and_lanes() -> None:
     assert np.allclose(runs[0], runs[2], rtol=0, atol=1e-8 * abs(runs[0][0]))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("kernel", [SquaredExponential(2.0, [1.0, 0.7]), Matern(1.5), SquaredExponential(1.0, 0.01)])
 @pytest.mark.parametrize("memory", [1.0, 2.0**31])
 def test_products_by_tiles(kernel: Kernel, memory: float) -> None:

@@ -204,6 +204,7 @@ def test_callers_that_end_in_another_order_leave_blas_as_it_was() -> None:
         assert lanes() == 2
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("N", SIZES)
 def test_tiles_give_the_factor_and_the_inverse_whatever_the_lanes(N: int) -> None:
     A = positive(N)

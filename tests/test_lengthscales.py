@@ -84,6 +84,7 @@ def test_a_fixed_lengthscale_fixes_those_that_are_tied_to_it() -> None:
 # Estimators
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "model",
     [
@@ -139,6 +140,7 @@ def test_a_classifier_takes_the_lengthscales_with_the_larger_evidence(
     assert len(auto.runs_) == 2
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "settings",
     [
@@ -164,6 +166,7 @@ def test_another_objective_follows_the_lengthscales_of_the_elbo() -> None:
     assert other.objective_ == shared.objective_
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("run", [1, 2])
 def test_ctrl_c_keeps_the_better_model_so_far(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
     train, number = fitting.estimators.trainer.train_lbfgs, 0

@@ -84,6 +84,7 @@ def test_predictive_probabilities_against_mpmath(likelihood, y, v):
     assert likelihood.predictive_cdf(y, m, v)[1] == pytest.approx(float(truth), abs=1e-9)
 
 
+@pytest.mark.broad
 @every_model
 @given(seed=SEEDS)
 def test_probabilities_of_one_target_are_its_density(likelihood, seed):

@@ -222,6 +222,7 @@ def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
     assert bias(Poisson("exp"), 3, -1000.0, 1.0, [2, 10]).tolist() == [np.inf, np.inf]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("likelihood", "y", "m", "v"),
     [

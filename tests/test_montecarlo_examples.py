@@ -52,6 +52,7 @@ def test_chernoff_is_the_smallest_and_printed_the_largest(example):
     assert (improved <= printed).all()
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("name", "options"), [("bmc_bias", ["--N", "6", "--draws", "200"]), ("sample_sizes", ["--quick"])]
 )

@@ -98,6 +98,7 @@ def test_the_plain_form_fails_where_a_loss_is_not_convex():
     assert np.isfinite(replace(steps, convex=False).moved(np.array([0.0, 0.0]), np.array([0.0, -3.0]), 1)).all()
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("likelihood", "loss"),
     [

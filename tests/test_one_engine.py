@@ -39,6 +39,7 @@ def problem(kind: str, N: int = 300, seed: int = 0) -> tuple:
 KINDS = ("smooth", "rough", "noise-free", "clustered", "UNIX seconds")
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_doors_know_the_divergence_alike(kind: str) -> None:
     """The gap, log p(y) less the ELBO, and the audit are one interval, but for rounding, around the truth."""
@@ -61,6 +62,7 @@ def test_all_doors_know_the_divergence_alike(kind: str) -> None:
     assert [float(end) for end in known] == pytest.approx([float(end) for end in audited], abs=0.03)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
 def test_the_gap_of_few_rows_is_decided_at_every_order(alpha: float) -> None:
     kernel, X, y, Z, noise = problem("smooth")

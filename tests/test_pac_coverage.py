@@ -94,6 +94,7 @@ def failures(
     return wrong, broken, gaps
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("loss", ["band", "squared", "exponential"])
 def test_true_risks_are_known_to_1e_4(loss: str) -> None:
     """Twice as many nodes give the same risk, and so does simulation of x, y and v."""

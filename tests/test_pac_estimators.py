@@ -111,6 +111,7 @@ def theorem(risk, kl, count, size, delta):
         return float(high)
 
 
+@pytest.mark.broad
 @each_model
 def test_the_certificate_is_the_theorem_at_the_model_that_predicts(name, fitted):
     model = fitted[name]
@@ -159,6 +160,7 @@ def test_theta_is_on_the_grid_to_the_last_bit(name, fitted):
         Certificate.issue(X, Y, Exact(0.1), model.unrounded_kernel_, grid=model.grid_, loss=Band(0.6), delta=DELTA)
 
 
+@pytest.mark.broad
 @unconverged  # FITC's own objective finds no noise in these data
 @each_model
 def test_training_lowers_the_certified_bound(name, fitted):
@@ -274,6 +276,7 @@ def test_several_goals_are_charged():
 # ---------------------------------------------------------------------- units
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", ["exact", "fitc", "free"])
 def test_scaling_inside_is_scaling_before(name):
     """The estimator applies declared constants and predicts in raw units."""
@@ -357,6 +360,7 @@ def test_other_posteriors_refuse_mini_batches_and_say_why(posterior):
         SparsePACGP(5, posterior, optimizer="adam", batch_size=20).fit(X, Y)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("at", [6, "on the grid"])
 def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped):
     goals = (0.6, 0.8)
@@ -380,6 +384,7 @@ def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped)
     assert np.isfinite(model.predict(NEW)).all()
 
 
+@pytest.mark.broad
 @unconverged
 @pytest.mark.parametrize("posterior", ["fitc", "free"])
 def test_adam_goes_on_from_a_checkpoint_bit_for_bit(posterior, tmp_path, monkeypatch, stopped):
@@ -423,6 +428,7 @@ def test_restarts_keep_the_best():
 # ---------------------------------------------------------------------- files
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "model",
     [

@@ -55,6 +55,7 @@ def test_the_steps_are_those_of_fit(kind, optimizer, data, monkeypatch):
     assert model.n_iter_ == 12
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("optimizer", ["lbfgs", "natgrad"])
 def test_batches_approach_the_model_of_all_rows(optimizer, data):
     """From the first 20 rows; "lbfgs" takes Adam's steps."""
@@ -187,6 +188,7 @@ def test_bad_input_is_one_sentence(options, N, sentence, data):
         model.partial_fit(X[:, :1], y)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("optimizer", ["adam", "natgrad"])
 def test_rows_stay_on_the_disk(optimizer, tmp_path, monkeypatch):
     """A memory map of 51 MB is read by batches and chunks: the same numbers with less than 30 % of its memory."""

@@ -158,6 +158,7 @@ def test_reading_partitions_changes_no_argument() -> None:
     assert SparsePACGP().get_params().keys() - own == PACGP().get_params().keys()
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("posterior", "power"),
     [("fitc", None), pytest.param("interpolated", "trained", marks=pytest.mark.slow), ("free", None)],

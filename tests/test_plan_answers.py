@@ -96,6 +96,7 @@ def test_a_unit_twice_as_large_scales_the_kernel_and_leaves_every_M(columns, tar
     assert counts(other) == counts(first)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("unit", one_in(2, [1e-60, 1e-27, 1e27, 1e60]))
 def test_a_target_in_small_or_large_units_has_the_same_plan(unit):
     """As the charge of an electron in coulombs, or the mass of a star in grams."""
@@ -162,6 +163,7 @@ def test_a_level_given_as_target_is_refused_with_the_name_of_the_level(capsys):
 # The plan of a trained model
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("method", "settings", "seed"),
     [

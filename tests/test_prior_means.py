@@ -115,6 +115,7 @@ def problems(P: int):
         yield name, X, Y, point, lambda y, d=data, k=kind, c=chosen, p=point: k(replace(d, Y=y), c).prepared(p, (1, 2))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("P", "kind"), [(1, "constant"), (2, "linear")])
 def test_derivatives_and_values_of_every_gaussian_objective(P: int, kind: str) -> None:
     """The value is that of y − Hβ with no mean; each derivative in β is that of finite differences."""

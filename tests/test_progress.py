@@ -77,6 +77,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("words", "shown", "size"),
     [

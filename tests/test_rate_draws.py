@@ -109,6 +109,7 @@ def test_what_is_not_proved_is_infinite_with_the_reason():
     assert "tv" in bound.assumptions[-1]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("options", [{"y": Y, "draws": 10}, {"draws": 10}, {"y": Y, "draws": "certain"}])
 def test_the_plan_is_the_least_number_that_reaches_the_target(options):
     plan = inducing_points(KERNEL, 120, 1.0, target=1.0, **options, **KNOWN)

@@ -24,6 +24,7 @@ KERNEL = Matern(1.5, 1.0, 0.8)
 SIMULATED = {"inputs": PLANE, "simulate": 39, "rng": 3}
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "options",
     [
@@ -65,6 +66,7 @@ def test_more_sets_and_the_fifth_greatest():
     assert float(many) == pytest.approx(float(few), rel=0.5)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("options", [{"draws": 10}, {"draws": 4, "y_norm2": 60.0, "y_norm2_known": "before"}, {}])
 def test_the_plan_is_the_greatest_of_the_sizes(options):
     plan = inducing_points(KERNEL, 60, 1.0, target=1.0, **SIMULATED, **options)
@@ -149,6 +151,7 @@ def test_prior_beyond_what_is_decomposed():
         rate(kernel, 5000, 60, 1.0, inputs=Empirical(X), draws=10, law="tilted")
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("kernel", "inputs", "N", "M"),
     one_in(

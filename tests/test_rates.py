@@ -202,6 +202,7 @@ def test_bounds_on_boxes_are_certified_where_roundings_are_enclosed_or_dominatio
     assert rate(SquaredExponential(1.0, 0.01), 1000, 12, 0.5, inputs=Uniform()).certified  # too wide for Ritz values
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("kernel", "inputs"),
     [

@@ -64,6 +64,7 @@ def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("P", one_in(2, [2, 1]))
 @pytest.mark.parametrize("alpha", [None, pytest.param(0.0, marks=pytest.mark.slow), 0.4])
 def test_fits_and_predictions_are_those_of_cholesky_factors(alpha, P):
@@ -157,6 +158,7 @@ def prepared(kind, point, alpha=0.4):
     return kind(replace(made.data, parts=None), made.member).prepared(point, (0, 6)), made
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(1.5, 1.0, 0.8), SquaredExponential(0.5) * Matern(2.5, 1.0, 2.0)])
 @pytest.mark.parametrize("kind", [IterativeEvidence, IterativeRenyi])
 def test_derivatives_are_those_of_the_value(kind, kernel):
@@ -183,6 +185,7 @@ def test_derivatives_are_those_of_the_value(kind, kernel):
         assert gradient.Z[entry] == pytest.approx(slope, rel=1e-3, abs=scale)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("alpha", [0.1, 0.4, 0.9])
 def test_the_renyi_bound_is_estimated_within_standard_errors(alpha):
     Z = data()[0][:9] + 0.05
@@ -215,6 +218,7 @@ def test_other_blocks_where_lengthscales_moved():
     np.testing.assert_allclose(far.kernel_.log_parameters, near.kernel_.log_parameters, atol=0.05)
 
 
+@pytest.mark.broad
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("optimizer", ["lbfgs", "adam"])
 def test_a_checkpoint_continues(optimizer, tmp_path):

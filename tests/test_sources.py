@@ -154,6 +154,7 @@ def test_models_that_need_single_rows_copy_them_to_disk(tmp_path, options) -> No
     np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), result.predict(X[:9]))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("batch", [None, 64])
 def test_variational_models_have_the_bits_of_arrays(tmp_path, batch) -> None:
     """Parquet and .npy files are read from memory maps, from which mini-batches take random rows."""

@@ -119,6 +119,7 @@ def test_inputs_that_matter_alone_are_used():
     assert model.objective_ - noise_alone(y) > 0.4 * len(y)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("kind", [SparseGP, SparsePACGP])
 def test_sparse_models_start_from_two_pilot_fits(kind):
     """The second one has more rows, and goes on from the end of the first one or from its best candidate."""
@@ -208,6 +209,7 @@ def test_targets_that_no_input_determines_give_a_remark(model):
     assert "noise" in [remark.kind for remark in quiet(model, X, y).remarks_]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "model",
     [

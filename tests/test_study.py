@@ -81,6 +81,7 @@ def named_y(text):
     return text.replace("target column 3", "target y").replace('"column 3"', '"y"')
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -394,6 +394,7 @@ def test_a_classifier_is_no_model_to_audit_and_words_are_no_reason(capsys, tmp_p
     assert "got a VariationalGPClassifier with a Bernoulli likelihood" in err
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("text", "choice"),
     [
@@ -418,6 +419,7 @@ def test_a_certificate_is_about_the_rows_that_were_written(capsys, tmp_path, tex
     assert ask(capsys, "certify", "check", certificate, "--data", written)[0] == 0
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "words", [("plan", "--simulate", 0, "--best", 0), ("rate", "-M", 5), ("curve", "-M", 5, "--best", 0)]
 )

@@ -144,6 +144,7 @@ CASES: dict[str, tuple[str, Callable[[], np.ndarray]]] = {
 }
 
 
+@pytest.mark.broad
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("name", CASES)
 def test_every_order_that_the_tasks_allow_gives_the_same_bits(name: str) -> None:
@@ -158,6 +159,7 @@ def test_every_order_that_the_tasks_allow_gives_the_same_bits(name: str) -> None
             np.testing.assert_array_equal(run(), expected)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("memory", [2.0**31, 1.0])
 def test_predictions_of_the_exact_gp_have_the_same_bits_in_every_order(memory: float) -> None:
     """By a factor and by products in single precision, at rows so many that lanes share both."""

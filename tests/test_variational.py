@@ -197,6 +197,7 @@ def test_the_optimum_of_the_square_loss(beta):
     np.testing.assert_allclose(J.posterior_at(best).predict(X)[0], vfe.predict(X)[0], atol=1e-10)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
 def test_power_ep_is_the_minimum_over_q_of_a_sum(power):
     """Value, stationarity, and by the envelope theorem the derivatives of `SparseGP("pep")`'s objective."""

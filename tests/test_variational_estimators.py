@@ -93,6 +93,7 @@ def test_another_weight_of_the_kl_for_vfe(beta, data):
         SparseGP("vfe", beta=beta, inducing="best").fit(X, y)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("power", [0.4, 1.0])
 def test_power_ep_by_mini_batches_and_in_closed_form(power, data):
     X, y, *_ = data
@@ -115,6 +116,7 @@ def by_exact_gradients(data):
     return VariationalGP(likelihood="poisson", max_iter=40, **options).fit(X, counts)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("batch_size", [None, 30])
 @pytest.mark.parametrize("gradient", ["bmc", "smooth-bmc", "ups"])
 def test_sampled_gradients_lower_the_exact_log_loss(gradient, batch_size, data, by_exact_gradients):
@@ -136,6 +138,7 @@ def test_mini_batches_approach_the_optimum_of_all_rows(data, monkeypatch):
     assert whole.objective_ - 0.1 * (whole.objective_ - untrained.objective_) < batches.objective_ < whole.objective_
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("likelihood", one_in(2, ["gaussian", "poisson", "student-t"]))
 @pytest.mark.parametrize("name", ["log-loss", "power"])
 def test_a_direct_loss_is_lower_after_its_own_training(likelihood, name, data):
@@ -253,6 +256,7 @@ def test_several_labels_by_one_against_the_rest(data):
     np.testing.assert_allclose(several.predict_proba(X).sum(axis=1), 1.0)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", one_in(2, ["elbo", "log-loss", "square-loss"]))
 @pytest.mark.parametrize("hyperparameters", ["joint", "fixed"])
 def test_beta_is_chosen_by_validation(name, hyperparameters, data):
@@ -266,6 +270,7 @@ def test_beta_is_chosen_by_validation(name, hyperparameters, data):
     assert again.objective_ == model.objective_  # all rows are fitted with the chosen β
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", ["elbo", "log-loss"])
 @pytest.mark.parametrize("steps", one_in(2, [3, 14, 47]))
 def test_ctrl_c_while_beta_is_chosen_keeps_the_best_so_far(name, steps, data, monkeypatch):
@@ -335,6 +340,7 @@ def test_saved_and_loaded_it_predicts_bit_for_bit(likelihood, data, tmp_path):
     np.testing.assert_array_equal(again.log_predictive_density(X, targets), model.log_predictive_density(X, targets))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "settings",
     one_in(
@@ -455,6 +461,7 @@ def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     assert model.objective_ == pytest.approx(max(model.history_), rel=1e-9)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("scale", one_in(2, [30.0, 1e3, 1e6]))
 @pytest.mark.parametrize(
     "how",

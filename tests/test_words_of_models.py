@@ -36,6 +36,7 @@ MODELS = {
 # Reprs
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fitted_model_and_its_parts_print_in_one_line(name: str) -> None:

@@ -56,6 +56,7 @@ CLAIMS = {
 }
 
 
+@pytest.mark.broad
 @pytest.mark.claim(*sorted(set(CLAIMS.values())))
 @pytest.mark.parametrize("name", attacks.ATTACKS)
 @given(part=st.integers(0, 2**32 - 1))

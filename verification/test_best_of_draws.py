@@ -69,6 +69,7 @@ def failures(source: DrawingLaw, problem: DrawsProblem, truth: float, rng: np.ra
     return count, worst
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-given", "N-tilt-given", "N-order")
 @pytest.mark.parametrize("name", one_in(2, ["two outcomes", "rough", "smooth"]))
 def test_the_best_of_the_draws_is_above_its_bound_as_rarely_as_promised(

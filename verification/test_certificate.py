@@ -257,6 +257,7 @@ def failures(world: World, N: int, delta: float, seed: int, draws: int = DRAWS) 
     return {name: int(flags.sum()) for name, flags in wrong.items()}
 
 
+@pytest.mark.broad
 @pytest.mark.claim("P-44", "P-47", "P-49")
 @pytest.mark.parametrize(("N", "signal", "noise"), one_in(2, [(16, 0.0, 1.0), (4, 0.0, 1.0), (12, 1.0, 0.4)]))
 def test_certificates_fail_at_most_as_often_as_promised(observe: Observer, N: int, signal: float, noise: float) -> None:

@@ -100,6 +100,7 @@ def check(result: Compared, losses: list[Any], squares: list[Any], held: HeldOut
     within(low, rmse - mpmath.sqrt(mpmath.fsum(own) / n), high)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-solve")
 @pytest.mark.parametrize("data", DATA)
 @given(seed=SEEDS, name=st.sampled_from(KERNELS))

@@ -43,6 +43,7 @@ def left_by_one_point(far: np.ndarray, noise: float) -> tuple[np.ndarray, np.nda
     return 0.5 * (x - np.log1p(x)), x / (1.0 + x)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("R-thm1", "R-thm2", "R-thm-1", "N-thm", "R-cor1")
 @pytest.mark.parametrize(("tv", "delta"), [(0.0, 0.21), (0.05, 0.27)])
 def test_theorems_where_markovs_inequality_is_nearly_attained(observe: Observer, tv: float, delta: float) -> None:
@@ -160,6 +161,7 @@ def test_fourier_features_of_points_far_apart(observe: Observer, points: int, m:
     )
 
 
+@pytest.mark.broad
 @pytest.mark.claim("L-21", "L-27", "L-28", "L-29", "L-26")
 @pytest.mark.parametrize(("points", "noise", "delta"), [(2, 1.0, 0.9), (5, 0.5, 0.3)])
 def test_numbers_of_fourier_features(observe: Observer, points: int, noise: float, delta: float) -> None:

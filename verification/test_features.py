@@ -248,6 +248,7 @@ def test_mercer_features_are_the_expansion(observe: Observer, seed: int, dim: in
         observe.equal("L-54", left, true_left, rtol=1e-12)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("L-52")
 @pytest.mark.parametrize("rho", RATIOS)
 def test_nine_hundred_functions_at_twenty_five_deviations(observe: Observer, rho: float) -> None:

@@ -241,6 +241,7 @@ def test_ends_of_the_kl_form(observe: Observer) -> None:
 # Coverage.
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-coverage")
 @pytest.mark.parametrize(("level", "delta"), one_in(9, WANTED))
 def test_ranks_of_all_numbers_of_rows_up_to_five_hundred(observe: Observer, level: float, delta: float) -> None:
@@ -358,6 +359,7 @@ def test_exact_probability_of_coverage_with_ties(observe: Observer, seed: int, n
         observe.lower("N-coverage", [covered], [_tail(k - 1, n, level)])
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-coverage")
 @pytest.mark.parametrize(("n", "level", "delta"), [(60, 0.9, 0.1), (300, 0.95, 0.05), (30, 0.5, 0.01)])
 @pytest.mark.parametrize("ties", [False, True])

@@ -423,6 +423,7 @@ def test_log_esp_of_large_spectra(observe: Observer) -> None:
         observe.equal("R-lem3", kdpp.log_esp(values, 6), exact, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("R-lem3")
 @pytest.mark.parametrize("decay", one_in(3, [0.5, 0.0, 4.0]))
 def test_log_expected_determinant_of_large_spectra(observe: Observer, decay: float) -> None:

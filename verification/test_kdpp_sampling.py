@@ -102,6 +102,7 @@ CASES = [
 ]
 
 
+@pytest.mark.broad
 @pytest.mark.claim("R-lem3")
 @pytest.mark.parametrize("method", [exact, factor])
 @pytest.mark.parametrize(("kind", "N", "M"), one_in(4, CASES))
@@ -131,6 +132,7 @@ def test_drawing_without_the_conditioning_is_told_apart(observe: Observer) -> No
     observe.fails("R-lem3", p_value(draws, law(V @ V.T, 3)) > 1e-8, "drawn by variance alone (power of the χ² test)")
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-walk")
 @pytest.mark.parametrize(("N", "M", "lengthscale"), one_in(3, [(6, 3, 0.3), (9, 2, 0.1), (7, 5, 0.05)]))
 def test_the_walk_follows_the_law_after_the_proved_number_of_steps(

@@ -212,6 +212,7 @@ def nystrom_tv(values: list[Any], T: Any, M: int) -> Any:
     return 1 - 1 / mp.fsum(e[M - j] / e[M] * T**j / mp.factorial(j) for j in range(M + 1))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-tv")
 @pytest.mark.parametrize("rank", one_in(2, [3, 5]))
 def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Observer, rank: int) -> None:

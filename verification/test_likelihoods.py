@@ -43,6 +43,7 @@ def check(observe: Observer, case: Case) -> None:
                     observe.equal(family, slope, true, rtol=1e-9, atol=1e-13 * (1 + abs(exact)))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-02", "D-05", "D-06", "D-07")
 @pytest.mark.parametrize("family", one_in(2, FAMILIES))
 def test_means_against_thirty_digits(observe: Observer, family: str) -> None:
@@ -79,6 +80,7 @@ HARD = [
 ]
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-02", "D-05", "D-06", "D-07")
 @pytest.mark.parametrize("hard", one_in(6, [pytest.param(case) for case in HARD]), ids=str)
 def test_means_where_quadrature_is_hard(observe: Observer, hard: tuple[Any, ...]) -> None:

@@ -119,6 +119,7 @@ def test_gradients_in_double_precision(observe: Observer, seed: int) -> None:
         observe.equal(claim, second, by_variance, rtol=16 * EPS, atol=16 * EPS * float(bend))
 
 
+@pytest.mark.broad
 @MEANS
 @pytest.mark.parametrize("seed", one_in(6, range(6)))
 def test_closed_forms_are_the_integrals(observe: Observer, seed: int) -> None:

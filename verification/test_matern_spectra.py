@@ -80,6 +80,7 @@ def test_half_tail_where_sums_become_integrals(observe: Observer, kappa: float) 
 # nu = p + 1/2: a grid of the spectral density on both sides
 
 
+@pytest.mark.broad
 @pytest.mark.claim("L-49a", "R-mat-eig", "N-grid")
 @pytest.mark.parametrize(("p", "gamma"), one_in(4, CASES))
 def test_grid_bounds_enclose_the_eigenvalues(observe: Observer, p: int, gamma: float) -> None:
@@ -99,6 +100,7 @@ def test_grid_bounds_enclose_the_eigenvalues(observe: Observer, p: int, gamma: f
         observe.upper("L-49a", exact(p, gamma)[m - 1], C * mp.mpf(m) ** -(2 * p + 2))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("R-mat-eig")
 @pytest.mark.parametrize(("p", "gamma"), CASES)
 def test_eigenvalues_are_exact_to_rounding(observe: Observer, p: int, gamma: float) -> None:

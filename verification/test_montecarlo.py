@@ -119,6 +119,7 @@ def test_exact_gradients(observe: Observer, family: str) -> None:
         observe.equal("D-17", by_variance, -mean(2, 0) / E / 2, rtol=1e-7, atol=1e-8 * size)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-18", "D-24")
 @pytest.mark.parametrize("L", one_in(2, [2, 1, 5]))
 def test_sampled_gradients_mean_what_they_should(observe: Observer, L: int) -> None:
@@ -207,6 +208,7 @@ def test_two_point_variable(observe: Observer) -> None:
         observe.equal("D-21", value, reference.log_mean(TWO, HALVES, L), rtol=mpf("1e-12"))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-21")
 @pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_two_samples(observe: Observer, family: str) -> None:
@@ -224,6 +226,7 @@ def test_two_samples(observe: Observer, family: str) -> None:
     observe.equal("D-21", expected_objective(case.likelihood, float(case.y), case.m, case.v, 2), truth, rtol=1e-9)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-22")
 @pytest.mark.parametrize("family", one_in(2, FAMILIES))
 @given(seed=SEEDS)
@@ -278,6 +281,7 @@ def test_the_second_derivative_form(observe: Observer) -> None:
     observe.fails("D-24", two.curvature * two.by_variance > 0, "at L = 2 (8) has the wrong sign on average")
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-24")
 @pytest.mark.parametrize("family", one_in(3, FAMILIES))
 def test_gradients_of_the_sampled_objective(observe: Observer, family: str) -> None:

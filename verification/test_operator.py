@@ -262,6 +262,7 @@ def test_the_ratio_of_polynomials_decreases(observe: Observer, l: int, more: int
     observe.upper("N-op-edge", slope, mpf(0))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-op-edge")
 @pytest.mark.parametrize("noise", [0.05, 1e-4])
 @pytest.mark.parametrize("kernel", [SquaredExponential(1.0, 0.25), Matern(0.5, 1.0, 1.0)])

@@ -177,6 +177,7 @@ CASES = [
 ]
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-op-draw")
 @pytest.mark.parametrize(("kernel", "dim", "N", "M", "draws"), one_in(2, CASES))
 @pytest.mark.parametrize("delta", [0.3, 0.05])
@@ -285,6 +286,7 @@ POPULATIONS = [
 ]
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-op-pop")
 @pytest.mark.parametrize(("kernel", "inputs", "N", "M"), one_in(2, POPULATIONS))
 def test_inputs_and_points_drawn_together(observe: Observer, kernel: Any, inputs: Any, N: int, M: int) -> None:

@@ -214,6 +214,7 @@ def test_tails_that_are_only_upper_bounds(observe: Observer, seed: int, n: int) 
     observe.upper("N-pop", np.exp(plain), np.exp(more) * (1 + 1e-12))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-box")
 @pytest.mark.parametrize("ratio", one_in(3, [2.0, 0.3, 5.0]))
 def test_tails_on_an_interval_against_forty_digits(observe: Observer, ratio: float) -> None:

@@ -108,6 +108,7 @@ def test_failure_frequency_of_a_function_of_the_inputs(observe: Observer, order:
     assert failures > 0.6 * runs * order / (sets + 1)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-sim")
 @pytest.mark.parametrize(
     ("kernel", "inputs"),

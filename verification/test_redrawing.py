@@ -86,6 +86,7 @@ def test_five_draws_are_enough_on_average(observe: Observer, monkeypatch: pytest
     assert again == numbers[7]
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-given", "N-tilt-given")
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
 @pytest.mark.parametrize("scale", [0.1, 0.4])

@@ -48,6 +48,7 @@ def standard_error(values: Float) -> float:
     return float(values.std() / np.sqrt(values.size))
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-10", "D-24")
 @pytest.mark.parametrize("family", CASES)
 def test_means_of_the_gradients(observe: Observer, family: str) -> None:
@@ -252,6 +253,7 @@ def test_the_minimisers_differ_and_the_rule_for_pairs_is_right(observe: Observer
     observe.holds("D-22", direct_values[0] < direct_values[1] - 0.1 and pair_values[1] < pair_values[0] - 0.1)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("D-24")
 @pytest.mark.parametrize(("method", "L", "steps"), [("bmc", 2, 300), ("ups", 1, 170)])
 def test_where_descent_ends(observe: Observer, minima: dict[str, Any], method: str, L: int, steps: int) -> None:

@@ -190,6 +190,7 @@ def test_at_the_numerical_rank_it_ends_and_says_so() -> None:
     assert kdpp.rpcholesky(Matern(0.5), X, 0, 0).traces.tolist() == [20.0]
 
 
+@pytest.mark.broad
 @pytest.mark.claim("R-lem3")
 @pytest.mark.parametrize(
     ("N", "M", "noise", "count"), one_in(3, [(6, 3, 0.01, 1500), (5, 2, 3.0, 4000), (7, 5, 0.3, 4000)])

@@ -138,6 +138,7 @@ def test_products_of_factors_err_by_less_than_their_allowance(observe: Observer)
     observe.holds("N-data-prior", bool(off[0] > 1e-9 and off[1] > 1e-9))  # there was something to allow for
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-data-prior")
 @pytest.mark.parametrize(("loss", "predictor"), [(Band(0.7), "gibbs"), (Band(0.7), "mean"), (Sign(), "mean")])
 @given(seed=SEEDS)
