@@ -100,8 +100,8 @@ def worst_weights(K: Float, approximation: Float) -> float:
 
     centred = np.linspace(-1.5, 1.5, size)
     starts = (np.zeros(size), -2.0 * centred**2)
-    found = [minimize(at, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}) for start in starts]
-    return max(-float(each.fun) for each in found)
+    optima = [minimize(at, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}) for start in starts]
+    return max(-float(each.fun) for each in optima)
 
 
 def designs(dim: int, lengthscale: float, m: int, L: float) -> Iterator[list[Float]]:

@@ -161,13 +161,13 @@ def regular(path: str | os.PathLike[str]) -> int:
     OSError
         if there is no such file, or for a folder.
     """
-    name, found = os.fspath(path), os.stat(path)
-    if stat.S_ISDIR(found.st_mode):
+    name, status = os.fspath(path), os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise ValueError(f"{name}: expected a regular file, got {kind}: write its content to a file first")
-    return found.st_size
+    return status.st_size
 
 
 def content(path: str | os.PathLike[str], largest: int = LARGEST) -> bytes:

@@ -464,6 +464,7 @@ def test_texts_and_numbers_that_are_not_known_are_left_empty():
     assert stream.getvalue() == 'a,b,c\n1,"x, y",\n2,,0.1\n3,"""",1e+300\n'
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_half_file(folder, tmp_path):
     repeated(tmp_path / "many.csv", folder / "inputs.csv", 3000)
     command = ["predict", str(folder / "sparse.npz"), str(tmp_path / "many.csv"), "--out", str(tmp_path / "p.csv")]

@@ -234,16 +234,16 @@ def test_auto_computes_blocks_where_it_affords_neither_all_rows_nor_more_points(
     assert set(values(lower)) == {"elbo 1", "determinant", "diagonal", "blocks"}
     assert lower.claim == "N-fischer"
     assert set(values(upper)) == set(CHEAP)
-    found = []
+    rungs = []
     for block in (1, 20, 100, 300):
         alone, beside = evidence(*arguments, noise=noise, members="blocks", block=block)
         assert set(values(beside)) == {"trace"}
-        found.append(alone.terms["blocks"])
-    assert found[0] == pytest.approx(lower.terms["diagonal"], rel=1e-12)
-    assert found[-1] == pytest.approx(lower.terms["blocks"], rel=1e-12)
-    assert (np.diff(found) > 0.0).all()
+        rungs.append(alone.terms["blocks"])
+    assert rungs[0] == pytest.approx(lower.terms["diagonal"], rel=1e-12)
+    assert rungs[-1] == pytest.approx(lower.terms["blocks"], rel=1e-12)
+    assert (np.diff(rungs) > 0.0).all()
     alone, _ = evidence(*arguments, noise=noise, members="conditioned", block=20)
-    assert found[1] < alone.terms["conditioned"] < found[-1]
+    assert rungs[1] < alone.terms["conditioned"] < rungs[-1]
     assert alone.claim == "N-fischer-vecchia"
 
 

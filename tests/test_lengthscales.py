@@ -158,6 +158,7 @@ def test_what_a_user_has_decided_is_not_compared(settings: dict) -> None:
     assert len(model.runs_) == 1
 
 
+@pytest.mark.slow
 def test_another_objective_follows_the_lengthscales_of_the_elbo() -> None:
     settings = {"objective": "log-loss", "tol": 1.0}
     other = fitting.VariationalGPClassifier(12, **settings).fit(X, LABELS)

@@ -281,6 +281,7 @@ def small(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_deep_tables_have_every_number_beside_the_printed_one(example, small, capsys, monkeypatch):
     script = example("deep_features")
     monkeypatch.setattr(script, "SPARSE", {model: M // 25 for model, M in script.SPARSE.items()})

@@ -48,6 +48,7 @@ def test_many_eigenfunctions_predict_like_the_exact_model(example):
     assert np.abs(far.mean - true.mean).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_the_pictures_come_out(example, tmp_path, capsys):
     out = tmp_path / "curves.png"

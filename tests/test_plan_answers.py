@@ -82,6 +82,7 @@ def test_the_line_to_paste_gives_the_same_numbers(file, capsys):
     assert "lengthscale=[frequency " in text
 
 
+@pytest.mark.slow
 @given(st.tuples(*[st.integers(-30, 30)] * 2), st.integers(-30, 30), st.sampled_from([np.inf, 1.5]))
 def test_a_unit_twice_as_large_scales_the_kernel_and_leaves_every_M(columns, target, nu):
     X, y = sample(40)
@@ -207,6 +208,7 @@ def test_plan_and_audit_of_an_imported_model_have_the_same_M(file, capsys, tmp_p
 # What is known, and what to do
 
 
+@pytest.mark.slow
 def test_the_spread_over_refits_is_that_of_other_rows():
     X, y = sample(700)
     planned = fitting.plan(X, y, simulate=0, refits=2)

@@ -186,6 +186,7 @@ def test_draws_from_inputs_on_a_line_without_simulation(kernel, inputs, N, M):
     assert back.quantity == "D_0.8[p||q*]"
 
 
+@pytest.mark.slow
 def test_plan_on_a_line_and_where_it_ends():
     plan = inducing_points(Matern(1.5), 50, 1.0, target=1.0, inputs=Uniform(), draws=10)
     assert float(plan.bound) <= 1.0 < float(plan.bound_before)

@@ -449,6 +449,7 @@ def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
     np.testing.assert_allclose(runs[0], runs[2], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_training_by_iterations_ends_by_the_tail_of_its_curve_where_errors_are_negligible(monkeypatch):
     """Standard errors near 0 never let a derivative count as 0; what further iterations can gain still ends the run."""
     X, y = data()

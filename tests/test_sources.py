@@ -297,7 +297,8 @@ def test_bounds_hold_for_partitions_that_cut_blocks_and_for_equal_rows(tmp_path)
     rows = Source.of(Local(array_parts(X, y, 70)), single=True)
     expected = renyi.evidence(KERNEL, X, y, Z, noise=0.1, members="cheap")
     lower, upper = renyi.evidence(KERNEL, rows, None, Z, noise=0.1)
-    assert float(lower) <= float(expected[0]) <= exact <= float(upper)
+    assert float(lower) <= float(expected[0]) + 1e-9  # "diagonal" counts no rows: the same sum in another order
+    assert max(float(lower), float(expected[0])) <= exact <= float(upper)
     assert lower.terms["determinant"] < expected[0].terms["determinant"]
     assert lower.terms["elbo 1"] == pytest.approx(expected[0].terms["elbo 1"], rel=1e-12)
     for options in ({"members": "all"}, {"members": ("trace", "tangent")}, {"alphas": (0.5, 1.0)}):

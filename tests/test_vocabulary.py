@@ -270,7 +270,6 @@ def prose() -> dict[str, str]:
     return {path: running(text) for path, text in texts().items()}
 
 
-@pytest.mark.broad
 @pytest.mark.parametrize(("name", "limit"), FREQUENCY.items())
 def test_local_names_say_what_they_hold(name, limit):
     count = Counter({path: counted[name] for path, counted in frequencies().items() if counted[name]})

@@ -156,9 +156,9 @@ def test_computed_determinants_are_as_near_as_is_stated(observe: Observer, seed:
     Kfu = exact_kernel(case.kernel, case.X, case.Z)
     least = Kfu * (L * L.T + mpf(known.factor) * mp.eye(len(case.Z))) ** -1 * Kfu.T
     C = eye(case.N) + (case.K - least) / mpf(case.noise)
-    found = problem.diagonal
+    of_rows = problem.diagonal
     truth = sum(log(C[i, i]) for i in range(case.N))
-    observe.holds("N-fischer", abs(truth - mpf(found.value)) <= mpf(found.error))
+    observe.holds("N-fischer", abs(truth - mpf(of_rows.value)) <= mpf(of_rows.error))
     size = int(rng.integers(1, case.N + 1))
     own = [partition(case.kernel, case.X, size, conditioned=each) for each in (False, True)]
     blocks = parts(rng, case.N)

@@ -186,24 +186,24 @@ def test_the_tail_of_a_square_at_thirty_digits(observe: Observer, nu: float, S: 
             observe.upper("N-hilbert-tail", total, mp.mpf(t) * (1 + mp.mpf(10) ** -14))
 
 
-@pytest.mark.claim("N-hilbert-prediction")
+@pytest.mark.claim("N-hilbert-predict")
 @settings(max_examples=6)
 @given(nu=st.sampled_from([0.5, 1.5, 2.5]), t=powers(-2, 1), S=powers(-1, 1), gap=st.floats(1.0, 4.0))
 def test_what_half_spaces_say(observe: Observer, nu: float, t: float, S: float, gap: float) -> None:
     """r² against quadrature; Ω against its lattice sum; C of the remainder."""
     share = float(dirichlet.explained(nu, t))
     with mp.workdps(20):
-        observe.equal("N-hilbert-prediction", share, reference.explained(nu, t), rtol=1e-9)
+        observe.equal("N-hilbert-predict", share, reference.explained(nu, t), rtol=1e-9)
         observe.upper(
-            "N-hilbert-prediction", math.sqrt(share), dirichlet.SLOWEST[nu] * math.exp(-math.sqrt(2.0 * nu) * t / 2.0)
+            "N-hilbert-predict", math.sqrt(share), dirichlet.SLOWEST[nu] * math.exp(-math.sqrt(2.0 * nu) * t / 2.0)
         )
         box = Sines(nu, 1, 1.0, np.full(2, S), np.full(2, 1.0 + gap / S), np.ones(2))
         truth = reference.predicted(nu, [S, S], [S + gap, S + gap], 20)
-        observe.equal("N-hilbert-prediction", dirichlet.predicted(box), truth, rtol=1e-2)
-        observe.upper("N-hilbert-prediction", truth, dirichlet.predicted(box) * (1 + 1e-12))
+        observe.equal("N-hilbert-predict", dirichlet.predicted(box), truth, rtol=1e-2)
+        observe.upper("N-hilbert-predict", truth, dirichlet.predicted(box) * (1 + 1e-12))
 
 
-@pytest.mark.claim("N-hilbert-prediction")
+@pytest.mark.claim("N-hilbert-predict")
 @given(seed=SEEDS, nu=st.sampled_from([0.5, 1.5, 2.5]), dim=st.integers(1, 3), t=powers(-1.5, 0.5))
 def test_points_explain_less_than_their_half_space(observe: Observer, seed: int, nu: float, dim: int, t: float) -> None:
     """kᵀK⁻¹k of 60 points of a half-space, near the point at the distance t."""
@@ -214,10 +214,10 @@ def test_points_explain_less_than_their_half_space(observe: Observer, seed: int,
     z[0, 0] = t
     kernel = Matern(nu, 1.0, np.ones(dim))
     K, k = kernel(Z) + 1e-10 * np.eye(60), kernel(z, Z)[0]
-    observe.upper("N-hilbert-prediction", k @ np.linalg.solve(K, k), float(dirichlet.explained(nu, t)), tol=1e-7)
+    observe.upper("N-hilbert-predict", k @ np.linalg.solve(K, k), float(dirichlet.explained(nu, t)), tol=1e-7)
 
 
-@pytest.mark.claim("N-hilbert-prediction")
+@pytest.mark.claim("N-hilbert-predict")
 @settings(max_examples=12)
 @given(seed=SEEDS, nu=st.sampled_from([0.5, 1.5, 2.5]), dim=st.integers(2, 3), noise=powers(-4, 0))
 def test_rows_diverge_less_than_prediction_says(
@@ -232,7 +232,7 @@ def test_rows_diverge_less_than_prediction_says(
     K = dirichlet.correlation(nu, np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)))
     zero = image_kernel(nu, S, c, X, X, 5 if dim < 3 else 3)
     truth = max(divergences(K, zero, noise))
-    observe.upper("N-hilbert-prediction", truth, dirichlet.by_prediction(box), tol=1e-9 / noise)
+    observe.upper("N-hilbert-predict", truth, dirichlet.by_prediction(box), tol=1e-9 / noise)
 
 
 @pytest.mark.claim("N-hilbert-psd")
@@ -444,7 +444,7 @@ def test_rows_at_thirty_digits(
 
 
 @pytest.mark.claim(
-    "N-hilbert-kl", "N-hilbert-images", "N-hilbert-tail", "N-hilbert-ends", "N-hilbert-nodes", "N-hilbert-prediction"
+    "N-hilbert-kl", "N-hilbert-images", "N-hilbert-tail", "N-hilbert-ends", "N-hilbert-nodes", "N-hilbert-predict"
 )
 @settings(max_examples=12)
 @given(seed=SEEDS, nu=NUS, dim=st.integers(1, 2))
@@ -465,7 +465,7 @@ def test_doubles_are_above_the_balls(observe: Observer, seed: int, nu: float, di
         if dim == 1 and nu < math.inf:
             observe.equal("N-hilbert-ends", dirichlet.at_ends(box).divergence, float(balls.at_ends()), rtol=1e-6)
         if dim > 1 and nu < math.inf:
-            observe.equal("N-hilbert-prediction", dirichlet.predicted(box), float(balls.predicted()), rtol=1e-9)
+            observe.equal("N-hilbert-predict", dirichlet.predicted(box), float(balls.predicted()), rtol=1e-9)
         value = dirichlet.bound(box)[0]
         ball = balls.bound()
         if math.isfinite(value):

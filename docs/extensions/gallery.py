@@ -41,6 +41,7 @@ ORDER = (
         "lowrank_decay",
         "lowrank_ranks",
         "hilbert_ranks",
+        "hilbert_truth",
         "lowrank_tables",
         "mercer_curves",
         "deep_features",

@@ -48,7 +48,13 @@ _PRESENT = {name: {former: present for present, former in FORMER.items()} for na
 FREED = {"tol": 1e-9}
 """Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
 
-UNWRITTEN: dict[str, Any] = {"lengthscales": "auto", "prior": "grid", "share": 0.5, "order": "random"}
+UNWRITTEN: dict[str, Any] = {
+    "lengthscales": "auto",
+    "prior": "grid",
+    "share": 0.5,
+    "order": "random",
+    "structure": None,
+}
 """Arguments that were added later still: a file holds them where they have another value."""
 
 ADDED_TO_ALL: dict[str, Any] = {"mean": "zero", **UNWRITTEN}
@@ -58,10 +64,8 @@ _DRAWS = {"draws": 10, "delta": 0.05}
 ADDED: dict[str, dict[str, Any]] = {
     "LowRankGP": {"batch_size": None},
     "RenyiGP": _DRAWS,
-    "SparseGP": {**_DRAWS, "beta": 1.0, "structure": None},
+    "SparseGP": {**_DRAWS, "beta": 1.0},
     "SparsePACGP": {"fewer": False},
-    "VariationalGP": {"structure": None},
-    "VariationalGPClassifier": {"structure": None},
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""
 

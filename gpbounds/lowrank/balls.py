@@ -626,13 +626,13 @@ class _Eigenvectors:
     @classmethod
     def of(cls, A: Any) -> _Eigenvectors:
         """Eigenvectors in doubles, made more accurate in up to six rounds, of which some may fail."""
-        found = cls._from(A, _exact_matrix(np.linalg.eigh(_doubles(A, range(A.nrows())))[1]))
-        best = found
+        refined = cls._from(A, _exact_matrix(np.linalg.eigh(_doubles(A, range(A.nrows())))[1]))
+        best = refined
         for _ in range(6):
             if best.error < exact(2.0) ** -112:
                 break
-            found = cls._from(A, _more_accurate(A, found))
-            best = found if found.error < best.error else best
+            refined = cls._from(A, _more_accurate(A, refined))
+            best = refined if refined.error < best.error else best
         return best
 
     @classmethod

@@ -185,7 +185,7 @@ def by_norm(box: Sines) -> float:
     return delta * delta / (4.0 * (1.0 - delta)) if delta < 1.0 else math.inf
 
 
-# Matérn kernels in D = 2, 3: what a half-space says of the values at the images (N-hilbert-prediction).
+# Matérn kernels in D = 2, 3: what a half-space says of the values at the images (N-hilbert-predict).
 
 
 def explained(nu: float, distance: Any) -> Any:
@@ -403,8 +403,8 @@ def _sides(box: Sines, numbers: list[int], kept: bool) -> list[Side]:
 @lru_cache(maxsize=64)
 def at_lobatto_eigen(reach: float, r: int) -> list[tuple[Float, Float]]:
     """Eigenvalues and eigenvectors of :func:`at_lobatto`."""
-    found = [np.linalg.eigh(C) for C in at_lobatto(reach, r)]
-    return [(values.clip(0.0), vectors) for values, vectors in found]
+    spectra = [np.linalg.eigh(C) for C in at_lobatto(reach, r)]
+    return [(values.clip(0.0), vectors) for values, vectors in spectra]
 
 
 def products_kl(sides: list[Side], noise: float) -> float:

@@ -114,7 +114,7 @@ def hilbert_kl(
 
     where κ bounds both divergences between k and k_∞ = lim k̃ (m → ∞): by the sup-norm of the images (N-hilbert-images),
     for Matérn kernels on a line by their derivatives at ±S (N-hilbert-ends), in two and three dimensions by what
-    half-spaces predict (N-hilbert-prediction), for squared exponential kernels by their values at Lobatto's nodes with
+    half-spaces predict (N-hilbert-predict), for squared exponential kernels by their values at Lobatto's nodes with
     noise σ²/N (N-hilbert-nodes); and, for the last kernel, the divergence of k and k̃ at these nodes.  At the ends η is
     the least with C ⪯ (1 + η)C_∞.  ½[x − log(1 + x)] is that of L-09.  For Matérn kernels the spectral tail falls like
     m^(−2ν), and in D > 1 c is two times larger than on a line: another low-rank method takes fewer functions there.

@@ -420,7 +420,7 @@ def omitted_sines(nu: Any, L: Any, c: Any, m: int, turn: Any) -> Any:
 
 def explained(nu: Any, t: Any) -> Any:
     """r(t)²: what f on a half-space of R³ says of f at the distance t: a ∫ of the past's share, by quadrature over a
-    (N-hilbert-prediction)."""
+    (N-hilbert-predict)."""
     nu, t = mp.mpf(nu), mp.mpf(t)
     order, first = 2 * nu + 2, mp.sqrt(2 * mp.mpf(nu))
 
@@ -434,7 +434,7 @@ def explained(nu: Any, t: Any) -> Any:
 
 
 def predicted(nu: Any, S: list[Any], L: list[Any], terms: int) -> Any:
-    """Ω = Σ r over the images with |n_d| ≤ terms in every coordinate (N-hilbert-prediction)."""
+    """Ω = Σ r over the images with |n_d| ≤ terms in every coordinate (N-hilbert-predict)."""
 
     def share(t: Any) -> Any:
         y = 2 * mp.sqrt(2 * mp.mpf(nu)) * t

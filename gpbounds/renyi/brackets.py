@@ -353,11 +353,11 @@ class Bracket:
 
     def lower_rung(self, name: str) -> Computed:
         """−½yᵀB⁻¹y and "diagonal", "blocks" or "conditioned" in place of log|K_n| − log|B|."""
-        found: LogDeterminant = getattr(self, name)
+        log_det: LogDeterminant = getattr(self, name)
         fits = self.grid_fits
         return self.part(
-            self.penalty(found.value) - 0.5 * float(fits.quadratic[-1].sum()),
-            self.penalty(found.above) - 0.5 * float(fits.above[-1].sum()),
+            self.penalty(log_det.value) - 0.5 * float(fits.quadratic[-1].sum()),
+            self.penalty(log_det.above) - 0.5 * float(fits.above[-1].sum()),
         )
 
     def lower_quadratic(self) -> Computed:

@@ -138,7 +138,8 @@ def posterior_gap(
         "dense" sums over all pairs of rows, in O(N²M) time; "streamed" over 2048 rows drawn at random and all others,
         in O(NM) memory, and the bound holds with probability 1 − delta.  "auto" takes "dense" up to N = 10,000.
     rigor : "auto" or "float"
-        "auto" adds the proved error of quadrature and rounding; "float" adds the error of the series only.
+        "auto" adds the proved error of quadrature and rounding; "float" adds the error of the series only.  "sharp"
+        is refused, as there is no form in balls or 30 digits.
     rng : seed or numpy.random.Generator
         For the rows that "streamed" draws.
     delta : float
@@ -172,11 +173,11 @@ def posterior_gap(
 
     latent = with_jitter(attempt, kernel, centres, jitter, sound=True)
     dense = method == "dense" or (method == "auto" and latent.N <= DENSE)
-    found = intervals(latent, likelihood, signed) if dense else []
-    explained = [within.explained for within in found]
+    ranges = intervals(latent, likelihood, signed) if dense else []
+    explained = [within.explained for within in ranges]
     sums = every_pair(latent, explained) if dense else sampled_rows(latent, failing, np.random.default_rng(rng))
     elbo = float(np.sum(likelihood.expected_log_density(targets, latent.mean, latent.variance))) - law.kl
-    return _gap(latent, sums, found, elbo, stated == "auto")
+    return _gap(latent, sums, ranges, elbo, stated == "auto")
 
 
 def _checked(
@@ -221,7 +222,7 @@ class _Parts:
         return named | {"beyond": max(self.value - sum(named.values()), 0.0)}
 
 
-def _gap(latent: AtRows, sums: PairSums, found: list[Within], elbo: float, proved: bool) -> PosteriorGap:
+def _gap(latent: AtRows, sums: PairSums, ranges: list[Within], elbo: float, proved: bool) -> PosteriorGap:
     """The record from the sums."""
     training = 0.5 * (float(latent.pull @ latent.pull) + float((latent.excess**2).sum()))
     turned = latent.law.factor.T @ latent.pull
@@ -246,17 +247,17 @@ def _gap(latent: AtRows, sums: PairSums, found: list[Within], elbo: float, prove
     of_M, slack = 0.5 * (sums.of_lines + sums.of_spread), 0.5 * off.total
     value = (training + 0.5 * sums.of_shape + of_M + 0.5 * sums.beyond + slack) * (1.0 + 1e-14)
     plain = _Parts(value, "N-fisher", training, 0.5 * sums.of_shape, of_M, slack)
-    best = min([plain, *_curved(latent, sums, found, training, off)], key=lambda parts: parts.value)
+    best = min([plain, *_curved(latent, sums, ranges, training, off)], key=lambda parts: parts.value)
     estimate, error = 0.5 * (linear + sums.estimate), 0.5 * sums.estimate_error
     of_q = best.training + best.shape
     ends = bound(best), bound(plain)
     return PosteriorGap(ends[0], estimate, error, of_q, best.of_M, ends[1], elbo, jitter, sums.method)
 
 
-def _curved(latent: AtRows, sums: PairSums, found: list[Within], training: float, off: Allowance) -> list[_Parts]:
+def _curved(latent: AtRows, sums: PairSums, ranges: list[Within], training: float, off: Allowance) -> list[_Parts]:
     """The bounds of N-fisher-curved, where q is near enough for them."""
     results = []
-    for within, (shape, rest) in zip(found, sums.within, strict=True):
+    for within, (shape, rest) in zip(ranges, sums.within, strict=True):
         error = off.total + within.allowance(latent)
         value = curved_bound(latent, within, 2.0 * training + sums.of_lines + shape + rest + error, off)
         if value < np.inf:

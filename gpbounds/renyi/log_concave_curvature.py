@@ -78,7 +78,7 @@ def intervals(latent: AtRows, likelihood: Likelihood, y: Float) -> list[Within]:
         return []
     V = latent.columns(slice(None))[0]
     K = np.asarray(latent.whitener.kernel(latent.X))
-    found = []
+    ranges = []
     for multiple in MULTIPLES if latent.N <= SEVERAL else MULTIPLES[:1]:
         s = 1.3 * np.sqrt(latent.variance)
         for _ in range(ROUNDS):
@@ -86,8 +86,8 @@ def intervals(latent: AtRows, likelihood: Likelihood, y: Float) -> list[Within]:
             c = likelihood.least_curvature(y, latent.mean - half, latent.mean + half)
             inner = cholesky(np.eye(len(V)) + (V * c) @ V.T, name="I + VWVᵀ").solve_lower(V)
             s = np.sqrt(latent.residual + (inner * inner).sum(axis=0))
-        found.append(_within(latent, likelihood, y, K, multiple * s))
-    return [each for each in found if float(each.curvature.max(initial=0.0)) > 0.0]
+        ranges.append(_within(latent, likelihood, y, K, multiple * s))
+    return [each for each in ranges if float(each.curvature.max(initial=0.0)) > 0.0]
 
 
 def _within(latent: AtRows, likelihood: Likelihood, y: Float, K: Float, half: Float) -> Within:
