@@ -21,7 +21,7 @@ mpl.rcParams["savefig.dpi"] = 40  # nobody looks at the pictures of tests
 
 # Hypothesis counts examples, not seconds: a busy machine must not make a true statement fail.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("quick", max_examples=16, derandomize=True, **_common)
+settings.register_profile("quick", max_examples=12, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=100, **_common)
 SECONDS = {"thorough": 10.0}
 """Processor seconds per property, by profile: a cheap property is tried on as many cases as fit into this time."""
@@ -117,10 +117,10 @@ def line_that_saves(frame: FrameType) -> tuple[str, int]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """All tests of a file run on one worker, which alone makes what they share."""
-    from xdist.scheduler import LoadFileScheduling
+    """Each worker begins with a stretch of files, so that it alone makes what a file's tests share; idle ones help."""
+    from xdist.scheduler import WorkStealingScheduling
 
-    return LoadFileScheduling(config, log)
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
