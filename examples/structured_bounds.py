@@ -565,7 +565,8 @@ def picture(part: str, records: Sequence[Any]) -> Any:
         page = figure(11.0, 7.6)
         headline(page, f"After training: differences from VFE, nats a row, means over splits, M = {records[0].M}")
         chosen = ("diagonal", "blocks", "vecchia", "FITC", "PEP", "Rényi")
-        for place, metric, label in ((211, "evidence", "log p(y), higher is better"), (212, "NLPD", "log loss, lower")):
+        panels = (211, "evidence", "log p(y), higher is better"), (212, "NLPD", "log loss, lower is better")
+        for place, metric, label in panels:
             values = {}
             for method in chosen:
                 gaps = [pair(records, data, method, "VFE", metric, metric == "evidence") for data in heads]
