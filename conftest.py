@@ -21,7 +21,7 @@ mpl.rcParams["savefig.dpi"] = 40  # nobody looks at the pictures of tests
 
 # Hypothesis counts examples, not seconds: a busy machine must not make a true statement fail.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("quick", max_examples=12, derandomize=True, **_common)
+settings.register_profile("quick", max_examples=10, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=100, **_common)
 SECONDS = {"thorough": 10.0}
 """Processor seconds per property, by profile: a cheap property is tried on as many cases as fit into this time."""

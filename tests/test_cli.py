@@ -444,6 +444,7 @@ def test_the_law_of_the_inputs_has_the_covariance_of_all_rows(tmp_path):
     assert together < 0.7 * apart
 
 
+@pytest.mark.slow
 def test_a_fit_is_confessed_in_every_plan(capsys, table):
     answer = ask_json(capsys, "plan", "--data", table, "--rows", 50, "--seed", 4)
     *of_the_prior, given_y = answer["plans"]

@@ -280,6 +280,7 @@ def test_the_evidence_is_left_out_where_no_set_is_of_a_size_asked_for(capsys, tm
     assert any("cannot choose so many points" in note for note in answer["notes"])
 
 
+@pytest.mark.slow
 def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
     words = ("curve", "--data", table, *FIXED, "--best", 0, "--out", tmp_path / "c.svg")
     assert ask_json(capsys, *words, "-M", "3,20:40:10")["evidence"]["M"] == [3, 20, 30, 40]

@@ -242,6 +242,7 @@ def test_ctrl_c_leaves_the_earlier_file_and_no_other(capsys, folder, tmp_path, m
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("p.csv", "before")]
 
 
+@pytest.mark.slow
 def test_a_reader_that_closes_the_pipe_ends_the_command_quietly(folder, tmp_path):
     repeated(tmp_path / "many.csv", folder / "inputs.csv", 300)
     command = [sys.executable, "-m", "gpbounds", "predict", folder / "sparse.npz", tmp_path / "many.csv", "--out", "-"]

@@ -402,6 +402,7 @@ def test_low_rank_and_variational_models_take_dask_arrays(client) -> None:
     assert there.objective_ == here.objective_  # from a memory map
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_point_and_a_checkpoint_continues(client, tmp_path, monkeypatch) -> None:
     X, y, Z = problem(300)
     lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)

@@ -209,6 +209,7 @@ def test_drawn_gradients_have_their_exact_means(example):
         assert (r.distance > 0.0) == (r.square - 2.0 * r.projection + 1.0 > 0.0)
 
 
+@pytest.mark.slow
 def test_bias_and_curves_come_out_as_pictures_and_tables(example, tmp_path, capsys):
     script = example("dlm_sampling")
     out = tmp_path / "sampling.png"

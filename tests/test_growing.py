@@ -46,6 +46,7 @@ def kinds(model):
 # ---------------------------------------------------------------------- the final model reaches the target
 
 
+@pytest.mark.slow
 @unconverged
 @pytest.mark.usefixtures("short_pilots")
 @given(

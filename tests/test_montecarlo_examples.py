@@ -28,6 +28,7 @@ def example():
         del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_drawn_biases_are_the_exact_ones_within_their_noise(example):
     script = example("bmc_bias")
     y = script.counts(12, 1.0, 0)

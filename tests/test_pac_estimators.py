@@ -586,6 +586,7 @@ def test_all_inducing_points_are_kept_where_fewer_cannot_follow_the_targets():
     assert model.runs_[1].value < model.runs_[0].value - 0.1
 
 
+@pytest.mark.slow
 @unconverged
 def test_training_with_fewer_points_continues_from_a_checkpoint(tmp_path):
     points, y = noisy()

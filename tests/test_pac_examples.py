@@ -345,6 +345,7 @@ def test_simulated_points_lie_where_the_docstring_says(example):
     assert rest.std() == pytest.approx(0.28, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_toy_writes_pictures_and_tables_and_goes_on_where_it_stopped(example, tmp_path, monkeypatch, capsys):
     script = example("pac_gp_toy")
     out = tmp_path / "t.png"

@@ -71,6 +71,7 @@ def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_
     assert np.sum(lengths[:RELEVANT] < 0.2 * lengths[RELEVANT:].min()) >= 2
 
 
+@pytest.mark.slow
 def test_a_pilot_fit_that_explains_its_rows_only_is_fitted_again():
     """Inputs that do not matter explain 320 rows, 70 nats better than noise, but not the other rows."""
     X, y = pairs(500, seed=2)
