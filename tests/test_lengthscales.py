@@ -204,9 +204,9 @@ def test_a_saved_model_remembers_the_choice(auto: fitting.VariationalGPClassifie
     assert (again.lengthscales, again.lengthscales_) == ("auto", "shared")
 
 
-@pytest.mark.parametrize("splits", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_the_default_does_not_overfit_thirty_inputs(splits: int) -> None:
-    """Separate lengthscales have a log loss of .15 on average over three splits, and of SEP on the first."""
+@pytest.mark.parametrize(("splits", "most"), [(1, 0.1), pytest.param(3, 0.12, marks=pytest.mark.slow)])
+def test_the_default_does_not_overfit_thirty_inputs(splits: int, most: float) -> None:
+    """Separate lengthscales have a log loss of .11 on the first split, and of .15 on average over three."""
     points, labels = load_breast_cancer(return_X_y=True)
     losses = []
     for seed in range(splits):
@@ -214,7 +214,7 @@ def test_the_default_does_not_overfit_thirty_inputs(splits: int) -> None:
         scaler = StandardScaler().fit(first)
         model = fitting.VariationalGPClassifier().fit(scaler.transform(first), train)
         losses.append(log_loss(test, model.predict_proba(scaler.transform(second))))
-    assert np.mean(losses) < 0.12
+    assert np.mean(losses) < most
 
 
 def test_the_shell_trains_shared_lengthscales(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
