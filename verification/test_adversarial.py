@@ -61,7 +61,7 @@ CLAIMS = {
 @pytest.mark.parametrize("name", attacks.ATTACKS)
 @given(part=st.integers(0, 2**32 - 1))
 def test_no_interval_excludes_the_truth(observe: Observer, name: str, part: int) -> None:
-    """16 examples of the quick profile make 1800 intervals of all; no instance belongs to two parts."""
+    """An example is a part of the instances; none belongs to two parts."""
     stated, most = 0, -(-attacks.EACH[name] // 2)
     for seed in range(most * part, most * (part + 1)):
         for outcome, excluded in attacks.outcomes(name, seed):
