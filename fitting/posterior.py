@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.rows.data import Partition, as_labels
-from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.exact import Exact
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.small_variances import Given, difference_error, factor_error, upper_ends
 from gpbounds.texts import in_one_line
+from gpbounds.validation import positive
 from gpbounds.whitening import CHUNK, Inducing, slices
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Posterior(ABC):
         *,
         full_cov: bool = False,
         noisy: bool = False,
+        noise: ArrayLike | None = None,
         blocks: ArrayLike | Array | None = None,
         chunk: int = CHUNK,
     ) -> tuple[Array, Array]:
@@ -63,6 +65,8 @@ class Posterior(ABC):
             True returns the covariance (N*, N*) instead of the variances (N*,); all outputs share it.
         noisy : bool
             True adds σ² to the variances.
+        noise : float or array (N*,), optional
+            σ² at the new points; None is that of the model.  A model whose rows have a noise each knows none.
         blocks : array (N*,), for PIC only
             The label of each new point's block; a label without data means that the prediction uses Q alone.
         chunk : int
@@ -83,13 +87,14 @@ class Posterior(ABC):
         if full_cov:
             mean, spread = self._law(points, labels, full=True)
             spread = (spread + spread.T) / 2.0
-            nugget = self.noise * xp.eye(points.shape[0])
         else:
             pieces = list(slices(points.shape[0], chunk))
             laws = [self._law(points[i], None if labels is None else labels[i], full=False) for i in pieces]
             mean, spread = (xp.concatenate(column) for column in zip(*laws, strict=True))
-            nugget = self.noise
-        return (mean[:, 0] if self.single else mean), spread + nugget if noisy else spread
+        if noisy:
+            nugget = xp.asarray(new_noise(self.noise, noise, points.shape[0]))
+            spread = spread + (nugget * xp.eye(points.shape[0]) if full_cov else nugget)
+        return (mean[:, 0] if self.single else mean), spread
 
     def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
         """The mean alone; arguments as in `predict`."""
@@ -107,6 +112,78 @@ class Posterior(ABC):
     @abstractmethod
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         """Mean (n, P), and variance (n,) or covariance (n, n), of f at checked points."""
+
+
+def new_noise(own: Any, noise: Any, n: int) -> Float | float:
+    """The noise variance of observations at n new points: ``noise``, or that of the model, ``own``, if it is one number.
+
+    >>> new_noise(0.1, None, 2), new_noise(np.array([0.1, 0.2, 0.3]), [0.1, 0.4], 2)
+    (0.1, array([0.1, 0.4]))
+    """
+    if noise is None:
+        if np.ndim(own) == 0:
+            return float(own)
+        raise ValueError(
+            "noise: expected the noise variance of each new row for predictions of observations, got None: the rows of "
+            "training had a noise variance each, which says nothing about new ones"
+        )
+    values = positive("noise", host(noise))
+    if values.shape not in ((), (n,)):
+        raise ValueError(f"noise: expected one number, or one for each of {n} new rows, got shape {values.shape}")
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class RowNoisePosterior(Posterior):
+    """The law of f from that of rows of unit noise, whose f at (x, w) is w·f(x) (N-rows-noise).
+
+    Attributes
+    ----------
+    unit : Posterior
+        Of the rows of unit noise.
+    kernel : Kernel
+    noise : array (N,)
+        Noise variances of the rows of training.
+    """
+
+    unit: Posterior
+    kernel: Kernel
+    noise: Float  # type: ignore[assignment]
+    __repr__ = in_one_line
+
+    @property
+    def single(self) -> bool:  # type: ignore[override]
+        """Whether means have the shape (N*,) rather than (N*, P)."""
+        return self.unit.single
+
+    @property
+    def dim(self) -> int:
+        return self.unit.dim - 1
+
+    @property
+    def module(self) -> Any:
+        return self.unit.module
+
+    def predict(self, X: ArrayLike | Array, **options: Any) -> tuple[Array, Array]:
+        noisy, noise = options.pop("noisy", False), options.pop("noise", None)
+        points = self._with_ones(X)
+        mean, spread = self.unit.predict(points, **options)
+        if noisy:
+            xp, n = namespace(points), points.shape[0]
+            nugget = xp.asarray(new_noise(self.noise, noise, n))
+            spread = spread + (nugget * xp.eye(n) if spread.ndim == 2 else nugget)
+        return mean, spread
+
+    def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
+        return self.unit.mean(self._with_ones(X), blocks=blocks, chunk=chunk)
+
+    def _with_ones(self, X: ArrayLike | Array) -> Array:
+        points = as_points(X, "X", self.dim).astype(np.float64, copy=False)
+        xp = namespace(points)
+        return xp.concatenate([points, xp.ones((points.shape[0], 1))], axis=1)
+
+    def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
+        return self.unit._law(self._with_ones(X), labels, full)
 
 
 @dataclass(frozen=True, eq=False)
