@@ -115,7 +115,7 @@ class Posterior(ABC):
 
 
 def new_noise(own: Any, noise: Any, n: int) -> Float | float:
-    """The noise variance of observations at n new points: ``noise``, or that of the model, ``own``, if it is one number.
+    """The noise variance of observations at n new points: ``noise``, or ``own`` of the model if it is one number.
 
     >>> new_noise(0.1, None, 2), new_noise(np.array([0.1, 0.2, 0.3]), [0.1, 0.4], 2)
     (0.1, array([0.1, 0.4]))

@@ -28,6 +28,7 @@ from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, Objective, at_point, data_of
 from fitting.objectives.point import Minimised, Parameters
+from fitting.objectives.unit_noise import at_rows, of_unit_rows
 from fitting.prior_means import KINDS, PriorMean, Residuals, residuals
 from fitting.rows.columns import Columns
 from fitting.rows.data import Dataset, Held, nearest
@@ -62,13 +63,14 @@ from gpbounds.arrays import (
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite, unpickled
 from gpbounds.interval import Interval
-from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels import Constant, Kernel, Stationary
 from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Scaling
+from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row, noise_of_rows
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.copies import on_disk
 from gpbounds.rows.source import changed, with_targets
@@ -152,10 +154,10 @@ class _Arguments(BaseEstimator):
     """Arguments whose position each estimator decides, and attributes."""
 
     kernel: Kernel | str | None
-    noise: float | None
+    noise: Any
     n_features_in_: int
     kernel_: Kernel
-    noise_: float
+    noise_: Any
     inducing_: Float
     mean_: LinearMean | tuple[LinearMean, ...] | None
     X_train_: Any
@@ -176,8 +178,8 @@ class GaussianProcess(_Arguments):
     Attributes
     ----------
     kernel_ : Kernel
-    noise_ : float
-        σ².
+    noise_ : float, or array (N,)
+        σ².  Of a noise per row: the variances that were passed, in squared units of y.
     objective_ : float
         F at (kernel_, noise_, inducing_), in nats, for the targets as they were fitted (normalised or not).
     history_ : array
@@ -221,6 +223,7 @@ class GaussianProcess(_Arguments):
     _many_optima: ClassVar[bool] = False  # so that the start decides where training ends
     _partitions: ClassVar[bool] = False  # whether `fit` takes rows that are read by partitions
     _blocking: ClassVar[Any] = None  # how rows are put into blocks of near ones, for objectives with such
+    _one_noise: ClassVar[str] = ""  # why `noise` must be one number, if it must
     _subtracts_mean: ClassVar[bool] = False  # whether ``y_train_`` is what the prior mean leaves of the targets
 
     @abstractmethod
@@ -280,7 +283,13 @@ class GaussianProcess(_Arguments):
         return self._remarks(outcome)
 
     def predict(
-        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+        self,
+        X: ArrayLike | Array,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noisy: bool = False,
+        noise: ArrayLike | None = None,
     ) -> Any:
         """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance.
 
@@ -296,6 +305,9 @@ class GaussianProcess(_Arguments):
             At most one of the two may be True; no covariance for a Dask collection.
         noisy : bool
             True predicts new observations y = f + noise: σ² is added to the variances.
+        noise : float or array (N*,), optional
+            The noise variances of the new observations, in squared units of y; None: σ² of the model, which a model
+            whose rows have a noise each does not know.
 
         Returns
         -------
@@ -305,23 +317,37 @@ class GaussianProcess(_Arguments):
             `gpbounds.errors.RoundingWarning` (N-small).
         """
         if not is_dask(X):
-            return self._latent(X, return_std, return_cov, noisy=noisy)
+            return self._latent(X, return_std, return_cov, noisy=noisy, noise=noise)
         if return_cov:
             raise ValueError("return_cov: expected False for a Dask collection, whose rows no worker holds together")
+        if noise is not None and np.ndim(noise):
+            raise ValueError("noise: expected one number for a Dask collection, got one for each row")
         self._fitted()
-        return predictions_of_chunks(self, X, return_std, noisy)
+        return predictions_of_chunks(self, X, return_std, noisy, noise)
 
     @one_blas_thread()
     def _latent(
-        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+        self,
+        X: ArrayLike | Array,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noisy: bool = False,
+        noise: ArrayLike | None = None,
     ) -> Any:
         if return_std and return_cov:
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
+        if noise is not None and not noisy:
+            raise ValueError(
+                "noise: expected None for predictions of f, got noise variances: pass noisy=True for those of y"
+            )
         self._fitted()
         points = self._new_points(X)
         inputs, xp, law = self._inputs(points), namespace(points), self.posterior_
         placed, labels = place(inputs, self._module()), self._labels(inputs)
         means_only, options = not (return_std or return_cov), {"full_cov": return_cov, "noisy": noisy, "blocks": labels}
+        if noisy:
+            options["noise"] = self._new_noise(noise, len(points))
         parts = [law.mean(placed, blocks=labels)] if means_only else law.predict(placed, **options)
         mean, *spread = (place(part, xp) for part in parts)
         mean = mean + self._mean_at(inputs)
@@ -337,15 +363,23 @@ class GaussianProcess(_Arguments):
         return centre
 
     def sample_y(
-        self, X: ArrayLike | Array, n_samples: int = 1, random_state: Any = 0, *, noisy: bool = False
+        self,
+        X: ArrayLike | Array,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        noisy: bool = False,
+        noise: ArrayLike | None = None,
     ) -> Float:
-        """Joint draws of f (of y with ``noisy=True``) at X; shape (N*, n_samples), or (N*, P, n_samples).
+        """Joint draws of f (of y with ``noisy=True``, and ``noise`` as in `predict`) at X.
+
+        The shape is (N*, n_samples), or (N*, P, n_samples).
 
         Negative eigenvalues of the covariance count as 0 if they are at most 1e-8 of the prior variance in absolute
         value.  A model on a device computes mean and covariance there; the host factorises them and makes the draws.
         """
         n, rng = count("n_samples", n_samples), np.random.default_rng(seed_of(random_state))
-        mean, cov = (host(part) for part in self._latent(X, return_cov=True, noisy=noisy))
+        mean, cov = (host(part) for part in self._latent(X, return_cov=True, noisy=noisy, noise=noise))
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
@@ -394,6 +428,11 @@ class GaussianProcess(_Arguments):
     @contextmanager
     def _rows_of(self, X: Any, y: Any, client: Any) -> Iterator[tuple[Any, Any]]:
         """The rows of training in the units of the model, which are let go at the end."""
+        if is_elsewhere(X) and is_per_row(self.noise):
+            raise ValueError(
+                "noise: expected one number for rows that are read by partitions, got one for each row: their noise "
+                "would have to be read beside them; fit to arrays"
+            )
         if not is_elsewhere(X) or not self._partitions:
             if client is not None:
                 raise ValueError(
@@ -476,8 +515,46 @@ class GaussianProcess(_Arguments):
         points, columns = self._in_units(points, targets[:, None] if single else targets)
         self._prepare(points)
         self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
+        self._take_noise()
         self._keep_placed(X)
         return points, columns
+
+    def _take_noise(self) -> None:
+        """Set ``noise_`` to the noise variances that were passed, if there is one for each row."""
+        if not is_per_row(self.noise):
+            return
+        self.noise_ = noise_of_rows(exactly("noise", self.noise), len(self.X_train_)).copy()
+        if np.unique(self.y_scale_).size > 1:
+            raise ValueError(
+                "normalize_y: expected False for a noise per row and several outputs, got True: each output is divided "
+                "by a scale of its own, after which they have different noise"
+            )
+
+    @property
+    def _row_noise(self) -> Float | None:
+        """The noise variances of the rows of training in the units of the model; None where all rows share one."""
+        noise = getattr(self, "noise_", None)
+        return None if not is_per_row(noise) else noise / self.y_scale_[0] ** 2
+
+    @property
+    def _model_noise(self) -> Any:
+        """``noise_`` in the units of the model."""
+        noise = self._row_noise
+        return self.noise_ if noise is None else noise
+
+    def _new_noise(self, noise: Any, n: int) -> Any:
+        """The noise of n new observations in the units of the model; None is that of the model."""
+        if noise is None:
+            return None
+        given = positive("noise", exactly("noise", noise))
+        if given.shape not in ((), (n,)):
+            raise ValueError(f"noise: expected one number, or one for each of {n} rows of X, got shape {given.shape}")
+        if np.unique(self.y_scale_).size > 1:
+            raise ValueError(
+                "noise: expected None for several outputs that were scaled by normalize_y, each by its own scale, got "
+                "noise variances in squared units of y"
+            )
+        return given / self.y_scale_[0] ** 2
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit."""
@@ -546,8 +623,7 @@ class GaussianProcess(_Arguments):
             self._check_mean()
         flag("normalize_y", self.normalize_y)
         flag("progress", self.progress)
-        if self.noise is not None:
-            noise_variance(self.noise)
+        self._check_noise()
         scalar(positive, "learning_rate", self.learning_rate)
         if not isinstance(self.limits, Mapping | None):
             raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {self.limits!r}")
@@ -562,20 +638,47 @@ class GaussianProcess(_Arguments):
         choice("lengthscales", self.lengthscales, ("auto", "separate", "shared"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
+    def _check_noise(self) -> None:
+        if self.noise is None:
+            return
+        if not is_per_row(self.noise):
+            noise_variance(self.noise)
+        elif self._one_noise:
+            shape = np.shape(self.noise)
+            raise ValueError(
+                f"noise: expected one number for {type(self).__name__}, got shape {shape}: {self._one_noise}"
+            )
+
     def _data(self) -> Dataset:
-        """The rows of training, as objectives take them."""
+        """The rows of training, as objectives take them: of unit noise, where each has a noise of its own."""
         if self._held is not None:
             return self._held
         X, y = self._placed()
         if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
             X, y = np.zeros((1, X.shape[1])), np.zeros((1, *y.shape[1:]))
         labels = self._labels(self.X_train_) if self._blocking is None else self._blocking.of(host(X))
+        rows = self._unit_rows()
+        if rows is not None:
+            X, y = rows.X, rows.y  # type: ignore[assignment]
         return data_of(X, y, self._member(), blocks=labels)
+
+    def _unit_rows(self) -> UnitNoise | None:
+        """The rows of training at unit noise, where each has a noise of its own."""
+        noise = self._row_noise
+        return None if noise is None else at_unit_noise(Constant(), *self._placed(), noise)  # points have kernels
 
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""
-        law, goal = self._law_and_goal()
-        return Objective(self._data(), law, goal)
+        return self._at_callers_rows(self._problem(self._data()))
+
+    def _at_callers_rows(self, problem: Any) -> Any:
+        """The objective of the caller's rows, from that of the rows of `_data`."""
+        rows = self._unit_rows()
+        return problem if rows is None else of_unit_rows(problem, rows)
+
+    def _problem(self, data: Dataset) -> Any:
+        """The objective of the rows of `_data`."""
+        return Objective(data, *self._law_and_goal())
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         """q, and what training minimises."""
@@ -592,7 +695,8 @@ class GaussianProcess(_Arguments):
 
     def _given(self, X: Float, Y: Float) -> Parameters:
         """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
-        kernel, noise = passed_kernel(self.kernel), self._passed_noise
+        rows = self._row_noise
+        kernel, noise = passed_kernel(self.kernel), None if rows is not None else self._passed_noise
         if kernel is None:
             kernel = default_kernel(X, Y)
             kernel = within(self._limits(kernel), kernel)
@@ -608,6 +712,13 @@ class GaussianProcess(_Arguments):
                 )
             if self.kernel is not None:
                 kernel = at_scale(kernel, X, Y, self._limits(kernel), self._fixed_names(kernel))
+        if rows is not None:
+            if noise is not None:
+                raise ValueError(
+                    "kernel: expected one without White for a noise per row, which is not trained, got a White of "
+                    f"variance {noise:g}: add this variance to ``noise``"
+                )
+            return at_rows(kernel, rows)
         if noise is None:
             noise = float(np.clip(default_noise(Y, kernel, X), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
@@ -667,7 +778,8 @@ class GaussianProcess(_Arguments):
         tied = self._tied or bool(prefix)
         fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there, tied, prefix)
         best = fits.second() if attempt else fits.start()
-        return replace(best, prior_mean=given.prior_mean, power=given.power)
+        best = replace(best, prior_mean=given.prior_mean, power=given.power)
+        return best if self._row_noise is None else replace(best, likelihood=given.likelihood)  # of all rows
 
     @property
     def _rows(self) -> tuple[int, int]:
@@ -707,8 +819,9 @@ class GaussianProcess(_Arguments):
             if name not in known:
                 raise ValueError(f"limits: expected names among {', '.join(known)}, got {name!r}")
         fixed = self._fixed_names(given.kernel, known)
+        held = () if self._row_noise is None else ("noise",)  # a noise per row is fixed, also where nobody says so
         for name in fixed:
-            if name not in (*known, *_GROUPS):
+            if name not in (*known, *held, *_GROUPS):
                 groups = ", ".join(map(repr, _GROUPS))
                 raise ValueError(f"fixed: expected names among {', '.join(known)}, or {groups}, got {name!r}")
         return Trainer(
@@ -752,7 +865,9 @@ class GaussianProcess(_Arguments):
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
         problem = problem.about(self._set_mean(point, problem.data.single))
-        self.kernel_, self.noise_ = point.kernel, point.noise
+        self.kernel_ = point.kernel
+        if self._row_noise is None:
+            self.noise_ = point.noise
         if point.Z is not None:
             self.inducing_ = host(point.Z)
         self.posterior_ = problem.posterior(point.kernel, point.noise, point.Z)
@@ -878,6 +993,10 @@ class GaussianProcess(_Arguments):
 
         self._fitted()
         if X is not None:
+            if self._row_noise is not None:
+                raise ValueError(
+                    "X: expected None for a model with a noise per row, which holds its rows, got rows to be read"
+                )
             rows = self._kernel_inputs(self._as_fitted(source(X, y)))
             if "Z" not in options:
                 options["Z"] = self._inducing_for(rows)
@@ -885,12 +1004,12 @@ class GaussianProcess(_Arguments):
         points, targets = self._residuals()
         settings = {"Z": self._inducing_for(points), "jitter": "auto", **options}
         settings["Z"] = place(settings["Z"], self._module())
-        pair = evidence(self.kernel_, points, targets, noise=self.noise_, **settings)
+        pair = evidence(self.kernel_, points, targets, noise=self._model_noise, **settings)
         if {"Z", "jitter", "rigor"} & set(options) or self.jitter_ >= pair.lower.terms["jitter"]:
             return self._of_residuals(pair)
         own = settings | {"members": "cheap", "jitter": self.jitter_, "alphas": (1.0,)}  # no bound is below this ELBO
         try:
-            pair = sharper(evidence(self.kernel_, points, targets, noise=self.noise_, **own), pair)
+            pair = sharper(evidence(self.kernel_, points, targets, noise=self._model_noise, **own), pair)
         except (NotPositiveDefinite, ValueError) as error:
             note = f"The ELBO with the model's jitter, {self.jitter_:.3g}, has no proved error: {error}"
             pair = Interval(*(replace(end, notes=(*end.notes, note)) for end in pair))

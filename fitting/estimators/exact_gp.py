@@ -34,8 +34,10 @@ class ExactGP(Regression, Solving):
         "matern12", "matern32", "matern52", "matern:NU", "rq", "periodic", "linear", "polynomial:DEGREE", "constant", or
         several joined by +, such as "linear+rbf".  None is "se".  A kernel of `sklearn.gaussian_process.kernels` is
         read with its values, a WhiteKernel as noise; its bounds are not read (``limits``, ``fixed``).
-    noise : float, optional
-        σ² at the start of training.  None: as ``start`` says.
+    noise : float or array (N,), optional
+        σ² at the start of training.  None: as ``start`` says.  An array has the noise variance of each row, in squared
+        units of y (also with ``normalize_y``); it is not trained, and everything else is.  New observations then need
+        the noise of theirs: ``predict(X, return_std=True, noisy=True, noise=...)`` (N-rows-noise).
     start : "auto", "evidence" or "scale"
         "evidence": some rows (their numbers depend on ``random_state`` and N only; at most 1000) are fitted by log p(y)
         from several lengthscales, and from short ones of the inputs that explain y alone; training starts at the best
@@ -114,7 +116,7 @@ class ExactGP(Regression, Solving):
     """
 
     kernel: Kernel | str | None = None
-    noise: float | None = None
+    noise: Any = None
     batch_size: int | None = field(default=None, kw_only=True)
 
     def _member(self) -> Member:
@@ -133,8 +135,8 @@ class ExactGP(Regression, Solving):
         Parameters
         ----------
         theta : array, optional
-            Logarithms of the hyperparameters, in the order of ``kernel_.parameter_names``, and of the noise variance;
-            None: those of the fit, at which the value is ``objective_``.
+            Logarithms of the hyperparameters, in the order of ``kernel_.parameter_names``, and of the noise variance,
+            unless each row has its own; None: those of the fit, at which the value is ``objective_``.
         eval_gradient : bool
             True returns the derivatives in theta, too.
 
@@ -156,15 +158,17 @@ class ExactGP(Regression, Solving):
                 f"log_marginal_likelihood: expected a model with solver='cholesky', got one of {len(self.X_train_)} "
                 "rows that iterates: evidence_bounds_ holds a lower and an upper bound"
             )
-        kernel, noise = self.kernel_, self.noise_
+        kernel, noise = self.kernel_, self._model_noise
         if theta is not None:
-            names = (*kernel.parameter_names, "noise")
+            held = self._row_noise is not None  # a noise per row is no parameter
+            names = kernel.parameter_names if held else (*kernel.parameter_names, "noise")
             logs = finite("theta", theta)
             if logs.shape != (len(names),):
                 raise ValueError(f"theta: expected {len(names)} logarithms, of {', '.join(names)}, got {logs.shape}")
-            *own, last = logs
-            kernel, noise = kernel.with_log_parameters(np.array(own)), float(np.exp(last))
-        problem = Objective(self._data(), *self._law_and_goal()).about(self._mean_of_targets())
+            own = logs if held else logs[:-1]
+            kernel, noise = kernel.with_log_parameters(own.copy()), noise if held else float(np.exp(logs[-1]))
+        problem = self._at_callers_rows(Objective(self._data(), *self._law_and_goal()))
+        problem = problem.about(self._mean_of_targets())
         evaluation = problem.evaluate(kernel, noise, gradient=bool(eval_gradient))
         if evaluation.gradient is None:
             return evaluation.value

@@ -33,7 +33,7 @@ def some_rows(X: Any, Y: Any, seed: int) -> tuple[Float, Float]:
 # Predictions of Dask collections: the model goes to each chunk of rows.
 
 
-def predictions_of_chunks(model: Any, X: Any, return_std: bool, noisy: bool) -> Any:
+def predictions_of_chunks(model: Any, X: Any, return_std: bool, noisy: bool, noise: Any = None) -> Any:
     """Means, and standard deviations if asked for, at a Dask array or dataframe: Dask arrays with its chunks of rows.
 
     Nothing is computed yet.
@@ -48,6 +48,7 @@ def predictions_of_chunks(model: Any, X: Any, return_std: bool, noisy: bool) -> 
         model=delayed(_light(model), traverse=False),
         return_std=return_std,
         noisy=noisy,
+        noise=noise,
         dtype=np.float64,
         chunks=(rows.chunks[0], (width,)),
         meta=np.empty((0, width)),
@@ -79,9 +80,9 @@ def _in_doubles(frame: Any) -> Any:
     return type(frame)(exactly("X", frame), index=frame.index, columns=frame.columns)
 
 
-def _at_chunk(block: Float, model: Any, return_std: bool, noisy: bool) -> Float:
+def _at_chunk(block: Float, model: Any, return_std: bool, noisy: bool, noise: Any) -> Float:
     """The columns of means, and of standard deviations if asked for, of one chunk."""
     if len(block) == 0:
         return np.empty((0, len(model.y_mean_) * (2 if return_std else 1)))
-    moments = model.predict(block, return_std, noisy=noisy)
+    moments = model.predict(block, return_std, **({} if noise is None else {"noise": noise}), noisy=noisy)
     return np.column_stack(moments if return_std else [moments])

@@ -29,11 +29,13 @@ class Regression(MultiOutputMixin, Scored):
 
     _latent: Callable[..., Any]
 
-    def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
+    def predict_interval(
+        self, X: ArrayLike | Array, level: float = 0.95, *, noise: ArrayLike | None = None
+    ) -> tuple[Array, Array]:
         """The central interval of a new observation y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
 
         It has the noise that ``predict(X, return_std=True)`` leaves out: a share ``level`` of new targets is expected
-        within it.
+        within it.  ``noise`` is that of `predict`: a model whose rows have a noise each needs that of the new ones.
 
         Returns
         -------
@@ -48,12 +50,16 @@ class Regression(MultiOutputMixin, Scored):
         True
         """
         share = scalar(open_unit, "level", level)
-        mean, std = self._latent(X, return_std=True, noisy=True)
+        mean, std = self._latent(X, return_std=True, noisy=True, noise=noise)
         reach = float(ndtri(0.5 * (1.0 + share))) * std
         return mean - reach, mean + reach
 
-    def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
+    def log_predictive_density(
+        self, X: ArrayLike | Array, y: ArrayLike | Array, *, noise: ArrayLike | None = None
+    ) -> Array:
         """log p(y_i|X, y of training) of a new observation at each row of X (N*, D), on the device of X.
+
+        ``noise`` is that of `predict`: a model whose rows have a noise each needs that of the new ones.
 
         Returns
         -------
@@ -66,7 +72,7 @@ class Regression(MultiOutputMixin, Scored):
         >>> bool(ExactGP().fit(X, y).log_predictive_density(X, y).mean() > 0.5)
         True
         """
-        mean, std = self._latent(X, return_std=True, noisy=True)
+        mean, std = self._latent(X, return_std=True, noisy=True, noise=noise)
         xp = namespace(mean)
         targets = place(np.asarray(host(exactly("y", y)), dtype=np.float64), xp)
         if tuple(targets.shape) != tuple(mean.shape):

@@ -79,7 +79,7 @@ mean, random_state, device, progress, checkpoint : as in `ExactGP`
 
     alpha: float = 0.5
     kernel: Kernel | str | None = None
-    noise: float | None = None
+    noise: Any = None
     batch_size: int | None = field(default=None, kw_only=True)
 
     def _member(self) -> Member:

@@ -9,8 +9,8 @@ from fitting.estimators.base import GaussianProcess
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.iterative import IterativeEvidence, IterativeRenyi
-from fitting.objectives.objective import Objective
 from fitting.objectives.point import Parameters
+from fitting.rows.data import Dataset
 from fitting.training import RESUMED, Run, Session
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
@@ -27,6 +27,11 @@ ROUNDS = 3
 
 TRAINING, INTERVAL = 6, 7
 """Streams of random numbers: probes of training, and those of the interval after it."""
+
+
+def _is_estimate(problem: Any) -> bool:
+    """Whether ``problem`` is one of `fitting.iterative`, with probes and standard errors."""
+    return hasattr(problem, "standard_errors")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,16 +59,15 @@ class Solving(GaussianProcess):
             return False
         return self.solver == "iterative" or (self.solver == "auto" and SWITCH < N)
 
-    def _objective(self) -> Any:
-        problem = super()._objective()
+    def _problem(self, data: Dataset) -> Any:
+        chosen = self._member()
         if not self._iterates(len(self.X_train_)):
-            return problem
-        data = replace(problem.data, parts=None)
-        kind = IterativeEvidence if problem.member.inside else IterativeRenyi
-        return kind(data, problem.member)
+            return super()._problem(data)
+        kind = IterativeEvidence if chosen.inside else IterativeRenyi
+        return kind(replace(data, parts=None), chosen)  # type: ignore[arg-type,call-arg]
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
-        if not isinstance(problem, Objective) and self._batch(len(self.X_train_)) is None:
+        if _is_estimate(problem) and self._batch(len(self.X_train_)) is None:
             problem = problem.prepared(start, (session.seed & (2**63 - 1), TRAINING))
         return super()._trainer(problem, start, given, session, **more)
 
@@ -76,7 +80,7 @@ class Solving(GaussianProcess):
         for number in range(1, ROUNDS):
             problem: Any = trainer.objective
             if (
-                isinstance(problem, Objective)
+                not _is_estimate(problem)
                 or problem.probes is None
                 or self.optimizer is None
                 or outcome.run.status == "interrupted"
@@ -92,7 +96,7 @@ class Solving(GaussianProcess):
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         self._interval: Remark | None = None
-        if isinstance(problem, Objective):
+        if not _is_estimate(problem):
             super()._adopt(problem, outcome, runs)
             return
         if problem.probes is None:  # mini-batches need no probes
@@ -112,4 +116,4 @@ class Solving(GaussianProcess):
     def _bounded_evidence(self, **options: Any) -> tuple[Bound, Bound]:
         """`gpbounds.iterative.evidence` at the trained kernel and noise, on the device of the model."""
         X, y = self._residuals()
-        return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **options))
+        return self._of_residuals(evidence(self.kernel_, X, y, noise=self._model_noise, **options))

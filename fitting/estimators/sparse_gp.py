@@ -87,7 +87,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
 
     method: str = "vfe"
     kernel: Kernel | str | None = None
-    noise: float | None = None
+    noise: Any = None
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)
     structure: str | None = field(default=None, kw_only=True)

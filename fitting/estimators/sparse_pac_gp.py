@@ -195,9 +195,15 @@ checkpoint : as in `PACGP`
         return best, runs
 
     def _latent(
-        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+        self,
+        X: ArrayLike | Array,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noisy: bool = False,
+        noise: ArrayLike | None = None,
     ) -> Any:
         """As in the base class; ``noisy`` is refused for posterior "free", whose Q has no noise."""
         if noisy and self.posterior == "free":
             raise ValueError("noisy: expected False, got True: posterior='free' has a law of f only, and no noise")
-        return super()._latent(X, return_std, return_cov, noisy=noisy)
+        return super()._latent(X, return_std, return_cov, noisy=noisy, noise=noise)

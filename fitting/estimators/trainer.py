@@ -14,6 +14,7 @@ from fitting.features import FeatureKernel
 from fitting.objectives.losses import Sampling
 from fitting.objectives.packing import Packing, each_input, packing_of
 from fitting.objectives.point import Minimised, Parameters
+from fitting.objectives.unit_noise import RowNoise
 from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
 from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float
@@ -211,18 +212,21 @@ class Trainer:
         point = outcome.parameters
         trained = self.optimizer is not None and "variance" not in self.fixed and outcome.run.status != "interrupted"
         if (
-            not (isinstance(point.kernel, Stationary | FeatureKernel) and isinstance(point.likelihood, Gaussian))
+            not (
+                isinstance(point.kernel, Stationary | FeatureKernel)
+                and isinstance(point.likelihood, Gaussian | RowNoise)
+            )
             or self.batch_size is not None
             or not trained
         ):
             return False
-        logs, noise = point.kernel.log_parameters, point.noise
-        if "noise" not in self.fixed:
-            noise = self.square
-        logs[0] = math.log(NEGLIGIBLE * noise)
+        logs, likelihood = point.kernel.log_parameters, point.likelihood
+        if isinstance(likelihood, Gaussian) and "noise" not in self.fixed:
+            likelihood = Gaussian(self.square)
+        logs[0] = math.log(NEGLIGIBLE * float(np.min(likelihood.noise)))  # type: ignore[attr-defined]
         mean = None if point.prior_mean is None else point.prior_mean.start  # the best one where all is noise
         kernel = point.kernel.with_log_parameters(logs)
-        without = replace(point, kernel=kernel, likelihood=Gaussian(noise), q=None, prior_mean=mean)
+        without = replace(point, kernel=kernel, likelihood=likelihood, q=None, prior_mean=mean)
         value = -self.objective.minimised(self.objective.complete(without), gradient=False).value
         return outcome.run.value < value + LEAST * self.ending.unit
 

@@ -655,13 +655,19 @@ class Variational(WithInducing):
         return self._latent(X, return_std, return_cov)
 
     def sample_y(
-        self, X: ArrayLike | Array, n_samples: int = 1, random_state: Any = 0, *, noisy: bool = False
+        self,
+        X: ArrayLike | Array,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        noisy: bool = False,
+        noise: ArrayLike | None = None,
     ) -> Float:
         """As `GaussianProcess.sample_y`; ``noisy`` is for a Gaussian likelihood only."""
         self._fitted()
         if noisy:
             self._gaussian_only("noisy")
-        return super().sample_y(X, n_samples, random_state, noisy=noisy)
+        return super().sample_y(X, n_samples, random_state, noisy=noisy, noise=noise)
 
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         """As `GaussianProcess.log_evidence_bounds`, for a Gaussian likelihood only."""

@@ -183,7 +183,13 @@ device, progress, checkpoint : as in `ExactGP`
         return self._partial_fit(X, y, N)
 
     def predict(
-        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+        self,
+        X: ArrayLike | Array,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noisy: bool = False,
+        noise: ArrayLike | None = None,
     ) -> Any:
         """Mean of y at X (N*, D); for real targets, on request with the standard deviation or covariance of f.
 
@@ -197,12 +203,13 @@ device, progress, checkpoint : as in `ExactGP`
             At most one of the two, for real targets; `latent` has them for counts, too.
         noisy : bool
             True adds σ² to the variances, for a Gaussian likelihood only.
+        noise : as in `GaussianProcess.predict`
         """
         self._fitted()
         if noisy:
             self._gaussian_only("noisy")
         if not isinstance(self.likelihood_, Poisson):
-            return self._latent(X, return_std, return_cov, noisy=noisy)
+            return self._latent(X, return_std, return_cov, noisy=noisy, noise=noise)
         if return_std or return_cov:
             raise ValueError(
                 "return_std, return_cov: expected False for counts, got True: latent(X, return_std=True) describes f"

@@ -13,9 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fitting.objectives.collapsed import Member
-from fitting.objectives.goals import Evidence
-from fitting.objectives.laws import law_of
-from fitting.objectives.objective import Objective, data_of
 from fitting.objectives.point import Evaluation, Gradient, Parameters
 from fitting.posterior import InducingPosterior, Posterior, RowNoisePosterior
 from fitting.prior_means import PriorMean
@@ -23,8 +20,7 @@ from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
 from gpbounds.kernels import Kernel, Product
 from gpbounds.likelihoods import Gaussian
-from gpbounds.linalg import Jitter
-from gpbounds.row_noise import UnitNoise, at_unit_noise
+from gpbounds.row_noise import UnitNoise
 from gpbounds.whitening import Inducing
 
 UNIT = Gaussian(1.0)
@@ -99,13 +95,6 @@ class AtUnitNoise:
     log_scale : float
         What the objective exceeds that of the rows of unit noise by: Σ log w_i over rows and outputs, for a member of
         the family of log p(y).
-
-    >>> from gpbounds.kernels import SquaredExponential
-    >>> X, y, noise = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 0.5, -0.5]), np.array([0.1, 0.2, 0.1])
-    >>> from fitting.objectives.collapsed import member
-    >>> point = at_rows(SquaredExponential(), noise)
-    >>> round(-of_rows(X, y, noise, point.kernel, member("exact")).minimised(point).value, 6)
-    -3.178822
     """
 
     unit: Any
@@ -233,23 +222,16 @@ def in_callers_terms(posterior: Posterior, point: Parameters) -> Posterior:
     return replace(posterior, inducing=own, noise=point.noise)
 
 
-def of_rows(
-    X: Array,
-    y: Array,
-    noise: Float,
-    kernel: Kernel,
-    chosen: Member,
-    *,
-    blocks: Any = None,
-    jitter: Jitter = "auto",
-    made: Any = None,
-) -> AtUnitNoise:
-    """The objective of a member of the family for rows X (N, D) and y with the variances ``noise`` (N,).
+def of_unit_rows(unit: Any, rows: UnitNoise) -> AtUnitNoise:
+    """The objective of the caller's rows, from ``unit``, that of ``rows`` at unit noise.
 
-    ``made`` is the function (rows of unit noise) ↦ objective, by default that of the evidence of the member.
+    >>> from fitting.objectives.collapsed import member
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X, y, noise, kernel = [[0.0], [1.0], [2.0]], [1.0, 0.5, -0.5], np.array([0.1, 0.2, 0.1]), SquaredExponential()
+    >>> rows, exact = at_unit_noise(kernel, X, y, noise), member("exact")
+    >>> unit = Objective(data_of(rows.X, rows.y, exact), law_of(exact), Evidence())
+    >>> round(of_unit_rows(unit, rows).evaluate(kernel, noise).value, 4)  # log p(y)
+    -3.1788
     """
-    rows = at_unit_noise(kernel, X, y, noise)
-    data = data_of(rows.X, rows.y, chosen, blocks=blocks, jitter=jitter)
-    unit = Objective(data, law_of(chosen), Evidence()) if made is None else made(data)
     kind = EstimateAtUnitNoise if hasattr(unit, "standard_errors") else AtUnitNoise
     return kind(unit, rows, rows.P * rows.log_scale)

@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.objectives.objective import at_point, objective
+from fitting.objectives.objective import objective
 from fitting.objectives.packing import Limits, packing_of
 from fitting.objectives.point import Parameters
+from fitting.objectives.unit_noise import RowNoise, of_unit_rows
 from fitting.starts.starts import mean_square, units
 from fitting.training import Run, Session, train_lbfgs
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import exact
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Constant, Kernel
+from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.row_noise import at_unit_noise
 
 _LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5))
 """The candidates: lengthscales in units of √D standard deviations, and the noise as a share of the mean square of y."""
@@ -131,8 +134,10 @@ def candidates(
         lengths[list(alone)] = SHORT * math.sqrt(len(alone) / D)
         choices.append((lengths, _LENGTHS_AND_SHARES[0][1]))
     for length, share in choices:
-        noise = start.noise if "noise" in fixed else _clipped("noise", share * mean_square(Y), limits)
-        points.append(at_point(at_scale(start.kernel, X, Y, limits, fixed, length=length, share=share), noise))
+        likelihood = start.likelihood
+        if "noise" not in fixed and not isinstance(likelihood, RowNoise):
+            likelihood = Gaussian(_clipped("noise", share * mean_square(Y), limits))
+        points.append(Parameters(at_scale(start.kernel, X, Y, limits, fixed, length=length, share=share), likelihood))
     return points
 
 
@@ -169,7 +174,7 @@ def pilot(
     KeyboardInterrupt
         as there is nothing to keep yet.
     """
-    problem = objective(X, Y, "exact")
+    problem = _evidence(X, Y, points[0].likelihood)
     layouts = [packing_of(point, fixed=fixed, limits=limits, tied=tied) for point in points]
     losses = [layout.loss(problem) for layout in layouts]
     runs: dict[int, Run] = {}
@@ -196,6 +201,14 @@ def pilot(
     first = max(runs, key=lambda i: (runs[i].values[0], -i))
     counts = {name: sum(getattr(run, name) for run in runs.values()) for name in ("evaluations", "failures")}
     return replace(runs[best], status="converged", state={"candidate": first}, **counts)
+
+
+def _evidence(X: Array, Y: Array, likelihood: Any) -> Any:
+    """log p(y) of these rows, whose noise variances are those of ``likelihood`` if they have one each."""
+    if not isinstance(likelihood, RowNoise):
+        return objective(X, Y, "exact")
+    rows = at_unit_noise(Constant(), X, Y, likelihood.noise)  # points have kernels
+    return of_unit_rows(objective(rows.X, rows.y, "exact"), rows)  # type: ignore[arg-type]
 
 
 def _pilot_start(
@@ -325,7 +338,13 @@ def others_of(N: int, rows: Array, n: int, seed: int) -> Array:
     return np.sort(rng.choice(others, min(n, others.size), replace=False))
 
 
-def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, Array], square: float) -> bool:
+def predicts(
+    point: Parameters,
+    rows: tuple[Array, Array],
+    others: tuple[Array, Array],
+    square: float,
+    noise: Array | None = None,
+) -> bool:
     """Whether the exact GP at ``point``, given ``rows``, has a larger mean log density at ``others`` than noise alone.
 
     Parameters
@@ -334,14 +353,20 @@ def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, 
         Inputs and targets.
     square : float
         Mean square of all targets, the variance of noise alone.
+    noise : array (n,), optional
+        Noise variances of ``others``, where each row has its own.
     """
     X, Y = others
     try:
         with one_blas_thread():  # the same numbers for any number of threads
-            mean, variance = exact(point.kernel, *rows, noise=point.noise).predict(X)
+            if noise is None:
+                mean, variance = exact(point.kernel, *rows, noise=point.noise).predict(X)
+            else:
+                unit = at_unit_noise(point.kernel, *rows, point.noise)
+                mean, variance = exact(unit.kernel, unit.X, unit.y, noise=1.0).predict(unit.points(X, "X"))
     except (NotPositiveDefinite, NonFinite):  # no candidate had a value
         return False
-    variance = (variance + point.noise)[:, None]
+    variance = (variance + (point.noise if noise is None else namespace(Y).asarray(noise)))[:, None]
     gain = math.log(square) + Y * Y / square - namespace(Y).log(variance) - (Y - mean) ** 2 / variance
     return float(gain.mean()) > 0.0
 
@@ -393,8 +418,10 @@ class PilotFits:
         found, candidate = self._fit(rows, FIRST)
         if self.more == self.few:
             return found
-        others = self._only(others_of(self.X.shape[0], rows, self.few, self.seed))[0]
-        if not predicts(found, self._only(rows)[0], others, mean_square(self.Y)):
+        apart = others_of(self.X.shape[0], rows, self.few, self.seed)
+        others, likelihood = self._only(apart)[0], self._of(self.given, apart).likelihood
+        noise = likelihood.noise if isinstance(likelihood, RowNoise) else None
+        if not predicts(found, self._only(rows)[0], others, mean_square(self.Y), noise):
             return self.second()
         return self.second([found, candidate]) if self.many_optima and self.more <= ENOUGH else found
 
@@ -407,7 +434,13 @@ class PilotFits:
         options: dict[str, Any] = {"limits": self.limits, "fixed": self.fixed, "session": self.session}
         options["tied"] = self.tied
         placed, alone = self._only(rows)
-        return _pilot_start(placed, alone, self.given, self.X, self.Y, name=name, known=known, **options)
+        known, given = [self._of(point, rows) for point in known], self._of(self.given, rows)
+        return _pilot_start(placed, alone, given, self.X, self.Y, name=name, known=known, **options)
+
+    def _of(self, point: Parameters, rows: Array) -> Parameters:
+        """``point`` with the noise of these rows, where each row has its own."""
+        likelihood: Any = self.given.likelihood
+        return replace(point, likelihood=likelihood.of(rows)) if isinstance(likelihood, RowNoise) else point
 
     def _only(self, numbers: Array) -> tuple[tuple[Array, Array], tuple[Float, Float]]:
         """Some rows where the fits run, and in host memory."""
