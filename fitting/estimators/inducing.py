@@ -204,7 +204,7 @@ class Growth:
     alpha, target : float
     most : int
         Largest number of inducing points.
-    evidence : Objective or None
+    evidence : Objective, `AtUnitNoise` or None
         log p(y), where it may be trained.
     xp : module
         Of the device of training.
@@ -216,7 +216,7 @@ class Growth:
     alpha: float
     target: float
     most: int
-    evidence: Objective | None
+    evidence: Any
     xp: Any
     runs: list[Run] = field(default_factory=list)
     _last: _Trained = field(init=False)
@@ -427,11 +427,13 @@ class InducingGP(Regression, WithInducing):
         self.gap_, self.trained_with_, self._limited = grown.gap, grown.trained_with, grown.limited
         return grown.outcome, grown.runs
 
-    def _log_evidence(self) -> Objective:
+    def _log_evidence(self) -> Any:
         """log p(y) of the rows of training, on their device."""
         X, y = self._placed()
         exact = member("exact")
-        return Objective(data_of(X, y, exact), law_of(exact), Evidence())
+        rows = self._unit_rows()
+        points, targets = (X, y) if rows is None else (rows.X, rows.y)
+        return self._at_callers_rows(Objective(data_of(points, targets, exact), law_of(exact), Evidence()))
 
     def _drawn_in_rounds(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         """For "best": plan M and draw for the current hyperparameters, and train; at most three rounds."""
@@ -513,7 +515,7 @@ class InducingGP(Regression, WithInducing):
             self.gap_ = float(self.bound_)
         return replace(outcome, parameters=selected)
 
-    def _adopt(self, problem: Objective, outcome: Outcome, runs: list[Run]) -> None:
+    def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         super()._adopt(problem, outcome, runs)
         if self._best or self.n_inducing == "auto":  # the points may differ from the trained ones
             point, problem = outcome.parameters, problem.about(self._fitted_mean())

@@ -16,7 +16,8 @@ from fitting.features import FeatureKernel
 from fitting.features.base import TrainedMap
 from fitting.features.stored import UnknownClass, from_plain, joined, parted, to_plain
 from fitting.iterative.posterior import IterativePosterior
-from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior
+from fitting.objectives.unit_noise import AtUnitNoise, at_rows, in_callers_terms
+from fitting.posterior import BlockPosterior, FeaturePosterior, InducingPosterior, Posterior, RowNoisePosterior
 from fitting.starts.starts import own_kernel
 from fitting.training.run import read_run, write_run
 from gpbounds.arrays import host, namespace, place
@@ -34,6 +35,7 @@ from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Sc
 from gpbounds.pacbayes.certificate.sealed import FORMAT
 from gpbounds.records import Fields, Format, Slot, many, plain, read_json
 from gpbounds.renyi.models import KIND as IMPORTED
+from gpbounds.row_noise import noise_of_rows
 from gpbounds.rows.encoding import Encoding
 from gpbounds.whitening import Inducing
 
@@ -108,6 +110,8 @@ def _posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     if isinstance(posterior, IterativePosterior):
         values = {"weights": posterior.weights, "mean_error": np.float64(posterior.mean_error)}
         return {f"posterior/{name}": host(value) for name, value in values.items()}
+    if isinstance(posterior, RowNoisePosterior):
+        return _posterior_to_arrays(posterior.unit)
     if not isinstance(posterior, InducingPosterior):
         return {}
     points, q = posterior.inducing, posterior.q
@@ -120,12 +124,17 @@ def _posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
 
 
 def _posterior_from_arrays(
-    arrays: dict[str, Any], problem: Any, kernel: Kernel | None, noise: float, Z: Any, own: Mapping[str, Any]
+    arrays: dict[str, Any], problem: Any, kernel: Kernel | None, noise: Any, Z: Any, own: Mapping[str, Any]
 ) -> Posterior:
     """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `_posterior_to_arrays` if there are any.
 
-    ``own`` are the user's classes of features by name.
+    ``own`` are the user's classes of features by name.  The arrays of rows with a noise each are those of unit noise.
     """
+    if isinstance(problem, AtUnitNoise):
+        assert kernel is not None
+        point = at_rows(kernel, noise, Z)
+        unit = problem.at(point)
+        return in_callers_terms(_posterior_from_arrays(arrays, problem.unit, unit.kernel, 1.0, unit.Z, own), point)
     if "posterior/parameters" in arrays:
         return _features_from_arrays(arrays, problem.data, noise, own)
     if "posterior/weights" in arrays:
@@ -263,6 +272,10 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
     arrays = _posterior_to_arrays(model.posterior_)
     arrays |= {name: host(getattr(model, name)) for name in _ARRAYS if hasattr(model, name)}
+    found = [name for name in FOUND if hasattr(model, name)]
+    if model._row_noise is not None:
+        found.remove("noise_")
+        arrays["noise_"] = model.noise_
     arguments: dict[str, Any] = {}
     for name, value in (model.get_params(deep=False) | {"kernel": own_kernel(model.kernel)}).items():
         if name in UNWRITTEN and value == UNWRITTEN[name]:
@@ -288,7 +301,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "class": type(model).__name__,
         "arguments": arguments,
         "kernel": None if isinstance(model.kernel_, FeatureKernel) else kernel_to_plain(model.kernel_),
-        "found": {name: plain(getattr(model, name)) for name in FOUND if hasattr(model, name)},
+        "found": {name: plain(getattr(model, name)) for name in found},
         "runs": [write_run(run, f"run/{i}/", arrays) for i, run in enumerate(model.runs_)],
         "certificates": plain(getattr(model, "certificates_", ())),
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
@@ -372,6 +385,9 @@ def check(model: Any) -> None:
             raise ValueError(f"{name}: expected a text, got {getattr(model, name)!r}")
     for name in set(FOUND) - set(TEXTS):
         value = getattr(model, name, None)
+        if name == "noise_" and isinstance(value, np.ndarray) and not model._one_noise:
+            noise_of_rows(value, len(model.X_train_))
+            continue
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError(f"{name}: expected a number, got {value!r}")
     for name in _ARRAYS:
@@ -423,7 +439,7 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
         if name not in FOUND:  # a file sets no other attribute
             raise ValueError(f"expected results named {', '.join(FOUND)}, got {name!r}")
         setattr(model, name, value)
-    for name in _ARRAYS:
+    for name in (*_ARRAYS, "noise_"):
         if name in arrays:
             setattr(model, name, arrays[name])
     model.mean_, model.remarks_ = None, ()  # files of earlier versions have none
@@ -447,7 +463,7 @@ def posterior(model: Any, arrays: dict[str, Any], own: Mapping[str, Any]) -> Pos
     if (mean := model._mean_of_targets()) is not None:
         problem = problem.about(mean)
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
-    kernel, noise = getattr(model, "kernel_", None), getattr(model, "noise_", 0.0)
+    kernel, noise = getattr(model, "kernel_", None), model._model_noise if hasattr(model, "noise_") else 0.0
     found = _posterior_from_arrays(arrays, problem, kernel, noise, Z, own)
     model.kernel_ = found.kernel if kernel is None else kernel
     return found

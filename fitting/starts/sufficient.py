@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, host
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.record import groups_of, repeated
 from gpbounds.kernels import Kernel
@@ -19,6 +20,7 @@ from gpbounds.renyi.brackets import assemble, bracket
 from gpbounds.renyi.escalation import whole_evidence
 from gpbounds.renyi.gap_bounds import streamed_gap
 from gpbounds.renyi.members import CHEAP
+from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
 
 EXACT = 6000
 """Rows up to which log p(y) comes from a Cholesky factor of K + σ²I, which takes less time than one step of training
@@ -31,6 +33,8 @@ STAGE = 256
 @dataclass(frozen=True, eq=False)
 class Nested:
     """Rows in greedy order at one kernel and noise: the first M of them are the greedy choice of M inducing points.
+
+    Rows with a noise each are those of unit noise of another GP, with the same gaps (N-rows-noise).
 
     Attributes
     ----------
@@ -48,6 +52,8 @@ class Nested:
         As many as `nested` needed to answer.
     elbo : array (R + 1,)
         The ELBO (order 1) of the first 0, 1, …, R points, as doubles compute it.
+    unit : UnitNoise or None
+        The rows ``X``, ``Y`` at unit noise, whose kernel is ``kernel``; ``points`` are the caller's.
     """
 
     kernel: Kernel
@@ -59,6 +65,7 @@ class Nested:
     evidence: float
     points: Float
     elbo: Float
+    unit: UnitNoise | None = None
 
     @property
     def expected(self) -> int | None:
@@ -74,13 +81,15 @@ class Nested:
         """
         try:
             with np.errstate(**WITHOUT_WARNINGS):
-                members = bracket(self.kernel, self.X, self.Y, Z, self.noise, (1.0,), "auto", streams=True)
+                centres = Z if self.unit is None else self.unit.points(Z)
+                members = bracket(self.kernel, self.X, self.Y, centres, self.noise, (1.0,), "auto", streams=True)
                 own = float(streamed_gap(members, self.alpha, "streamed").upper)
                 least = members.variational_ends[0]
         except (NotPositiveDefinite, ValueError):
             return math.inf
         difference = math.nextafter(self.evidence - least, math.inf)  # of two proved ends: at least 0
-        return min(own, math.nextafter(self.alpha * difference, math.inf))
+        gap = min(own, math.nextafter(self.alpha * difference, math.inf))
+        return gap if self.unit is None else math.nextafter(gap + self.unit.gap_error(gap), math.inf)
 
     def least(self) -> tuple[Float, float]:
         """The first M points with the least M that `gap` proves to reach the target, and that gap.
@@ -96,11 +105,12 @@ class Nested:
 
 
 @one_blas_thread()
-def nested(kernel: Kernel, X: Float, Y: Float, *, noise: float, alpha: float, target: float, most: int) -> Nested:
+def nested(kernel: Kernel, X: Float, Y: Float, *, noise: Any, alpha: float, target: float, most: int) -> Nested:
     """`Nested` with as many points as reach the ``target``, or with ``most``, on the host: O(N·R²) time, O(N·R) memory.
 
     With the factor V of the greedy choice, Q = VᵀV, and a Cholesky factor L of σ²I + VVᵀ, the leading M rows of both
-    belong to the first M points: so log|Q + σ²I| and yᵀ(Q + σ²I)⁻¹y of every M are cumulative sums.
+    belong to the first M points: so log|Q + σ²I| and yᵀ(Q + σ²I)⁻¹y of every M are cumulative sums.  Where ``noise``
+    is an array (N,), the greedy choice is that of the rows of unit noise.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X = np.linspace(0.0, 10.0, 40)[:, None]
@@ -110,13 +120,16 @@ def nested(kernel: Kernel, X: Float, Y: Float, *, noise: float, alpha: float, ta
     (13, 13, True)
     """
     twins, picked = repeated(groups_of(X)), None
+    own, unit = X, at_unit_noise(kernel, X, Y, noise) if is_per_row(noise) else None
+    if unit is not None:
+        kernel, X, Y, noise = unit.kernel, host(unit.X), host(unit.y), 1.0
     computed = _computed(kernel, X, Y, noise) if len(X) <= EXACT else None
     size = most if computed is None else min(most, STAGE)
     while True:
         picked = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), size, groups=twins, before=picked)
-        points = X[picked.indices]
-        evidence = _by_points(kernel, X, Y, noise, points) if computed is None else computed
-        order = Nested(kernel, X, Y, noise, alpha, target, evidence, points, _elbos(picked, Y, noise))
+        evidence = _by_points(kernel, X, Y, noise, X[picked.indices]) if computed is None else computed
+        elbos = _elbos(picked, Y, noise)
+        order = Nested(kernel, X, Y, noise, alpha, target, evidence, own[picked.indices], elbos, unit)
         if size >= most or picked.indices.size < size or order.expected is not None:
             return order
         size = min(2 * size, most)
