@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
 from gpbounds.numerics.scalars import G, scaled_log1p
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
+from gpbounds.row_noise import noise_per_row, unchanged
 from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
@@ -96,8 +97,9 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
     return int(above[-1]) + 2 if above.size else 1
 
 
+@noise_per_row(unchanged)
 def needed(
-    kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: float, landmarks: int | None = None
+    kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: Any, landmarks: int | None = None
 ) -> int:
     """The least number of inducing variables that can reach the target gap on these inputs, for any y.
 
@@ -112,8 +114,8 @@ def needed(
     ----------
     kernel : Kernel
     X : array (N, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float
         Order in (0, 1].
     target : float
