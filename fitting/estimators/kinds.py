@@ -10,18 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from fitting.bounds import Target, bound_of
+from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import FamilyLaw, FreeLaw, law_of
-from fitting.objectives.objective import Member, Objective, member
+from fitting.objectives.objective import Member, Objective, data_of, member
 from fitting.objectives.point import Parameters
+from fitting.objectives.unit_noise import TargetOfRows, of_unit_rows
 from fitting.posterior import InducingPosterior, Posterior
 from fitting.rows.data import Dataset
-from gpbounds.arrays import Array, host
+from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Exact, Sparse, Whitened
 from gpbounds.pacbayes.certificate.posteriors import Posterior as Form
+from gpbounds.row_noise import UnitNoise
 from gpbounds.whitening import inducing
 
 JITTER = 1e-8
@@ -36,7 +41,7 @@ class Kind(ABC):
     """A kind of posterior Q."""
 
     @abstractmethod
-    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
+    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Any:
         """The bound that is minimised, starting at ``kernel``; ``options`` are those of `Target`."""
 
     @abstractmethod
@@ -46,6 +51,10 @@ class Kind(ABC):
     @abstractmethod
     def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
         """Q with the kernel of ``point`` and the ``jitter`` of the certificate, for predictions."""
+
+    def noise(self, point: Parameters) -> Any:
+        """``noise_`` of the model."""
+        return point.noise
 
     def power(self, point: Parameters) -> float | None:
         """The power of K − Q in a sparse Q given the data; None for the other kinds."""
@@ -104,6 +113,61 @@ class Free(Kind):
         assert point.q is not None
         assert point.Z is not None
         return InducingPosterior(inducing(point.kernel, point.Z, jitter), point.noise, point.q, single=True)
+
+
+@dataclass(frozen=True, eq=False)
+class OfRowNoise(Kind):
+    """The posterior of rows with a noise each: that of a member of the family, or of the exact GP.
+
+    A certificate states it by its law of the inducing variables, for an exact GP at the distinct rows, where it is that
+    of VFE; so it needs no noise.
+
+    Attributes
+    ----------
+    member : Member
+    rows : UnitNoise
+    noise_ : array (N,)
+        The noise variances as they were passed.
+    """
+
+    member: Member
+    rows: UnitNoise
+    noise_: Float
+
+    def _at(self, point: Parameters) -> Member:
+        return self.member if point.power is None else Member("diagonal", point.power)
+
+    def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Any:
+        weights = namespace(self.rows.X).ascontiguousarray(self.rows.X[:, -1])
+        goal = TargetOfRows(loss, data.N, **options, weights=weights)
+        return of_unit_rows(bound_of(data, law_of(self.member), goal), self.rows)
+
+    def _law(self, point: Parameters, jitter: float) -> InducingPosterior:
+        chosen, points = self._at(point), point.Z
+        if points is None:
+            distinct = np.unique(host(self.rows.X)[:, :-1], axis=0)
+            chosen, points = member("vfe"), namespace(self.rows.X).asarray(distinct)
+        data = data_of(self.rows.X, self.rows.y, chosen, jitter=jitter)  # type: ignore[arg-type]
+        unit = Objective(data, FamilyLaw(chosen), Evidence())
+        posterior = of_unit_rows(unit, self.rows).posterior_at(replace(point, Z=points))
+        assert isinstance(posterior, InducingPosterior)
+        return posterior
+
+    def forms(self, point: Parameters) -> Forms:
+        def form(jitter: float) -> Form:
+            law = self._law(point, jitter)
+            return whitened_forms(law.inducing.Z, law.q)(jitter)
+
+        return form
+
+    def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
+        return self._law(point, jitter)
+
+    def noise(self, point: Parameters) -> Any:
+        return self.noise_
+
+    def power(self, point: Parameters) -> float | None:
+        return None if self.member.is_evidence else self._at(point).power
 
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:

@@ -121,6 +121,9 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     rank: int | None = None
     kernel: Kernel | str | None = None
     noise: float | None = None
+    _one_noise: ClassVar[str] = (
+        "its sums over features count all rows alike; SparseGP and ExactGP take one for each row"
+    )
     dim: int | None = field(default=None, kw_only=True)
     order: str = field(default="degree", kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)

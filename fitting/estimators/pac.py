@@ -31,6 +31,7 @@ from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Split
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.rows import raw
+from gpbounds.row_noise import is_per_row
 from gpbounds.validation import choice, positive, scalar
 
 PRIORS = ("grid", "data")
@@ -309,6 +310,11 @@ class PacGaussianProcess(Regression, GaussianProcess):
                 )
             return
         Split(self.order, self.share)  # refuses other arguments
+        if is_per_row(self.noise):
+            raise ValueError(
+                f"noise: expected one number for prior='data', got shape {np.shape(self.noise)}: prior='grid' takes a "
+                "noise for each row"
+            )
         if self.grid is not None:
             raise ValueError(
                 f"grid: expected None for prior='data', got {self.grid!r}: hyperparameters come from rows that are not "
@@ -360,14 +366,16 @@ def _results(kind: Kind, data: Dataset, model: Certified) -> dict[str, Any]:
     """The fitted attributes of one ``model``, by name."""
     point, kernel, own_runs = model.point, model.certificate.kernel, [end.run for end in model.ends]
     jitter, power = float(getattr(model.certificate.posterior, "jitter", 0.0)), kind.power(point)
+    posterior: Any = kind.posterior(data, replace(point, kernel=kernel), jitter)
+    inducing = getattr(posterior, "inducing", None)
     return {
         "certificates_": (model.certificate,),
         "kernel_": kernel,
-        "noise_": point.noise,
+        "noise_": kind.noise(point),
         "unrounded_kernel_": model.free.parameters.kernel,
-        **({} if point.Z is None else {"inducing_": host(point.Z)}),
+        **({} if inducing is None else {"inducing_": host(inducing.Z)}),
         "jitter_": jitter,
-        "posterior_": kind.posterior(data, replace(point, kernel=kernel), jitter),
+        "posterior_": posterior,
         **({} if power is None else {"power_": power}),
         "objective_": -model.terms.bound,
         "history_": -np.concatenate([np.array(run.values) for run in own_runs]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fitting.estimators.kinds import Full, Kind
+from fitting.estimators.kinds import Full, Kind, OfRowNoise
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, member
@@ -49,8 +49,9 @@ class PACGP(PacGaussianProcess):
         The kernel family, and the start of training: any of `gpbounds.kernels` (Matérn of half-integer ν), sums,
         products and kernels on columns.  None: as in `ExactGP`, moved into the box of the grid.
         ``SquaredExponential(1.0, 1.0)`` has one lengthscale for all columns, and so a smaller grid.
-    noise : float, optional
-        σ² at the start of training.  None: as in `ExactGP`.
+    noise : float or array (N,), optional
+        σ² at the start of training.  None: as in `ExactGP`.  An array has the noise variance of each row, in squared
+        units of y, and is not trained; the certificate then states Q by its law at the distinct rows, N²/2 numbers.
     scaling : "as given", a Scaling, or a pair (inputs, outputs)
         "as given" asserts that the units were fixed before the data were seen; the check of the certificate reports
         this assertion first.  A `gpbounds.pacbayes.Scaling` declares the origin of its constants; the estimator applies
@@ -98,13 +99,14 @@ class PACGP(PacGaussianProcess):
     relaxation: str = field(default="kl", kw_only=True)
     grid: HyperGrid | None = field(default=None, kw_only=True)
     kernel: Kernel | None = field(default=None, kw_only=True)
-    noise: float | None = field(default=None, kw_only=True)
+    noise: Any = field(default=None, kw_only=True)
 
     def _member(self) -> Member:
         return member("exact")
 
     def _kind(self) -> Kind:
-        return Full()
+        rows = self._unit_rows()
+        return Full() if rows is None else OfRowNoise(self._member(), rows, self.noise_)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)

@@ -18,7 +18,6 @@ from fitting.estimators.kinds import Forms, Kind
 from fitting.estimators.remarks import Remark, of_interruptions, of_noise, of_run
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.goals import Target
-from fitting.objectives.objective import Objective
 from fitting.objectives.point import Parameters
 from fitting.training import Run
 from gpbounds.errors import NotPositiveDefinite
@@ -106,8 +105,8 @@ def certified(
     declared: dict[str, Any],
 ) -> Certified:
     """Round the ``outcome`` of training to the grid, train the other parameters there, and issue the certificate."""
-    problem, goal = trainer.objective, trainer.objective.goal  # type: ignore[attr-defined]
-    assert isinstance(problem, Objective)
+    problem: Any = trainer.objective
+    goal = problem.goal
     assert isinstance(goal, Target)
     free = outcome.parameters.kernel
     kernel = priors.with_hyperparameters(free, grid.round(priors.hyperparameters(free)))

@@ -152,7 +152,7 @@ def _posterior_from_arrays(
     if "C" in part:
         return InducingPosterior(points, noise, FactorLaw(part["mean"][:, None], part["C"]), data.single)
     q = GramLaw(part["w"], part["G"], Cholesky(part["A"], 0.0))
-    if problem.member.inside:
+    if problem.member.inside and problem.member.needs_blocks:
         assert data.parts is not None
         return BlockPosterior(points, noise, q, data.single, data.X, data.residuals, data.parts)
     return InducingPosterior(points, noise, q, data.single)

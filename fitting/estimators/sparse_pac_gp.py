@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.estimators.inducing import WithInducing
-from fitting.estimators.kinds import Free, FromData, Kind
+from fitting.estimators.kinds import Free, FromData, Kind, OfRowNoise
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.partitioned import some_rows
 from fitting.estimators.trainer import Outcome, Trainer
@@ -24,6 +24,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import HyperGrid, MeanGrid
 from gpbounds.pacbayes.certificate.rows import Partitions, Scaled, raw
+from gpbounds.row_noise import is_per_row
 from gpbounds.rows import Source
 from gpbounds.rows.source import changed
 from gpbounds.validation import choice, count
@@ -108,7 +109,7 @@ checkpoint : as in `PACGP`
     relaxation: str = field(default="kl", kw_only=True)
     grid: HyperGrid | None = field(default=None, kw_only=True)
     kernel: Kernel | None = field(default=None, kw_only=True)
-    noise: float | None = field(default=None, kw_only=True)
+    noise: Any = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
     tol: float | None = field(default=0.001, kw_only=True)
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
@@ -138,11 +139,19 @@ checkpoint : as in `PACGP`
         return replace(given, power=_FIRST_POWER) if self._trains_power else given
 
     def _kind(self) -> Kind:
+        rows = self._unit_rows()
+        if rows is not None:
+            return OfRowNoise(self._member(), rows, self.noise_)
         return Free() if self.posterior == "free" else FromData(self._member())
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         count("n_inducing", self.n_inducing)
+        if is_per_row(self.noise) and self.posterior == "free":
+            raise ValueError(
+                f"noise: expected one number for posterior='free', got shape {np.shape(self.noise)}: this Q has no "
+                "noise, which only gives its start"
+            )
         if self.batch_size is not None and self.posterior != "free":
             raise ValueError(
                 f"batch_size: expected None unless posterior='free', got {self.batch_size!r} for posterior="

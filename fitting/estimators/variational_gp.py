@@ -92,6 +92,10 @@ device, progress, checkpoint : as in `ExactGP`
     likelihood: Any = "gaussian"
     objective: str = "elbo"
     noise: float | None = field(default=None, kw_only=True)
+    _one_noise: ClassVar[str] = (
+        "its likelihood has one parameter for all rows; SparseGP takes a noise for each row, and so does fit(X, y, "
+        "sample_weight=1/noise) with noise=1.0 and fixed='noise'"
+    )
     _partitions: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None) -> Self:

@@ -23,6 +23,7 @@ from fitting.features.basis import FeatureBasis
 from fitting.objectives.blocks import Blocks
 from fitting.objectives.collapsed import Diagonal, Member, member
 from fitting.objectives.exact import log_evidence, of_losses
+from fitting.objectives.free import LossOfRows
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
 from fitting.objectives.start_of_q import settled
@@ -152,6 +153,8 @@ class ExactLaw(FamilyLaw):
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         assert isinstance(data, Data)
         losses: Any = at.losses
+        if isinstance(losses, LossOfRows):
+            losses = losses.at(slice(None))
         evaluation = of_losses(
             point.kernel, data.X, data.Y, losses, at.price, noise=point.noise, gradient=gradient, space=data.space
         )

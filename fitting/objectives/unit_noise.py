@@ -13,13 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fitting.objectives.collapsed import Member
+from fitting.objectives.goals import Target, Terms
+from fitting.objectives.losses import Expected, ExpectedLoss
 from fitting.objectives.point import Evaluation, Gradient, Parameters
 from fitting.posterior import InducingPosterior, Posterior, RowNoisePosterior
 from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
 from gpbounds.kernels import Kernel, Product
-from gpbounds.likelihoods import Gaussian
+from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.row_noise import UnitNoise
 from gpbounds.whitening import Inducing
 
@@ -81,6 +83,44 @@ class _Weighted:
     def pulled(self, X: Array, slopes: Array) -> Array | float:
         """As `PriorMean.pulled`."""
         return self.mean.pulled(X[:, :-1], X[:, -1:] * slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class _LossesOfRows:
+    """Expected losses of the caller's rows at means and variances of the rows of unit noise: a
+    `fitting.objectives.free.LossOfRows`.
+
+    Attributes
+    ----------
+    loss : ExpectedLoss
+        In the caller's units.
+    weights : array (N,)
+        w, on the device of the rows.
+    """
+
+    loss: ExpectedLoss
+    weights: Array
+
+    def at(self, rows: slice) -> ExpectedLoss:
+        """The expected losses of these rows."""
+        w = self.weights[rows]
+
+        def expected(Y: Array, m: Array, v: Array) -> Expected:
+            own = self.loss(Y / w[:, None], m / w[:, None], v / w**2)
+            return own._replace(in_mean=own.in_mean / w[:, None], in_variance=own.in_variance / w**2)
+
+        return expected
+
+
+@dataclass(frozen=True)
+class TargetOfRows(Target):
+    """The PAC-Bayes bound of the caller's rows, as a goal of the rows of unit noise with the ``weights`` w (N,)."""
+
+    weights: Any = None
+
+    def losses(self, likelihood: Likelihood) -> Any:
+        """As `Target.losses`, in the caller's units."""
+        return _LossesOfRows(super().losses(likelihood), self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +215,11 @@ class AtUnitNoise:
         within = self.at(point)
         return in_callers_terms(self.unit.posterior(within.kernel, 1.0, within.Z), point)
 
+    def terms_at(self, point: Parameters) -> Terms:
+        """R_S over all data, KL, B and the jitter at ``point``, for a `TargetOfRows`."""
+        terms: Terms = self.goal.terms(self.minimised(point, gradient=False))
+        return terms
+
     def _point(self, kernel: Kernel, noise: Float, Z: Array | None) -> Parameters:
         if not np.array_equal(noise, self.rows.noise):
             raise ValueError("noise: expected the noise variances of the rows of this objective, got others")
@@ -225,13 +270,15 @@ def in_callers_terms(posterior: Posterior, point: Parameters) -> Posterior:
 def of_unit_rows(unit: Any, rows: UnitNoise) -> AtUnitNoise:
     """The objective of the caller's rows, from ``unit``, that of ``rows`` at unit noise.
 
-    >>> from fitting.objectives.collapsed import member
+    >>> from fitting.objectives.objective import objective
     >>> from gpbounds.kernels import SquaredExponential
+    >>> from gpbounds.row_noise import at_unit_noise
     >>> X, y, noise, kernel = [[0.0], [1.0], [2.0]], [1.0, 0.5, -0.5], np.array([0.1, 0.2, 0.1]), SquaredExponential()
-    >>> rows, exact = at_unit_noise(kernel, X, y, noise), member("exact")
-    >>> unit = Objective(data_of(rows.X, rows.y, exact), law_of(exact), Evidence())
+    >>> rows = at_unit_noise(kernel, X, y, noise)
+    >>> unit = objective(rows.X, rows.y, "exact")
     >>> round(of_unit_rows(unit, rows).evaluate(kernel, noise).value, 4)  # log p(y)
     -3.1788
     """
     kind = EstimateAtUnitNoise if hasattr(unit, "standard_errors") else AtUnitNoise
-    return kind(unit, rows, rows.P * rows.log_scale)
+    of_losses = isinstance(getattr(unit, "goal", None), Target)
+    return kind(unit, rows, 0.0 if of_losses else rows.P * rows.log_scale)
