@@ -257,6 +257,11 @@ def sharpness(
     if inducing and (on == "evidence" or isinstance(model, ExactGP)):
         raise ValueError("inducing: expected False for log p(y), which does not depend on inducing inputs, got True")
     model._fitted()
+    if model._row_noise is not None:
+        raise ValueError(
+            "model: expected one whose rows share a noise variance, got one with a noise for each row: x includes the "
+            "logarithm of that variance, and the noise of X is not known"
+        )
     points = model._new_points(X)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets

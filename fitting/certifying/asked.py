@@ -21,6 +21,7 @@ from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling, Split
 from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled, raw
 from gpbounds.pacbayes.certificate.sealed import encoded
 from gpbounds.renyi import Model
+from gpbounds.row_noise import is_per_row
 from gpbounds.rows import is_elsewhere
 from gpbounds.rows.source import changed
 
@@ -176,6 +177,11 @@ class Asked:
         """A clone of the model, fitted to the scaled ``rows``."""
         from sklearn.base import clone
 
+        if is_per_row(getattr(self.model, "noise", None)):
+            raise ValueError(
+                "model: expected a fitted one if each row has a noise of its own, got an unfitted one, which would be "
+                "fitted to a share of the rows: fit it to rows with their noise, and pass others"
+            )
         model, (inputs, outputs) = clone(self.model), self.units
         if isinstance(rows, Partitions):
             if not getattr(model, "_partitions", False):

@@ -11,11 +11,12 @@ import numpy as np
 
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.estimators.declared import charges_of, grid_of, log_choices, scalings_of
-from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
+from fitting.estimators.kinds import Forms, OfRowNoise, sparse_forms, whitened_forms
 from fitting.estimators.procedure import issue
 from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import FamilyLaw
 from fitting.objectives.objective import Member, Objective, objective
+from fitting.objectives.unit_noise import at_rows
 from fitting.rows.data import Held
 from fitting.study.predicted import by_position
 from fitting.study.terms import Predictions
@@ -30,6 +31,7 @@ from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled
 from gpbounds.pacbayes.certificate.split import Split
+from gpbounds.row_noise import at_unit_noise
 from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
@@ -163,6 +165,8 @@ def _forms(
     model: Any, kernel: Kernel, rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None
 ) -> tuple[Forms, float]:
     """Q at the rounded hyperparameters, and the jitter with which Kuu factorises."""
+    if model._row_noise is not None:
+        return _of_row_noise(model, kernel, rows, inputs, outputs, mean)
     noise = float(model.noise_)
     if isinstance(model, ExactGP | PACGP):
         return lambda jitter: Exact(noise), 0.0
@@ -178,6 +182,19 @@ def _forms(
     if jitter > posterior.jitter:
         posterior = _objective(rows, member, inputs, outputs, mean, jitter).posterior(kernel, noise, Z)
     return whitened_forms(Z, posterior.q), jitter
+
+
+def _of_row_noise(
+    model: Any, kernel: Kernel, rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None
+) -> tuple[Forms, float]:
+    """Q of a model whose rows have a noise each, by its law of the inducing variables, and the first jitter."""
+    if not isinstance(rows, Arrays):
+        raise ValueError("X: expected arrays for a model with a noise per row, got rows that are read by partitions")
+    noise = model._row_noise * float(getattr(model, "beta", 1.0))
+    unit = at_unit_noise(kernel, *Scaled(inputs, outputs, mean).apply(rows.X, rows.y), noise)
+    Z = None if isinstance(model, ExactGP | PACGP) else model.inducing_
+    kind, point = OfRowNoise(model._member(), unit, model.noise_), at_rows(kernel, noise, Z)
+    return kind.forms(point), max(model.jitter_, kind.least_jitter(point))
 
 
 def _objective(

@@ -201,7 +201,8 @@ def _predicted(model: Any, points: Any, spread: bool) -> tuple[Any, Any]:
 def _with_noise(model: Any, points: Any) -> tuple[Any, Any]:
     """Mean and standard deviation of a new target, or of other likelihoods a number in its place."""
     likelihood = getattr(model, "likelihood_", None)
-    if isinstance(model, SparsePACGP) and model.posterior == "free":  # a law of f only, without noise
+    free = isinstance(model, SparsePACGP) and model.posterior == "free"
+    if free or model._row_noise is not None:  # a law of f only; the noise of new rows is not known
         return host(model.predict(points)), None
     if likelihood is None or isinstance(likelihood, Gaussian):
         mean, std = model.predict(points, return_std=True, noisy=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
+from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior, RowNoisePosterior
 from gpbounds.arrays import Float, host
 from gpbounds.divergences.measured import measured
 from gpbounds.divergences.sparse import whitened_at
@@ -110,8 +110,9 @@ def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Prio
         for posteriors that are not the GP prior with another law of u; for an exact one of more than 1500 rows.
     """
     as_kernel(kernel)
-    if isinstance(posterior, ExactPosterior):
-        return _of_exact(kernel, posterior, others)
+    given = _exact(posterior)
+    if given is not None:
+        return _of_exact(kernel, *given, others)
     law: Any = require_law(posterior)
     return (of_law(kernel, host(law.inducing.Z), host(law.q.mean)[:, 0], host(law.q.factor), law.jitter),)
 
@@ -119,7 +120,7 @@ def priors_of(kernel: Kernel, posterior: Posterior, others: Float) -> tuple[Prio
 def require_law(posterior: Posterior) -> Posterior:
     """Refuse a posterior that is not the GP prior with another law of u."""
     inducing_law = isinstance(posterior, InducingPosterior) and not isinstance(posterior, BlockPosterior)
-    if not (inducing_law or isinstance(posterior, ExactPosterior)):
+    if not (inducing_law or _exact(posterior) is not None):
         raise ValueError(
             f"model: expected one whose posterior is the GP prior with another law of inducing variables, got a "
             f"{type(posterior).__name__}: PIC predicts with the rows of a block, LowRankGP has features in place of a "
@@ -167,9 +168,19 @@ def _settled(at: Callable[[float], PriorLaw], kernel: Kernel, Z: Float, least: f
     return best if best is not None and smallest <= COARSE else first
 
 
-def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple[PriorLaw, ...]:
-    """P(v₁) = N(Sb/σ², S), S = (I + ΦΦᵀ/σ²)⁻¹, Φ = L₁⁻¹K₁₁, b = Φy₁; v₂ ~ N(0, I) for more or fewer of the others."""
-    X, Y, noise = host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
+def _exact(posterior: Posterior) -> tuple[Float, Float, Any] | None:
+    """X (N, D), Y (N, P) and noise, one number or (N,), of an exact posterior that holds a factor; None of others."""
+    if isinstance(posterior, ExactPosterior):
+        return host(posterior.X), host(posterior.exact.Y), float(posterior.noise)
+    if isinstance(posterior, RowNoisePosterior) and isinstance(posterior.unit, ExactPosterior):
+        X, Y = host(posterior.unit.X), host(posterior.unit.exact.Y)
+        return np.ascontiguousarray(X[:, :-1]), Y / X[:, -1:], posterior.noise
+    return None
+
+
+def _of_exact(kernel: Kernel, X: Float, Y: Float, noise: Any, others: Float) -> tuple[PriorLaw, ...]:
+    """P(v₁) = N(Sb, S), S = (I + ΦΣ⁻¹Φᵀ)⁻¹, Φ = L₁⁻¹K₁₁, b = ΦΣ⁻¹y₁, Σ the diagonal of the noise; v₂ ~ N(0, I) for more
+    or fewer of the others."""
     if len(X) + len(others) > MOST:
         raise ValueError(
             f"model: expected at most {MOST} rows for the prior of an exact GP, {len(X)} of training and "
@@ -179,7 +190,11 @@ def _of_exact(kernel: Kernel, posterior: ExactPosterior, others: Float) -> tuple
 
     def at(jitter: float) -> PriorLaw:
         V = inducing(kernel, X, jitter).whiten(X)
-        law = gram_law(V @ V.T / noise, V @ Y / noise)
+        if np.ndim(noise):
+            W = V / np.sqrt(noise)
+            law = gram_law(W @ W.T, (V / noise) @ Y)
+        else:
+            law = gram_law(V @ V.T / noise, V @ Y / noise)
         return PriorLaw(kernel, X, law.mean[:, 0], law.factor, jitter)
 
     own = _settled(at, kernel, X, 0.0)

@@ -23,6 +23,7 @@ from fitting.rows.data import Dataset
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
+from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Exact, Sparse, Whitened
 from gpbounds.pacbayes.certificate.posteriors import Posterior as Form
@@ -142,11 +143,19 @@ class OfRowNoise(Kind):
         goal = TargetOfRows(loss, data.N, **options, weights=weights)
         return of_unit_rows(bound_of(data, law_of(self.member), goal), self.rows)
 
+    def _places(self, point: Parameters) -> Any:
+        """Z, or the distinct rows."""
+        if point.Z is not None:
+            return point.Z
+        return namespace(self.rows.X).asarray(np.unique(host(self.rows.X)[:, :-1], axis=0))
+
+    def least_jitter(self, point: Parameters) -> float:
+        """The least jitter with which rounding leaves Kuu positive definite, whatever its condition."""
+        return least_sound_jitter(host(point.kernel(self._places(point))))
+
     def _law(self, point: Parameters, jitter: float) -> InducingPosterior:
-        chosen, points = self._at(point), point.Z
-        if points is None:
-            distinct = np.unique(host(self.rows.X)[:, :-1], axis=0)
-            chosen, points = member("vfe"), namespace(self.rows.X).asarray(distinct)
+        points = self._places(point)
+        chosen = member("vfe") if point.Z is None else self._at(point)
         data = data_of(self.rows.X, self.rows.y, chosen, jitter=jitter)  # type: ignore[arg-type]
         unit = Objective(data, FamilyLaw(chosen), Evidence())
         posterior = of_unit_rows(unit, self.rows).posterior_at(replace(point, Z=points))

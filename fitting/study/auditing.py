@@ -398,6 +398,11 @@ def of_gaussian_noise(model: Any, where: str, spelled: Spelling) -> None:
     """Refuse models without a Gaussian likelihood, or without a kernel."""
     name, option = type(model).__name__, spelled("model")
     likelihood = getattr(model, "likelihood_", None)
+    if np.ndim(getattr(model, "noise_", 0.0)):
+        raise WrongArguments(
+            f"{option}: expected one whose rows share a noise variance, got a {name} with a noise for each row{where}: "
+            "its tables and figures are stated in that variance; model.log_evidence_bounds() bounds its log p(y)"
+        )
     if name not in ("SparseGP", "RenyiGP", "ExactGP", "VariationalGP") or not isinstance(
         likelihood, Gaussian | type(None)
     ):

@@ -117,7 +117,7 @@ class Predicted:
 
 def latent(estimator: Any, X: Float) -> Latent:
     """The law of f at the rows X (n, D), in the units of the targets, and what makes targets of it."""
-    likelihood = getattr(estimator, "likelihood_", None) or Gaussian(estimator.noise_)
+    likelihood = getattr(estimator, "likelihood_", None) or Gaussian(noise_of(estimator))
     with by_position():
         mean, std = getattr(estimator, "latent", estimator.predict)(X, return_std=True)
     return likelihood, mean, std, float(estimator.y_mean_[0]), float(estimator.y_scale_[0])
@@ -137,6 +137,11 @@ def joint(estimator: Any, X: Any) -> Any:
 def noise_of(estimator: Any) -> float:
     """The noise variance of a fitted estimator with Gaussian noise, in its own units of the target."""
     likelihood = getattr(estimator, "likelihood_", None)
+    if np.ndim(getattr(estimator, "noise_", 0.0)):
+        raise ValueError(
+            "model: expected one whose rows share a noise variance, got one with a noise for each row, which says "
+            "nothing about that of new rows"
+        )
     return float(estimator.noise_ if likelihood is None else likelihood.noise)
 
 
