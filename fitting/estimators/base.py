@@ -659,7 +659,7 @@ class GaussianProcess(_Arguments):
         labels = self._labels(self.X_train_) if self._blocking is None else self._blocking.of(host(X))
         rows = self._unit_rows()
         if rows is not None:
-            X, y = rows.X, rows.y  # type: ignore[assignment]
+            X, y = rows.X, rows.y
         return data_of(X, y, self._member(), blocks=labels)
 
     def _unit_rows(self) -> UnitNoise | None:

@@ -156,7 +156,7 @@ class OfRowNoise(Kind):
     def _law(self, point: Parameters, jitter: float) -> InducingPosterior:
         points = self._places(point)
         chosen = member("vfe") if point.Z is None else self._at(point)
-        data = data_of(self.rows.X, self.rows.y, chosen, jitter=jitter)  # type: ignore[arg-type]
+        data = data_of(self.rows.X, self.rows.y, chosen, jitter=jitter)
         unit = Objective(data, FamilyLaw(chosen), Evidence())
         posterior = of_unit_rows(unit, self.rows).posterior_at(replace(point, Z=points))
         assert isinstance(posterior, InducingPosterior)

@@ -64,7 +64,7 @@ class Solving(GaussianProcess):
         if not self._iterates(len(self.X_train_)):
             return super()._problem(data)
         kind = IterativeEvidence if chosen.inside else IterativeRenyi
-        return kind(replace(data, parts=None), chosen)  # type: ignore[arg-type,call-arg]
+        return kind(replace(data, parts=None), chosen)  # type: ignore[arg-type]
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         if _is_estimate(problem) and self._batch(len(self.X_train_)) is None:

@@ -223,7 +223,7 @@ class Trainer:
         logs, likelihood = point.kernel.log_parameters, point.likelihood
         if isinstance(likelihood, Gaussian) and "noise" not in self.fixed:
             likelihood = Gaussian(self.square)
-        logs[0] = math.log(NEGLIGIBLE * float(np.min(likelihood.noise)))  # type: ignore[attr-defined]
+        logs[0] = math.log(NEGLIGIBLE * float(np.min(likelihood.noise)))
         mean = None if point.prior_mean is None else point.prior_mean.start  # the best one where all is noise
         kernel = point.kernel.with_log_parameters(logs)
         without = replace(point, kernel=kernel, likelihood=likelihood, q=None, prior_mean=mean)

@@ -260,11 +260,12 @@ def in_callers_terms(posterior: Posterior, point: Parameters) -> Posterior:
 
     At inducing points (z, 1) both have the same Kuu, and so the same q of the whitened inducing variables.
     """
+    noise: Any = point.noise
     if type(posterior) is not InducingPosterior:
-        return RowNoisePosterior(posterior, point.kernel, point.noise)
+        return RowNoisePosterior(posterior, point.kernel, noise)
     points = posterior.inducing
     own = Inducing(point.kernel, namespace(points.Z).ascontiguousarray(points.Z[:, :-1]), points.chol, points.defect)
-    return replace(posterior, inducing=own, noise=point.noise)
+    return replace(posterior, inducing=own, noise=noise)
 
 
 def of_unit_rows(unit: Any, rows: UnitNoise) -> AtUnitNoise:

@@ -208,7 +208,7 @@ def _evidence(X: Array, Y: Array, likelihood: Any) -> Any:
     if not isinstance(likelihood, RowNoise):
         return objective(X, Y, "exact")
     rows = at_unit_noise(Constant(), X, Y, likelihood.noise)  # points have kernels
-    return of_unit_rows(objective(rows.X, rows.y, "exact"), rows)  # type: ignore[arg-type]
+    return of_unit_rows(objective(rows.X, rows.y, "exact"), rows)
 
 
 def _pilot_start(
@@ -439,8 +439,9 @@ class PilotFits:
 
     def _of(self, point: Parameters, rows: Array) -> Parameters:
         """``point`` with the noise of these rows, where each row has its own."""
-        likelihood: Any = self.given.likelihood
-        return replace(point, likelihood=likelihood.of(rows)) if isinstance(likelihood, RowNoise) else point
+        given: Any = self.given.likelihood
+        own: Any = given.of(rows) if isinstance(given, RowNoise) else point.likelihood
+        return replace(point, likelihood=own)
 
     def _only(self, numbers: Array) -> tuple[tuple[Array, Array], tuple[Float, Float]]:
         """Some rows where the fits run, and in host memory."""
