@@ -30,6 +30,12 @@ CLAIM = "N-rows-noise"
 SHIFT = 4.01 * 0.5 * EPS
 """ε ≥ |log(w² s²)| for w = 1/s as computed: a square root and a division round."""
 PER_ROW = "Row i has the noise variance noise[i]; the bound is computed for rows of unit noise (N-rows-noise)."
+OF_EIGENVALUES = "pass the eigenvalues of S^(−½)KS^(−½), S = diag of the noise of each row, and noise=1"
+OF_DRAWS = (
+    "the law of the draws depends on it: choose among rows of unit noise, unit = gpbounds.at_unit_noise(kernel, X, y, "
+    "noise), with unit.kernel, unit.X, y=unit.y and noise=1, and leave out the last column of Z"
+)
+"""Why functions of eigenvalues alone, and those that draw inducing points, take one noise variance."""
 _NOT_MEMBERS = ("T/σ²", "jitter", "rounding", "points", "n")
 """Terms of bounds on log p(y) that are no members."""
 _LOG_DENSITIES = ("log p(y)", "elbo 1")
@@ -224,7 +230,7 @@ class UnitNoise:
 
 
 def _moved(end: Bound, shift: float, error: float) -> Bound:
-    """The end plus ``shift``, moved outwards by ``error`` and rounding, with the claim and the sentence of this page."""
+    """The end plus ``shift``, moved outwards by ``error`` and rounding, with the claim and its sentence."""
     outwards, value = math.inf if end.side == "upper" else -math.inf, float(end) + shift
     error += EPS * abs(value) if shift and math.isfinite(value) else 0.0
     away = value + error if end.side == "upper" else value - error

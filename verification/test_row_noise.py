@@ -14,10 +14,13 @@ from mpmath import mp, mpf
 from observer import Observer
 
 from gpbounds.arrays import Float
+from gpbounds.divergences import collapsed_posterior, posterior_kl
 from gpbounds.iterative import exact_predictions
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
+from gpbounds.kernels.errors import entry_bound
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.reference import renyi as reference
+from gpbounds.reference.divergences import gaussian_kl
 from gpbounds.reference.spectra import covariance, gram
 from gpbounds.renyi import (
     elbo,
@@ -25,6 +28,7 @@ from gpbounds.renyi import (
     exact_gap,
     expected_gap,
     expected_gap_bounds,
+    fitted_mean,
     gap,
     gap_from_trace,
     inducing_posterior,
@@ -176,6 +180,39 @@ def test_values_equal_the_dense_formulas(observe: Observer, alpha: float, seed: 
     truth = reference.expected_gap_of_rows(*rows.prior, noise, order)
     found = expected_gap(rows.kernel, rows.X, rows.Z, alpha, noise=noise)
     observe.equal("N-rows-noise", found, truth, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.claim("N-rows-noise")
+@given(seed=SEEDS, power=st.sampled_from([0.0, 0.5, 1.0]))
+def test_divergences_from_the_prior_equal_the_dense_formulas(observe: Observer, seed: int, power: float) -> None:
+    """For Z = X the sparse posterior is the exact one for every power, and for Z the best one of power 0."""
+    rows = Rows.drawn(3 * seed + 1, KERNELS[1], 2.0)  # no two rows are equal
+    X, y, noise = rows.X, rows.y, rows.noise
+    K, S = gram(kernel_to_plain(rows.kernel), X.tolist()), mp.diag([mpf(s) for s in noise])
+    gain = K * (K + S) ** -1
+    truth = gaussian_kl(gain * reference.matrix(y), K - gain * K, mp.zeros(len(X), 1), K)
+    whole = collapsed_posterior(rows.kernel, X, y, X, noise=noise, power=power, jitter=0.0)
+    error = entry_bound(rows.kernel, X, X)
+    assert error is not None
+    charged = collapsed_posterior(rows.kernel, X, y, X, noise=noise, power=power, jitter=0.0, entry_error=error)
+    observe.equal("N-rows-noise", whole.kl, truth, atol=charged.kl_rounding)
+    for method in ("eigen", "cholesky"):
+        found = posterior_kl(rows.kernel(X), y, noise=noise, method=method)  # type: ignore[arg-type]
+        observe.equal("N-rows-noise", found, truth, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.claim("N-rows-noise")
+def test_a_fitted_mean_maximises_the_evidence(observe: Observer) -> None:
+    rows = Rows.drawn(4, KERNELS[1], 3.0)
+    own = {"noise": rows.noise}
+    for mean in ("constant", "linear"):
+        m = fitted_mean(rows.kernel, rows.X, rows.y, mean=mean, **own)
+        best = log_evidence(rows.kernel, rows.X, rows.y - m(rows.X), **own)
+        for change in (-1e-2, 1e-2):
+            shifted = log_evidence(rows.kernel, rows.X, rows.y - m(rows.X) - change * rows.X[:, 0] ** 0, **own)
+            tilted = log_evidence(rows.kernel, rows.X, rows.y - m(rows.X) - change * rows.X[:, 0], **own)
+            observe.holds("N-rows-noise", shifted < best)
+            observe.holds("N-rows-noise", mean == "constant" or tilted < best)
 
 
 @pytest.mark.claim("N-rows-noise")
