@@ -30,6 +30,12 @@ CLAIM = "N-rows-noise"
 SHIFT = 4.01 * 0.5 * EPS
 """ε ≥ |log(w² s²)| for w = 1/s as computed: a square root and a division round."""
 PER_ROW = "Row i has the noise variance noise[i]; the bound is computed for rows of unit noise (N-rows-noise)."
+OF_EIGENVALUES = "pass the eigenvalues of S^(−½)KS^(−½), S = diag of the noise of each row, and noise=1"
+OF_DRAWS = (
+    "the law of the draws depends on it: choose among rows of unit noise, unit = gpbounds.at_unit_noise(kernel, X, y, "
+    "noise), with unit.kernel, unit.X, y=unit.y and noise=1, and leave out the last column of Z"
+)
+"""Why functions of eigenvalues alone, and those that draw inducing points, take one noise variance."""
 _NOT_MEMBERS = ("T/σ²", "jitter", "rounding", "points", "n")
 """Terms of bounds on log p(y) that are no members."""
 _LOG_DENSITIES = ("log p(y)", "elbo 1")
@@ -161,25 +167,25 @@ class UnitNoise:
         """The interval of log p(y) from that of log p'(y')."""
         shift = self.P * self.log_scale
         error = self.log_evidence_error(float(pair.lower))
-        moved = (_moved(end, float(end) + shift, error) for end in pair)
+        moved = (_moved(end, shift, error) for end in pair)
         return possible(Interval(*(_shifted(end, shift, end.terms.keys() - set(_NOT_MEMBERS)) for end in moved)))
 
     def of_gap(self, pair: Interval) -> Interval:
         """The interval of a Rényi gap from that of the gap of the unit-noise rows."""
         error, shift = self.gap_error(float(pair.upper)), self.P * self.log_scale
-        ends = (_moved(end, float(end), error) for end in pair)
+        ends = (_moved(end, 0.0, error) for end in pair)
         lower, upper = (_shifted(end, shift, end.terms.keys() & set(_LOG_DENSITIES)) for end in ends)
         return possible(Interval(replace(lower, value=max(float(lower), 0.0)), upper), 0.0)
 
     def of_upper_gap(self, end: Bound) -> Bound:
         """The upper bound on a Rényi gap from that on the gap of the unit-noise rows."""
-        return _moved(end, float(end), self.gap_error(float(end)))
+        return _moved(end, 0.0, self.gap_error(float(end)))
 
     def of_probed_evidence(self, pair: Interval) -> Interval:
         """As `of_log_evidence` for bounds by random probes, whose terms are parts of log|K + σ²I|."""
         shift, error = self.P * self.log_scale, self.log_evidence_error(float(pair.lower))
         names = frozenset(("log|K|", "log|P|", "estimate"))
-        ends = (_moved(end, float(end) + shift, error) for end in pair)
+        ends = (_moved(end, shift, error) for end in pair)
         return possible(Interval(*(_shifted(end, -2.0 * self.log_scale, names) for end in ends)))
 
     def of_elbo(self, bound: Bound) -> Bound:
@@ -223,9 +229,10 @@ class UnitNoise:
             ) from None
 
 
-def _moved(end: Bound, value: float, error: float) -> Bound:
-    """The end at ``value``, moved outwards by ``error``, with the claim and the sentence of noise per row."""
-    outwards = math.inf if end.side == "upper" else -math.inf
+def _moved(end: Bound, shift: float, error: float) -> Bound:
+    """The end plus ``shift``, moved outwards by ``error`` and rounding, with the claim and its sentence."""
+    outwards, value = math.inf if end.side == "upper" else -math.inf, float(end) + shift
+    error += EPS * abs(value) if shift and math.isfinite(value) else 0.0
     away = value + error if end.side == "upper" else value - error
     terms = dict(end.terms) | {"rounding": float(end.terms.get("rounding", 0.0)) + error}
     return replace(

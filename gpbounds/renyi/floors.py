@@ -13,8 +13,8 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
 from gpbounds.numerics.scalars import G, scaled_log1p
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
-from gpbounds.row_noise import noise_per_row, unchanged
-from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
+from gpbounds.row_noise import OF_EIGENVALUES, noise_per_row, one_for_all, unchanged
+from gpbounds.validation import choice, count, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
 MARGIN = 20.0
@@ -59,7 +59,7 @@ def minimum_gap(
     array([7., 3., 1., 0.])
     """
     choice("y", y, ("any", "prior"))
-    a, variance, counts = scalar(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
+    a, variance, counts = scalar(order, "alpha", alpha), one_for_all(noise, OF_EIGENVALUES), whole("M", M, 0)
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
