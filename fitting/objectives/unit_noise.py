@@ -278,7 +278,7 @@ def of_unit_rows(unit: Any, rows: UnitNoise) -> AtUnitNoise:
     >>> rows = at_unit_noise(kernel, X, y, noise)
     >>> unit = objective(rows.X, rows.y, "exact")
     >>> round(of_unit_rows(unit, rows).evaluate(kernel, noise).value, 4)  # log p(y)
-    -3.1788
+    -3.28
     """
     kind = EstimateAtUnitNoise if hasattr(unit, "standard_errors") else AtUnitNoise
     of_losses = isinstance(getattr(unit, "goal", None), Target)
