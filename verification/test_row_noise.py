@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from observer import Observer
 
+from gpbounds import inducing_points, rate
 from gpbounds.arrays import Float
 from gpbounds.divergences import collapsed_posterior, posterior_kl
+from gpbounds.inputs import Empirical
 from gpbounds.iterative import exact_predictions
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from gpbounds.kernels.errors import entry_bound
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.divergences import gaussian_kl
+from gpbounds.reference.linalg import trace
 from gpbounds.reference.spectra import covariance, gram
 from gpbounds.renyi import (
     elbo,
@@ -133,6 +137,7 @@ def test_intervals_of_the_gap_hold_the_dense_formula(
     rows = Rows.drawn(**drawn)
     chosen: Any = {"rigor": "sharp"} if method == "sharp" else {"method": method}
     truth = reference.gap_of_rows(*rows.prior, rows.targets, rows.noise, mpf(alpha))
+    truth = max(truth, mpf(0))  # it may be 0, and is then computed to 50 digits
     contains(observe, gap(*rows.data, alpha, noise=rows.noise, **chosen), truth)
     observe.upper("N-rows-noise", truth, float(gap_from_trace(*rows.data, alpha, noise=rows.noise)))
     ends = expected_gap_bounds(rows.kernel, rows.X, rows.Z, alpha, noise=rows.noise)
@@ -213,6 +218,34 @@ def test_a_fitted_mean_maximises_the_evidence(observe: Observer) -> None:
             tilted = log_evidence(rows.kernel, rows.X, rows.y - m(rows.X) - change * rows.X[:, 0], **own)
             observe.holds("N-rows-noise", shifted < best)
             observe.holds("N-rows-noise", mean == "constant" or tilted < best)
+
+
+@pytest.mark.claim("N-rows-noise")
+@given(seed=SEEDS)
+def test_statements_about_draws_are_those_about_scaled_matrices(observe: Observer, seed: int) -> None:
+    """The mean trace by enumeration of the subsets, each with the determinant of its block of S^(−½)KS^(−½)."""
+    rng = np.random.default_rng(seed)
+    X, y, noise = rng.uniform(-2.0, 2.0, (6, 1)), rng.standard_normal(6), 10.0 ** rng.uniform(-3.0, 0.0, 6)
+    kernel, M = KERNELS[0], int(rng.integers(1, 5))
+    K = reference.scaled_by_noise(gram(kernel_to_plain(kernel), X.tolist()), noise)
+    weight = mean = mpf(0)
+    for chosen in combinations(range(6), M):
+        block = mp.matrix([[K[i, j] for j in chosen] for i in chosen])
+        cross = mp.matrix([[K[i, j] for j in range(6)] for i in chosen])
+        weight += mp.det(block)
+        mean += mp.det(block) * trace(K - reference.nystrom(cross, block))
+    about: dict[str, Any] = {"inputs": Empirical(X), "noise": noise}
+    bound = rate(kernel, 6, M, 1.0, **about)
+    observe.equal("N-rows-noise", bound.terms["expected_trace"], mean / weight, rtol=1e-6)
+    # with probability ½ a draw is below; so is the best of all subsets
+    given_y = rate(kernel, 6, M, 1.0, y=y, draws=1, delta=0.5, law="kdpp", **about)
+    ratio = rate(kernel, 6, M, criterion="operator", delta=0.5, **about)
+    best = min(exact_gap(kernel, X, y, X[list(Z)], 1.0, noise=noise) for Z in combinations(range(6), M))
+    least = min(operator_gap(kernel, X, X[list(Z)], noise=noise).terms["lower"] for Z in combinations(range(6), M))
+    observe.upper("N-rows-noise", best, float(given_y))
+    observe.upper("N-rows-noise", least, float(ratio))
+    plan = inducing_points(kernel, 6, 1.0, target=10.0, y=y, draws=10, **about)
+    observe.holds("N-rows-noise", plan.M is None or float(plan.bound or 0.0) <= 10.0)
 
 
 @pytest.mark.claim("N-rows-noise")
