@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fitting.starts.starts import distinct_rows
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, host
 from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Empirical
@@ -22,6 +23,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.rates import inducing_points
 from gpbounds.renyi import gap
 from gpbounds.renyi.attained import attained
+from gpbounds.row_noise import at_unit_noise, is_per_row
 
 AFTER_TRAINING = (
     "Kernel, noise and mean function are the trained ones; the bound is for y minus the mean.  "
@@ -37,16 +39,25 @@ def best_inducing(
     M: int,
     rng: np.random.Generator,
     *,
-    noise: float,
+    noise: Any,
     alpha: float,
     draws: int | str,
     delta: float,
     candidates: Sequence[Float] = (),
 ) -> Selection | None:
-    """`gpbounds.kdpp.select` with method "best".
+    """`gpbounds.kdpp.select` with method "best"; where ``noise`` is an array (N,), among the rows of unit noise.
 
     None if M exceeds the numerical rank, as no k-DPP has that size, or if "certain" draws end without a proof.
     """
+    if is_per_row(noise):
+        unit = at_unit_noise(kernel, X, Y, noise)
+        rows, others = (host(unit.X), host(unit.y)), [host(unit.points(Z)) for Z in candidates]
+        settings: dict[str, Any] = {"alpha": alpha, "draws": draws, "delta": delta, "candidates": others}
+        chosen = best_inducing(unit.kernel, *rows, M, rng, noise=1.0, **settings)
+        if chosen is None:
+            return None
+        bound = None if chosen.bound is None else unit.of_rate(chosen.bound, 1.0)
+        return replace(chosen, Z=np.ascontiguousarray(chosen.Z[:, :-1]), bound=bound)
     try:
         return select(
             kernel, X, M, "best", rng, y=Y, noise=noise, alpha=alpha, draws=draws, delta=delta, candidates=candidates
@@ -64,7 +75,7 @@ def planned_number(
     X: Float,
     Y: Float,
     *,
-    noise: float,
+    noise: Any,
     alpha: float,
     target: float,
     delta: float,
@@ -87,18 +98,21 @@ def planned_number(
 
 
 def at_jitter(
-    bound: Bound, kernel: Kernel, X: Float, Y: Float, Z: Float, *, noise: float, alpha: float, jitter: float
+    bound: Bound, kernel: Kernel, X: Float, Y: Float, Z: Float, *, noise: Any, alpha: float, jitter: float
 ) -> Bound:
     """``bound`` for a model with another ``jitter``: the decrease of the objective between both jitters is added."""
     stated = float(bound.terms["jitter"])
     if jitter == stated:
         return bound
+    if is_per_row(noise):
+        unit = at_unit_noise(kernel, X, Y, noise)
+        kernel, X, Y, Z, noise = unit.kernel, host(unit.X), host(unit.y), host(unit.points(Z)), 1.0
     before, after = (attained(kernel, X, Y, Z, alpha, noise=noise, jitter=amount) for amount in (stated, jitter))
     lost = max(0.0, before.value + before.rounding - after.value + after.rounding)
     terms = {**bound.terms, "jitter": jitter, "lost": bound.terms.get("lost", 0.0) + lost}
     return replace(bound, value=float(bound) + lost, terms=terms)
 
 
-def gap_of(kernel: Kernel, X: Float, Y: Float, Z: Array, *, noise: float, alpha: float, jitter: float) -> Bound:
+def gap_of(kernel: Kernel, X: Float, Y: Float, Z: Array, *, noise: Any, alpha: float, jitter: float) -> Bound:
     """The bound on D_α of given inducing points from the evidence of the data; it holds with certainty."""
     return gap(kernel, X, Y, Z, alpha, noise=noise, jitter=jitter)[1]
