@@ -19,7 +19,7 @@ from gpbounds import audit as audits
 from gpbounds.arrays import Float
 from gpbounds.audit import LatentAudit, LatentSubject, latent_subject
 from gpbounds.audit.latent_levels import Points as LatentPoints
-from gpbounds.audit.latent_model import NOT_CONCAVE
+from gpbounds.audit.model import NOT_CONCAVE
 from gpbounds.audit.latent_record import levels_in_text
 from gpbounds.audit.limits import Limit
 from gpbounds.divergences import SparsePosterior, whitened_posterior

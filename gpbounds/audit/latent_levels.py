@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.audit.best_law import TrainedLaw, best_law, elbo_of
-from gpbounds.audit.latent_model import LatentSubject
+from gpbounds.audit.model import LatentSubject
 from gpbounds.bound import Bound
 from gpbounds.divergences import SparsePosterior
 from gpbounds.interval import possible

@@ -11,7 +11,7 @@ import numpy as np
 from gpbounds.audit.events import EventBounds, event_interval
 from gpbounds.audit.in_words import divergence
 from gpbounds.audit.latent_levels import LatentEnough, LatentLevel
-from gpbounds.audit.latent_model import LatentSubject
+from gpbounds.audit.model import LatentSubject
 from gpbounds.audit.record import Finding
 from gpbounds.bound import outward
 from gpbounds.kernels.plain import kernel_to_plain
