@@ -18,10 +18,10 @@ from fitting.study.words import Spelling, describe_kernel
 from gpbounds import audit as audits
 from gpbounds.arrays import Float
 from gpbounds.audit import LatentAudit, LatentSubject, latent_subject
-from gpbounds.audit.latent_levels import Points as LatentPoints
-from gpbounds.audit.model import NOT_CONCAVE
 from gpbounds.audit.latent_record import levels_in_text
+from gpbounds.audit.levels import Points
 from gpbounds.audit.limits import Limit
+from gpbounds.audit.model import NOT_CONCAVE
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.records import plain
@@ -31,7 +31,7 @@ from gpbounds.texts import wrapped
 
 VARIATIONAL = ("VariationalGP", "VariationalGPClassifier")
 
-DRAWN: dict[LatentPoints, str] = {
+DRAWN: dict[Points, str] = {
     "model": "the model's law",
     "chosen": "chosen rows",
     "added": "the model's and more rows",

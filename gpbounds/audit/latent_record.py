@@ -17,14 +17,6 @@ from gpbounds.bound import outward
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.texts import in_nats, table, wrapped
 
-POINTS: Mapping[str, str] = {
-    "model": "the model's law",
-    "best": "best law, the model's points",
-    "added": "best law, these and more rows",
-    "chosen": "best law, chosen rows",
-}
-"""What the levels of an audit are, in words."""
-
 SHOWN = (0.5, 0.9)
 """Probabilities under the model that the summary names."""
 
@@ -272,27 +264,12 @@ def _of_limits(limited: Mapping[str, str]) -> Finding | None:
     return Finding("Hyperparameters", "bad", f"At the limit of the search: {named}.")
 
 
-def telling(enough: LatentEnough) -> list[LatentLevel]:
-    """The levels of the table: the model's, those where the target is reached, and others a fifth apart."""
-    numbers = [*enough.counts, enough.estimated]
-    decisive = {count - before for count in numbers if count is not None for before in (0, 1)}
-    kept: list[LatentLevel] = []
-    for points in POINTS:
-        last = 0.0
-        levels = enough.of(points)  # type: ignore[arg-type]
-        for level in levels:
-            if level.M in decisive or level.M >= 1.2 * last or level.gap is not None:
-                kept.append(level)
-                last = level.M
-    return sorted(kept, key=lambda level: (level.M, list(POINTS).index(level.points)))
-
-
 def row_of(enough: LatentEnough, level: LatentLevel) -> tuple[str, str, str, str, str, str]:
     """M, what the law is, KL at least, KL at most, its own bound, its ELBO."""
     lower, upper = map(float, level.divergence(enough.evidence))
     least, most = divergence((lower, upper), 3)
     own = "" if level.gap is None else outward(float(level.gap.bound), "upper", 3)
-    return str(level.M), POINTS[level.points], least, most, own, f"{level.elbo:.3f}"
+    return str(level.M), enough.words[level.points], least, most, own, f"{level.elbo:.3f}"
 
 
 HEADER = ("M", "law", "KL at least", "KL at most", "by itself", "ELBO")
@@ -304,5 +281,5 @@ LEGEND = (
 
 def levels_in_text(enough: LatentEnough) -> str:
     """The table of all laws."""
-    rows = [row_of(enough, level) for level in telling(enough)]
+    rows = [row_of(enough, level) for level in enough.telling()]
     return f"{table(HEADER, rows)}\n{wrapped(LEGEND)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpbounds.audit import Audit, Calibration, Enough, Level
+from gpbounds.audit import Audit, Calibration, Enough
 from gpbounds.audit.compared import KINDS
 from gpbounds.audit.coverage import Coverage
 from gpbounds.audit.in_words import (
@@ -175,14 +175,13 @@ def _enough(audit: Audit) -> str:
     enough = audit.enough
     if enough is None:
         return ""
-    kinds = {"model": "the model's", "chosen": "chosen rows", "added": "the model's and more rows"}
     rows = []
-    for level in _telling(enough):
+    for level in enough.telling():
         lower, upper = level.divergence(enough.evidence)
         low, high = divergence((float(lower), float(upper)), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
         best = outward(float(level.evidence[1]), "upper", 8)
-        rows.append((level.M, kinds[level.points], low, high, f"{level.elbo:.8g}", best, by))
+        rows.append((level.M, enough.words[level.points], low, high, f"{level.elbo:.8g}", best, by))
     header = ("M", "inducing points", "KL at least", "KL at most", "ELBO", "log p(y) at most", "claims")
     low, high = _both(enough.evidence, 8)
     claims = tuple(dict.fromkeys((enough.evidence[0].claim, enough.evidence[1].claim)))
@@ -222,19 +221,6 @@ def _between(enough: Enough) -> str:
             "which are not computed for so many rows."
         )
     return text
-
-
-def _telling(enough: Enough) -> list[Level]:
-    """The levels of the table: the model's, those where the target is reached, and others a tenth apart."""
-    decisive = {count - before for count in enough.counts if count is not None for before in (0, 1)}
-    kept: list[Level] = []
-    for points in ("model", "chosen", "added"):
-        last = 0.0
-        for level in enough.of(points):
-            if points == "model" or level.M in decisive or level.M >= 1.1 * last:
-                kept.append(level)
-                last = level.M
-    return sorted(kept, key=lambda level: (level.M, level.points))
 
 
 def _consequences(audit: Audit) -> str:

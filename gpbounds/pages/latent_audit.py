@@ -14,7 +14,6 @@ from gpbounds.audit.latent_record import (
     between,
     ends,
     row_of,
-    telling,
     up_to_one,
 )
 from gpbounds.bound import Bound, outward
@@ -86,7 +85,7 @@ def _enough(enough: LatentEnough | None) -> str:
         f"{between((0.0, high - low))} apart. The estimate of the divergence of the model's law is "
         f"{max(enough.estimate, 0.0):.3g} nats; it is no bound."
     )
-    rows = [row_of(enough, level) for level in telling(enough)]
+    rows = [row_of(enough, level) for level in enough.telling()]
     return section(
         "enough",
         "Is M enough?",
