@@ -24,7 +24,7 @@ NOT_CONCAVE = (
 )
 
 
-class _Trained:
+class Trained:
     """A model with its training rows X (N, D)."""
 
     X: Float
@@ -41,7 +41,7 @@ class _Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Subject(_Trained):
+class Subject(Trained):
     """A sparse Gaussian process and its training rows; `subject` checks the arguments.
 
     Attributes
@@ -98,7 +98,7 @@ class Subject(_Trained):
 
 
 @dataclass(frozen=True, eq=False)
-class LatentSubject(_Trained):
+class LatentSubject(Trained):
     """A sparse Gaussian process under a log-concave likelihood, and its training rows; `latent_subject` checks them.
 
     Attributes
