@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from fitting import VariationalGP, VariationalGPClassifier, audit, plan
+from fitting.study.audited import LatentModelAudit, ModelAudit
 from gpbounds import SquaredExponential, renyi
-from gpbounds.audit import best_law, elbo_of, event_bounds, latent_enough, latent_subject, row_probabilities
+from gpbounds.audit import best_law, elbo_of, event_bounds, latent_enough, latent_subject, row_probabilities, subject
 from gpbounds.bound import Bound
 from gpbounds.cli import main
 from gpbounds.divergences import whitened_posterior
@@ -152,6 +153,25 @@ def test_counts_are_audited_with_their_mean():
     low, high = map(float, result.enough.divergence)
     assert 0.0 <= low <= high
     assert result.enough.model.elbo == pytest.approx(elbo_of(about, about.posterior), rel=1e-12)
+
+
+def test_an_audit_of_either_kind_without_bounds_says_so_and_draws_nothing(audited):
+    """The record, its text and its page say what is missing; the figure, which has nothing else, is refused."""
+    other = subject(audited.subject.kernel, [0.0, 1.0], [0.0, 1.0], noise=1.0)
+    for kind, about in ((LatentModelAudit, audited.subject), (ModelAudit, other)):
+        record = kind("the data", "a model", about, notes=("bounds against M: no rows.",))
+        assert "Note: bounds against M: no rows." in str(record)
+        assert "bounds against M: no rows." in record.page()
+        assert record.findings == ()
+        with pytest.raises(ValueError, match="plot: expected bounds against M, got an audit without them"):
+            record.plot()
+
+
+def test_rows_are_held_out_or_passed_not_both():
+    X, _, counts = rows(30)
+    model = renyi.LatentModel(SquaredExponential(1.0, 1.5), Poisson("exp"), X[:4])
+    with pytest.raises(ValueError, match="held_out: expected not to be given with test"):
+        audit(model, X, counts, test=(X, counts), held_out=0.2)
 
 
 def test_a_student_t_is_refused_in_a_sentence_that_says_what_holds():

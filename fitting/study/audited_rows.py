@@ -101,6 +101,24 @@ def with_test(table: TableRows, numbers: tuple[Any, Any], test: TableRows | None
     return both, (numbers[0], table.N + np.arange(test.N))
 
 
+def training_and_held_out(
+    table: TableRows, asked: AuditQuestion, test: TableRows | None, *, own: bool
+) -> tuple[TableRows, tuple[Any, Any]]:
+    """The table with ``test`` behind it, and the numbers of rows for a model without rows of its own, and of others.
+
+    ``own``: whether the model has its own q(u).
+    """
+    option, spelled = asked.spelled("held_out"), asked.spelled
+    if own and asked.held_out:
+        raise WrongArguments(
+            f"{option}: expected 0 for a model with its own q(u), which belongs to all rows of its training, got "
+            f"{asked.held_out:g}: pass these rows, and others with {spelled('test')}"
+        )
+    if test is not None and asked.held_out:
+        raise WrongArguments(f"{option}: expected not to be given with {spelled('test')}")
+    return with_test(table, split(table.N, asked.held_out, asked.seed, spelled), test)
+
+
 def training_rows(model: Any, table: TableRows, where: str, spelled: Spelling) -> tuple[Any, Any]:
     """Numbers of the rows that the model was trained on, in its order, and of the others."""
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.study.answer import Answer
-from fitting.study.audited_rows import AuditQuestion, split, test_rows_of, training_rows, with_test
+from fitting.study.audited import Audited, LatentModelAudit, ModelAudit, limits_of
+from fitting.study.audited_rows import AuditQuestion, test_rows_of, training_and_held_out, training_rows, with_test
 from fitting.study.latent_auditing import (
-    LatentModelAudit,
     is_latent,
     labels_apart,
     latent_audit_of,
@@ -30,20 +29,15 @@ from fitting.study.words import Spelling, argument, describe_kernel
 from gpbounds import audit as audits
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.audit import Audit, Subject, subject
-from gpbounds.audit.in_words import levels_in_text
-from gpbounds.audit.levels import Points
-from gpbounds.audit.limits import Limit
+from gpbounds.audit import Subject, subject
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian
 from gpbounds.means import LinearMean
-from gpbounds.records import plain
 from gpbounds.renyi import LatentModel, Model
 from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.members import WORK
 from gpbounds.rows.table_rows import TableRows, remarks_on_split
-from gpbounds.texts import wrapped
 
 Joint = Callable[[Float], Float]
 
@@ -188,48 +182,31 @@ def audit(
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
-    """A model with its training rows and rows that were held out.
+class Examined(Audited[Subject]):
+    """A model with Gaussian noise, its training rows and rows that were held out; numbers are in units of the table.
 
     Attributes
     ----------
-    name, about : str
-        The data, and the model in one line.
-    subject : Subject
+    name, about, subject, held, limited, notes, keeps
+        As of `Audited`.
     targets : array (N,)
         Those of the training rows.
-    held : TableRows
-        Rows that were held out.
     numbers : array of int
         Numbers of the rows in the table, from 1: those for training, then those held out.
     predicted : (array, array)
         Means and variances of the latent f at the held-out rows.
     joint : function or None
         Joint covariance (k, k) of the latent f at k inputs (k, D); None where the model has marginal laws only.
-    limited : mapping of str to str
-        Hyperparameters at a limit of their search.
-    notes : tuple of str
-    keeps : str
-        The arguments of an estimator that keeps the model's kernel and noise.
     offset : array (n,) or float
         The model's prior mean at the held-out rows.
     trained_again : function or None
         Trains the model again with so many inducing points; None where it is no estimator with inducing points.
-
-    All numbers are in the units of the table.
     """
 
-    name: str
-    about: str
-    subject: Subject
     targets: Float
-    held: TableRows
     numbers: Any
     predicted: tuple[Float, Float]
     joint: Joint | None
-    limited: Mapping[str, Limit]
-    notes: tuple[str, ...]
-    keeps: str
     offset: Float | float = 0.0
     trained_again: Callable[[int], Any] | None = None
 
@@ -256,10 +233,6 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
         latent = (shift + scale * own.mean, scale**2 * own.variance)
     method = getattr(model, "method", None)
     label = type(model).__name__ + (f", method {method}" if method else "")
-    limited: dict[str, Limit] = {}
-    for remark in model.remarks_:
-        if remark.kind in ("lower limit", "upper limit"):
-            limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
     described = f"{label}, {describe_kernel(kernel, about.columns)}, noise variance {noise:.3g}"
     places = np.concatenate(numbers) + 1
     together = partial(joint, model)
@@ -270,14 +243,14 @@ def of_model(model: Any, table: TableRows, numbers: tuple[Any, Any], notes: tupl
         table.name,
         described,
         about,
-        train.y,
         held,
+        limits_of(model),
+        notes,
+        keeps,
+        train.y,
         places,
         latent,
         together,
-        limited,
-        notes,
-        keeps,
         shift - scale * zero,
         None if Z is None else partial(trained_again, model),
     )
@@ -308,16 +281,8 @@ def of_points(
 ) -> Examined:
     """A kernel, a noise variance and inducing points, with the model's own posterior or, without one, q*."""
     spelled = asked.spelled
-    if model.q is not None and asked.held_out:
-        raise WrongArguments(
-            f"{spelled('held_out')}: expected 0 for a model with its own q(u), which belongs to all rows of its "
-            f"training, got {asked.held_out:g}: pass these rows, and others with {spelled('test')}"
-        )
-    if test is not None and asked.held_out:
-        raise WrongArguments(f"{spelled('held_out')}: expected not to be given with {spelled('test')}")
-    numbers = split(table.N, asked.held_out, asked.seed, spelled)
-    drawn = numbers[1].size
-    table, numbers = with_test(table, numbers, test)
+    table, numbers = training_and_held_out(table, asked, test, own=model.q is not None)
+    drawn = 0 if test is not None else numbers[1].size
     train, held = (table.part(each) for each in numbers)
     try:
         residuals = model.residuals(train.X, train.y)
@@ -355,7 +320,7 @@ def of_points(
     keeps = 'kernel=model.kernel, noise=model.noise, fixed="all"'
     offset = 0.0 if model.mean is None or held.N == 0 else np.asarray(model.mean(held.X))
     return Examined(
-        table.name, described, about, train.y, held, places, latent, together, {}, tuple(notes), keeps, offset
+        table.name, described, about, held, {}, tuple(notes), keeps, train.y, places, latent, together, offset
     )
 
 
@@ -453,10 +418,7 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
         _can_train_again(examined, asked.spelled)
     steps = Steps(7 if asked.retrain else 6, asked.progress)
     about, held = examined.subject, examined.held
-    shown = asked.progress and sys.stderr.isatty()
-    options: dict[str, Any] = {"target": asked.nats, "most": asked.most, "rows": asked.rows, "work": asked.work}
-    enough = steps.take("bounds against M", partial(audits.enough, about, progress=shown, **options))
-    steps.stopped |= enough is not None and enough.interrupted
+    enough = examined.against_M(audits.enough, asked, steps, rows=asked.rows, work=asked.work)
     points = np.concatenate([about.X, np.asarray(held.X, dtype=np.float64).reshape(-1, about.D)])
     parts: dict[str, Any] = {}
     if held.N:
@@ -486,21 +448,16 @@ def audit_of(examined: Examined, asked: AuditQuestion) -> ModelAudit:
         )
         if asked.epsilon is not None:
             notes.append("The certificate is missing: it needs rows that the model was not trained on.")
-    if enough is not None and enough.interrupted:
-        notes.append("The search for M was interrupted; fewer points may do.")
-    steps.finish(enough is not None or parts.get("calibration") is not None)
-    return ModelAudit(
-        examined.name,
-        examined.about,
-        about,
-        enough=enough,
+    record: ModelAudit = examined.answered(
+        ModelAudit,
+        enough,
+        steps,
+        notes,
         numbers=examined.numbers,
-        target=examined.held.target,
         again="" if enough is None else _again(enough, examined.keeps, asked),
-        notes=(*notes, *steps.reasons),
-        interrupted=steps.stopped,
         **parts,
     )
+    return record
 
 
 def _can_train_again(examined: Examined, spelled: Spelling) -> None:
@@ -618,71 +575,3 @@ def calibration(examined: Examined, seed: int) -> audits.Calibration:
         baseline=(float(targets.mean()), float(targets.var())),
         rng=seed,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ModelAudit(Audit, Answer):
-    """A `gpbounds.audit.Audit` of a model with its text, page and figure.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether Ctrl-C ended the computation; other attributes are those of `Audit`.
-    """
-
-    interrupted: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = plain({"command": "audit", **super().to_dict()}, spelled=True)
-        return record
-
-    def __str__(self) -> str:
-        about = self.subject
-        points = "no inducing points" if about.M is None else f"M = {about.M}"
-        lines = [
-            wrapped(f"Data: {self.name}, target {self.target}, {about.N} training rows, D = {about.D}."),
-            wrapped(f"Model: {self.model}; {points}."),
-            "",
-        ]
-        for each in self.findings:
-            claims = f" ({', '.join(each.claims)})" if each.claims else ""
-            lines.append(wrapped(f"{each.about}: {each.text}{claims}"))
-        if self.compared is not None:
-            lines += ["", levels_in_text(self.compared)]
-        lines += ["", *(wrapped(f"Note: {note}") for note in self.notes)]
-        return "\n".join(lines)
-
-    def page(self) -> str:
-        from gpbounds.pages.audit import audit_page
-
-        return audit_page(self)
-
-    def plot(self) -> Any:
-        """KL of the best sparse posterior against M: lower and upper bounds, and the target.
-
-        Raises
-        ------
-        ValueError
-            if the bounds could not be computed.
-        """
-        from gpbounds import plotting
-
-        if self.enough is None:
-            raise ValueError("plot: expected bounds against M, got an audit without them; its notes say why")
-        words: dict[Points, str] = {
-            "model": "the model's points",
-            "chosen": "chosen rows",
-            "added": "the model's and more rows",
-        }
-        curves = []
-        for color, (points, label) in zip(plotting.CYCLE, words.items(), strict=False):
-            levels = self.enough.of(points)
-            if not levels:
-                continue
-            pairs = [level.divergence(self.enough.evidence) for level in levels]
-            counts = [level.M for level in levels]
-            for side, style in ((1, "-"), (0, ":")):
-                name = f"{label}, {'at most' if side else 'at least'}"
-                curves.append(plotting.Curve(name, counts, [float(pair[side]) for pair in pairs], color, style))
-        title = f"{self.name}: {self.model}"
-        return plotting.bound_curves(curves, title=title, ylabel="KL$[q^*\\Vert p]$ (nats)", target=self.enough.target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,33 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from fitting.study.answer import Answer
-from fitting.study.audited_rows import AuditQuestion, split, with_test
+from fitting.study.audited import Audited, LatentModelAudit, limits_of
+from fitting.study.audited_rows import AuditQuestion, training_and_held_out
 from fitting.study.predicted import Predicted, latent
 from fitting.study.steps import Steps, WrongArguments
 from fitting.study.words import Spelling, describe_kernel
 from gpbounds import audit as audits
 from gpbounds.arrays import Float
-from gpbounds.audit import LatentAudit, LatentSubject, latent_subject
-from gpbounds.audit.latent_levels import Points as LatentPoints
-from gpbounds.audit.latent_model import NOT_CONCAVE
-from gpbounds.audit.latent_record import levels_in_text
-from gpbounds.audit.limits import Limit
+from gpbounds.audit import LatentSubject, latent_subject
+from gpbounds.audit.model import NOT_CONCAVE
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
-from gpbounds.records import plain
 from gpbounds.renyi import LatentModel, Model
 from gpbounds.rows.table_rows import TableRows, remarks_on_split
-from gpbounds.texts import wrapped
 
 VARIATIONAL = ("VariationalGP", "VariationalGPClassifier")
-
-DRAWN: dict[LatentPoints, str] = {
-    "model": "the model's law",
-    "chosen": "chosen rows",
-    "added": "the model's and more rows",
-}
-"""The curves of the figure."""
 
 
 def is_latent(model: Any) -> bool:
@@ -80,33 +67,18 @@ def _signed_column(model: Any, frame: Any, target: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class LatentExamined:
+class LatentExamined(Audited[LatentSubject]):
     """A model of labels or counts with its training rows and rows that were held out.
 
     Attributes
     ----------
-    name, about : str
-        The data, and the model in one line.
-    subject : LatentSubject
-    held : TableRows
-        Rows that were held out.
+    name, about, subject, held, limited, notes, keeps
+        As of `Audited`.
     predicted : Predicted or None
         The law of f at the held-out rows.
-    limited : mapping of str to str
-        Hyperparameters at a limit of their search.
-    notes : tuple of str
-    keeps : str
-        How training keeps the model's kernel.
     """
 
-    name: str
-    about: str
-    subject: LatentSubject
-    held: TableRows
     predicted: Predicted | None
-    limited: dict[str, Limit]
-    notes: tuple[str, ...]
-    keeps: str
 
 
 def of_latent_estimator(
@@ -127,10 +99,6 @@ def of_latent_estimator(
         offset=-prior.residuals(X, np.zeros(len(X))),
         columns=table.columns or None,
     )
-    limited: dict[str, Limit] = {}
-    for remark in model.remarks_:
-        if remark.kind in ("lower limit", "upper limit"):
-            limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
     described = f"{type(model).__name__}, {_described(about)}"
     seen = None
     if held.N:
@@ -140,7 +108,7 @@ def of_latent_estimator(
     if model.mean_ is not None:
         notes = (*notes, "The exact posterior has the model's mean function, which is held fixed.")
     keeps = 'kernel=model.kernel_, fixed="all"'
-    return LatentExamined(table.name, described, about, held, seen, limited, notes, keeps)
+    return LatentExamined(table.name, described, about, held, limits_of(model), notes, keeps, seen)
 
 
 def of_latent_points(
@@ -149,12 +117,7 @@ def of_latent_points(
     """A model that was read from another library, with its own q(u) or, without one, the best one."""
     spelled = asked.spelled
     refuse_unless_concave(model, "", spelled)
-    if asked.held_out and (model.q is not None or test is not None):
-        raise WrongArguments(
-            f"{spelled('held_out')}: expected 0 for a model with its own q(u), which belongs to all rows of its "
-            f"training, got {asked.held_out:g}: pass these rows, and others with {spelled('test')}"
-        )
-    table, numbers = with_test(table, split(table.N, asked.held_out, asked.seed, spelled), test)
+    table, numbers = training_and_held_out(table, asked, test, own=model.q is not None)
     train, held = (table.part(each) for each in numbers)
     try:
         own = None if model.q is None else model.q.posterior(model.kernel, model.Z)
@@ -184,7 +147,7 @@ def of_latent_points(
     label = f"{Path(source).name}, " if source else ""
     keeps = 'kernel=model.kernel, fixed="all"'
     notes = (*table.notes, *model.notes, note)
-    return LatentExamined(table.name, f"{label}{_described(about)}", about, held, seen, {}, notes, keeps)
+    return LatentExamined(table.name, f"{label}{_described(about)}", about, held, {}, notes, keeps, seen)
 
 
 def _law_at(posterior: SparsePosterior, model: LatentModel, X: Float) -> tuple[Float, Float]:
@@ -209,10 +172,7 @@ def latent_audit_of(examined: LatentExamined, asked: AuditQuestion) -> LatentMod
     _refuse_what_is_of_others(asked)
     steps = Steps(2, asked.progress)
     about, held = examined.subject, examined.held
-    shown = asked.progress and sys.stderr.isatty()
-    options: dict[str, Any] = {"target": asked.nats, "most": asked.most, "rng": asked.seed}
-    enough = steps.take("bounds against M", partial(audits.latent_enough, about, progress=shown, **options))
-    steps.stopped |= enough is not None and enough.interrupted
+    enough = examined.against_M(audits.latent_enough, asked, steps, rng=asked.seed)
     events = None
     if enough is not None:
         events = steps.take("probabilities", partial(_events, enough, examined.predicted))
@@ -222,22 +182,17 @@ def latent_audit_of(examined: LatentExamined, asked: AuditQuestion) -> LatentMod
             "What the divergence means at rows that the model was not trained on is missing: pass them, "
             f"{asked.spelled('test')}."
         )
-    if enough is not None and enough.interrupted:
-        notes.append("The search for M was interrupted; fewer points may do.")
-    steps.finish(enough is not None)
-    return LatentModelAudit(
-        examined.name,
-        examined.about,
-        about,
-        enough=enough,
+    record: LatentModelAudit = examined.answered(
+        LatentModelAudit,
+        enough,
+        steps,
+        notes,
         events=events,
         scores={} if examined.predicted is None else examined.predicted.scores(),
         limited=examined.limited,
-        target=held.target,
         again="" if enough is None else _again(enough, examined.keeps),
-        notes=(*notes, *steps.reasons),
-        interrupted=steps.stopped,
     )
+    return record
 
 
 def _refuse_what_is_of_others(asked: AuditQuestion) -> None:
@@ -270,65 +225,3 @@ def _again(enough: audits.LatentEnough, keeps: str) -> str:
         "These numbers are for this kernel, which moves if a model is trained again, and the numbers with it: keep it "
         f"by {keeps}, n_inducing={M}."
     )
-
-
-@dataclass(frozen=True, eq=False)
-class LatentModelAudit(LatentAudit, Answer):
-    """A `gpbounds.audit.LatentAudit` of a model with its text, page and figure.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether Ctrl-C ended the computation; other attributes are those of `LatentAudit`.
-    """
-
-    interrupted: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = plain({"command": "audit", **super().to_dict()}, spelled=True)
-        return record
-
-    def __str__(self) -> str:
-        about = self.subject
-        lines = [
-            wrapped(f"Data: {self.name}, target {self.target}, {about.N} training rows, D = {about.D}."),
-            wrapped(f"Model: {self.model}; M = {about.M}."),
-            "",
-        ]
-        for each in self.findings:
-            claims = f" ({', '.join(each.claims)})" if each.claims else ""
-            lines.append(wrapped(f"{each.about}: {each.text}{claims}"))
-        if self.enough is not None:
-            lines += ["", levels_in_text(self.enough)]
-        if self.scores:
-            lines += ["", wrapped(f"Scores of the model at held-out rows: {self.scored}.")]
-        lines += ["", *(wrapped(f"Note: {note}") for note in self.notes)]
-        return "\n".join(lines)
-
-    def page(self) -> str:
-        from gpbounds.pages.latent_audit import latent_audit_page
-
-        return latent_audit_page(self)
-
-    def plot(self) -> Any:
-        """KL against M: lower and upper bounds, and the target.
-
-        Raises
-        ------
-        ValueError
-            if the bounds could not be computed.
-        """
-        from gpbounds import plotting
-
-        if self.enough is None:
-            raise ValueError("plot: expected bounds against M, got an audit without them; its notes say why")
-        curves = []
-        for color, (points, label) in zip(plotting.CYCLE, DRAWN.items(), strict=False):
-            levels = self.enough.of(points)
-            pairs = [tuple(map(float, level.divergence(self.enough.evidence))) for level in levels]
-            for side, style in ((1, "-"), (0, ":")) if levels else ():
-                name = f"{label}, {'at most' if side else 'at least'}"
-                counts = [level.M for level in levels]
-                curves.append(plotting.Curve(name, counts, [pair[side] for pair in pairs], color, style))
-        title = f"{self.name}: {self.model}"
-        return plotting.bound_curves(curves, title=title, ylabel="KL$[q\\Vert p]$ (nats)", target=self.enough.target)

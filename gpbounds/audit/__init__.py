@@ -5,11 +5,10 @@ from gpbounds.audit.compared import LOSS, Compared, HeldOut, PredictionScores, c
 from gpbounds.audit.coverage import Calibration, Coverage, calibration, rows_to_test
 from gpbounds.audit.events import EventBounds, RowProbabilities, event_bounds, event_interval, row_probabilities
 from gpbounds.audit.latent_levels import LatentEnough, LatentLevel, latent_enough
-from gpbounds.audit.latent_model import LatentSubject, latent_subject
 from gpbounds.audit.latent_record import LatentAudit
 from gpbounds.audit.levels import Enough, Level, enough
 from gpbounds.audit.limits import Hyperparameter, hyperparameters
-from gpbounds.audit.model import Subject, subject
+from gpbounds.audit.model import LatentSubject, Subject, latent_subject, subject
 from gpbounds.audit.predictions import Consequences, Differences, consequences
 from gpbounds.audit.record import Audit, Finding
 from gpbounds.audit.risk import Risk, held_out_risk

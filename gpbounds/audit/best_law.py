@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.audit.latent_model import LatentSubject
+from gpbounds.audit.model import LatentSubject
 from gpbounds.divergences import SparsePosterior
 from gpbounds.divergences.sparse import whitened_at
 from gpbounds.errors import NotPositiveDefinite
@@ -80,7 +80,7 @@ class _Rows:
 def elbo_of(about: LatentSubject, posterior: SparsePosterior) -> float:
     """The ELBO of ``posterior``: Σ E_q log p(y_i|f_i) − KL(q‖prior) ≤ log p(y), in doubles without a proved error.
 
-    >>> from gpbounds.audit.latent_model import latent_subject
+    >>> from gpbounds.audit.model import latent_subject
     >>> from gpbounds.divergences import whitened_posterior
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.likelihoods import Bernoulli
@@ -115,7 +115,7 @@ def best_law(
     NotPositiveDefinite
         when Kuu does not factorise.
 
-    >>> from gpbounds.audit.latent_model import latent_subject
+    >>> from gpbounds.audit.model import latent_subject
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.likelihoods import Poisson
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.audit.best_law import TrainedLaw, best_law, elbo_of
-from gpbounds.audit.latent_model import LatentSubject
+from gpbounds.audit.best_law import best_law, elbo_of
+from gpbounds.audit.levels import AgainstM, AtPoints, LevelSearch, Pair, Points, sizes
+from gpbounds.audit.model import LatentSubject
 from gpbounds.bound import Bound
 from gpbounds.divergences import SparsePosterior
 from gpbounds.interval import possible
-from gpbounds.numerics.search import bisected
 from gpbounds.progress import bar
 from gpbounds.renyi import PosteriorGap, posterior_gap
 from gpbounds.renyi.further import further_rows
@@ -23,8 +23,6 @@ from gpbounds.validation import count, open_unit, positive, scalar
 
 DIVERGENCE, EVIDENCE = "KL[q||p]", "log p(y)"
 IN_DOUBLES = "The rounding of the ELBOs is not proved: quadratures are accurate to 1e-11 of each row's term."
-SIZES = 10
-"""Numbers of inducing points on the curve of each way to choose them."""
 SETTLED, FEW = 0.01, 8
 """A curve ends where a step of it gains less than this share of the target, but not before so many points."""
 JITTER = 1e-8
@@ -34,72 +32,71 @@ TRIES = 3
 ROUNDED = 0.01
 """The rounding error that is small, as a share of the bound."""
 
-Points = Literal["model", "best", "chosen", "added"]
-Pair = tuple[Bound, Bound]
-
 
 @dataclass(frozen=True, eq=False)
-class LatentLevel:
-    """A law of the inducing variables, and what is known of its divergence.
+class LatentLevel(AtPoints):
+    """A law of the inducing variables, and what is known of its divergence; its ELBO is at most log p(y), in doubles.
 
     Attributes
     ----------
-    M : int
-    points : "model", "best", "chosen" or "added"
-        The model's own law; the best law with its inducing points; the best ones with rows chosen by the greedy method,
-        and with the model's points and further rows.
-    elbo : float
-        At most log p(y), in doubles.
     gap : PosteriorGap or None
         The bound on the divergence by this law alone, where it was computed.
     """
 
-    M: int
-    points: Points
-    elbo: float
     gap: PosteriorGap | None = None
 
-    def divergence(self, evidence: Pair) -> Pair:
+    def divergence(self, best: Pair) -> Pair:
         """Lower and upper bound on KL[q‖p] = log p(y) − ELBO, given bounds on log p(y) from other laws (N-elbos)."""
-        low = max(math.nextafter(float(evidence[0]) - self.elbo, -math.inf), 0.0)
-        high = math.nextafter(float(evidence[1]) - self.elbo, math.inf)
-        lower = replace(evidence[0], value=low, quantity=DIVERGENCE)
-        upper = replace(evidence[1], value=max(high, 0.0), quantity=DIVERGENCE)
+        low = max(math.nextafter(float(best[0]) - self.elbo, -math.inf), 0.0)
+        high = math.nextafter(float(best[1]) - self.elbo, math.inf)
+        lower = replace(best[0], value=low, quantity=DIVERGENCE)
+        upper = replace(best[1], value=max(high, 0.0), quantity=DIVERGENCE)
         if self.gap is not None and float(self.gap.bound) < high:
-            upper = replace(self.gap.bound, confidence=evidence[1].confidence, quantity=DIVERGENCE)
+            upper = replace(self.gap.bound, confidence=best[1].confidence, quantity=DIVERGENCE)
         return possible((lower, upper), 0.0)
+
+    def to_dict(self, best: Pair) -> dict[str, Any]:
+        """The record, ready for JSON, given bounds on log p(y) from other laws."""
+        own = self.gap
+        return {
+            "M": self.M,
+            "points": self.points,
+            "ELBO": self.elbo,
+            "KL": [float(end) for end in self.divergence(best)],
+            "bound": None if own is None else float(own.bound),
+            "of_q": None if own is None else float(own.of_q),
+            "of_M": None if own is None else float(own.of_M),
+            "estimate": None if own is None else float(own.estimate),
+        }
+
+    @property
+    def in_every_table(self) -> bool:
+        """Whether the law has a bound of its own: then every table has this level."""
+        return self.gap is not None
 
 
 @dataclass(frozen=True, eq=False)
-class LatentEnough:
+class LatentEnough(AgainstM[LatentLevel]):
     """Bounds on the divergence of the model's law from the exact posterior, and of others with more inducing points.
 
     Attributes
     ----------
-    target : float
-        The divergence that counts as enough, in nats.
-    levels : tuple of LatentLevel
-    counts : tuple of int or None
-        The least numbers of "chosen" and of "added" points whose best law is proved to reach the target.
-    tried : tuple of int
-        The largest number of points tried, for "chosen" and "added".
+    target, evidence, levels, counts, tried, interrupted
+        As of `AgainstM`; log p(y) is at least the largest ELBO, and at most the least sum of an ELBO and its bound.
     estimated : int or None
         The least number of points, the model's and further rows, that reaches the target by the estimate; only where
         none is proved to.
-    interrupted : bool
-        Whether Ctrl-C ended the search; then fewer points may do.
     """
 
-    target: float
-    levels: tuple[LatentLevel, ...]
-    counts: tuple[int | None, int | None]
-    tried: tuple[int, int]
     estimated: int | None = None
-    interrupted: bool = False
 
-    def of(self, points: Points) -> list[LatentLevel]:
-        """The levels with this kind of ``points``, in order of M."""
-        return sorted((level for level in self.levels if level.points == points), key=lambda level: level.M)
+    words: ClassVar[Mapping[Points, str]] = {
+        "model": "the model's law",
+        "best": "best law, the model's points",
+        "added": "best law, these and more rows",
+        "chosen": "best law, chosen rows",
+    }
+    apart: ClassVar[float] = 1.2
 
     @property
     def model(self) -> LatentLevel:
@@ -110,11 +107,6 @@ class LatentEnough:
     def best(self) -> LatentLevel:
         """The level of the best law with the model's inducing points, as far as it was found."""
         return max((*self.of("best"), self.model), key=lambda level: level.elbo)
-
-    @property
-    def evidence(self) -> Pair:
-        """Lower and upper bound on log p(y): the largest ELBO, and the least sum of an ELBO and its bound."""
-        return evidence_from(self.levels)
 
     @property
     def divergence(self) -> Pair:
@@ -132,50 +124,13 @@ class LatentEnough:
         return max(self.best.elbo - self.model.elbo, 0.0)
 
     @property
-    def suffices(self) -> int | None:
-        """The least number of inducing points whose best law is proved to reach the target."""
-        counts = [number for number in self.counts if number is not None]
-        if float(self.best.divergence(self.evidence)[1]) <= self.target:
-            counts.append(self.best.M)
-        return min(counts, default=None)
-
-    @property
-    def verdict(self) -> Literal["enough", "not enough", "open"]:
-        """Whether the model's law reaches the target: proved, disproved, or neither."""
-        lower, upper = map(float, self.divergence)
-        return "enough" if upper <= self.target else "not enough" if lower > self.target else "open"
+    def decisive(self) -> tuple[int | None, ...]:
+        """Numbers of inducing points that reach the target, that of the estimate included."""
+        return *self.counts, self.estimated
 
     def to_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""
-
-        def level(each: LatentLevel) -> dict[str, Any]:
-            own = each.gap
-            return {
-                "M": each.M,
-                "points": each.points,
-                "ELBO": each.elbo,
-                "KL": [float(end) for end in each.divergence(self.evidence)],
-                "bound": None if own is None else float(own.bound),
-                "of_q": None if own is None else float(own.of_q),
-                "of_M": None if own is None else float(own.of_M),
-                "estimate": None if own is None else float(own.estimate),
-            }
-
-        return {
-            "target": self.target,
-            "verdict": self.verdict,
-            "evidence": [end.to_dict() for end in self.evidence],
-            "KL": [end.to_dict() for end in self.divergence],
-            "estimate": self.estimate,
-            "excess": self.excess,
-            "estimated": self.estimated,
-            "suffices": self.suffices,
-            "chosen": self.counts[0],
-            "added": self.counts[1],
-            "tried": list(self.tried),
-            "levels": [level(each) for each in self.levels],
-            "interrupted": self.interrupted,
-        }
+        return self.record({"estimate": self.estimate, "excess": self.excess, "estimated": self.estimated}, {})
 
 
 def evidence_from(levels: Sequence[LatentLevel]) -> Pair:
@@ -199,20 +154,19 @@ def _estimated_evidence(levels: Sequence[LatentLevel]) -> float:
 
 
 @dataclass
-class _Search:
-    """Levels found so far; laws of nested sets of points start from each other."""
+class _Search(LevelSearch[LatentLevel]):
+    """The levels of a model of labels or counts; laws of nested sets of points start from each other."""
 
     about: LatentSubject
-    target: float
     rng: Any
     delta: float
-    advance: Callable[[], Any]
-    levels: list[LatentLevel] = field(default_factory=list)
-    counts: dict[Points, int | None] = field(default_factory=lambda: dict.fromkeys(("chosen", "added")))
-    tried: dict[Points, int] = field(default_factory=lambda: dict.fromkeys(("chosen", "added"), 0))
     laws: dict[tuple[Points, int], SparsePosterior] = field(default_factory=dict)
     estimated: int | None = None
-    interrupted: bool = False
+
+    @property
+    def evidence(self) -> Pair:
+        """Lower and upper bound on log p(y) (N-elbos)."""
+        return evidence_from(self.levels)
 
     def run(self, most: int) -> None:
         """All levels: the model's law, the best one with its points, and those with more points."""
@@ -220,25 +174,26 @@ class _Search:
         own = about.posterior
         best = best_law(about, about.Z, "auto" if own is None else own.jitter, own)
         law = best.posterior if own is None else own
-        self.keep("model", TrainedLaw(law, best.elbo if own is None else elbo_of(about, law)), bounded=True)
+        elbo = best.elbo if own is None else elbo_of(about, law)
+        self.keep(LatentLevel(about.M, "model", elbo, self.gap(law)))
         if own is not None:
-            self.keep("best", best)
+            self.keep(LatentLevel(about.M, "best", best.elbo))
         both = np.concatenate([about.Z, further_rows(about.kernel, about.X, about.Z, max(most - about.M, 0))])
         self.laws["added", about.M] = best.posterior
         self.along(both, "added", about.M)
         self.bound_the_last()
-        self.counts["added"] = self.least(both, "added", about.M + 1, self.reaches)
+        self.counts["added"] = self.least(both, "added", about.M + 1)
         if self.counts["added"] is None:
             self.estimated = self.least(both, "added", about.M + 1, self.seems_to_reach)
         chosen = further_rows(about.kernel, about.X, None, most)
         self.along(chosen, "chosen", 0)
-        self.counts["chosen"] = self.least(chosen, "chosen", 1, self.reaches)
+        self.counts["chosen"] = self.least(chosen, "chosen", 1)
 
     def along(self, Z: Float, points: Points, first: int) -> None:
         """The curve over nested sets, until a step of it gains hardly anything."""
         before = -math.inf
-        for number in _sizes(len(Z) - first):
-            now = self.law(Z, points, first + number).elbo
+        for number in sizes(len(Z) - first):
+            now = self.add(Z, points, first + number).elbo
             if now - before < SETTLED * self.target and number >= max(0.2 * first, FEW):
                 break
             before = now
@@ -254,24 +209,14 @@ class _Search:
             if small or sum(each.gap is not None for each in self.levels) > TRIES:
                 break
 
-    def law(self, Z: Float, points: Points, M: int) -> TrainedLaw:
+    def add(self, Z: Float, points: Points, M: int) -> LatentLevel:
         """The best law with the first M rows of Z, whose level is kept."""
         known = [m for kind, m in self.laws if kind == points and m <= M]
         start = self.laws[points, max(known)] if known else None
         jitter = JITTER * float(self.about.kernel.diag(self.about.X).max())
         best = best_law(self.about, Z[:M], jitter, start)
         self.laws[points, M] = best.posterior
-        self.tried[points] = max(self.tried[points], M)
-        self.keep(points, best)
-        return best
-
-    def keep(self, points: Points, law: TrainedLaw, *, bounded: bool = False) -> None:
-        """Add the level of a law, with its own bound if that is asked for."""
-        M = len(law.posterior.mean)
-        gap = self.gap(law.posterior) if bounded else None
-        self.levels = [each for each in self.levels if (each.points, each.M) != (points, M)]
-        self.levels.append(LatentLevel(M, points, law.elbo, gap))
-        self.advance()
+        return self.keep(LatentLevel(M, points, best.elbo))
 
     def gap(self, posterior: SparsePosterior) -> PosteriorGap:
         """The bound on the divergence of a law by itself (N-fisher)."""
@@ -290,27 +235,9 @@ class _Search:
             delta=self.delta / (TRIES + 1),
         )
 
-    def reaches(self, level: LatentLevel) -> bool:
-        """Whether the upper bound of a level is at most the target."""
-        return float(level.divergence(evidence_from(self.levels))[1]) <= self.target
-
     def seems_to_reach(self, level: LatentLevel) -> bool:
         """Whether the estimate of a level's divergence is at most the target."""
         return _estimated_evidence(self.levels) - level.elbo <= self.target
-
-    def least(self, Z: Float, points: Points, first: int, reaches: Callable[[LatentLevel], bool]) -> int | None:
-        """The least number ≥ ``first`` of leading rows of Z that reaches the target, between levels that are known."""
-
-        def reached(M: int) -> bool:
-            self.law(Z, points, M)
-            return reaches(self.levels[-1])
-
-        known = {level.M: reaches(level) for level in self.levels if level.points == points}
-        high = min((M for M, reached in known.items() if reached), default=None)
-        if high is None:
-            return None
-        low = max((M for M, reached in known.items() if not reached and M < high), default=first - 1)
-        return bisected(reached, low, high)
 
 
 def latent_enough(
@@ -368,22 +295,6 @@ def latent_enough(
     level, largest = scalar(positive, "target", target), count("most", most)
     failing = scalar(open_unit, "delta", delta)
     with bar("KL against M", None, "law", progress) as laws:
-        search = _Search(about, level, rng, failing, laws.update)
-        try:
-            search.run(largest)
-        except KeyboardInterrupt:
-            if not search.levels:
-                raise
-            search.interrupted = True
-    return LatentEnough(
-        level,
-        tuple(search.levels),
-        (search.counts["chosen"], search.counts["added"]),
-        (search.tried["chosen"], search.tried["added"]),
-        search.estimated,
-        search.interrupted,
-    )
-
-
-def _sizes(last: int) -> Sequence[int]:
-    return [int(M) for M in np.unique(np.rint(np.geomspace(1, last, SIZES)))] if last > 0 else []
+        search = _Search(level, laws.update, about, rng, failing)
+        search.until_interrupted(lambda: search.run(largest))
+    return LatentEnough(*search.found, search.estimated, interrupted=search.interrupted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,70 +11,43 @@ import numpy as np
 from gpbounds.audit.events import EventBounds, event_interval
 from gpbounds.audit.in_words import divergence
 from gpbounds.audit.latent_levels import LatentEnough, LatentLevel
-from gpbounds.audit.latent_model import LatentSubject
-from gpbounds.audit.record import Finding
-from gpbounds.bound import outward
-from gpbounds.kernels.plain import kernel_to_plain
+from gpbounds.audit.model import LatentSubject
+from gpbounds.audit.record import NOT_PROVED, AuditRecord, Finding, Grade, claims_of
+from gpbounds.bound import Bound, outward
 from gpbounds.texts import in_nats, table, wrapped
-
-POINTS: Mapping[str, str] = {
-    "model": "the model's law",
-    "best": "best law, the model's points",
-    "added": "best law, these and more rows",
-    "chosen": "best law, chosen rows",
-}
-"""What the levels of an audit are, in words."""
 
 SHOWN = (0.5, 0.9)
 """Probabilities under the model that the summary names."""
 
 
 @dataclass(frozen=True, eq=False)
-class LatentAudit:
-    """The results of an audit of a model of labels or counts; a section is None if it could not be computed.
+class LatentAudit(AuditRecord[LatentSubject, LatentEnough]):
+    """The results of an audit of a model of labels or counts.
 
     Attributes
     ----------
-    name : str
-        The data.
-    model : str
-        The model, in one line.
-    subject : LatentSubject
-    enough : LatentEnough or None
+    name, model, subject, enough, target, again, notes
+        As of `AuditRecord`.
     events : EventBounds or None
         What the divergence means for probabilities.
     scores : mapping of str to float
         Scores of the model's predictions at rows that were held out.
     limited : mapping of str to "lower" or "upper"
         Hyperparameters at a limit of their search.
-    target : str
-        Name of the target.
-    again : str
-        What happens to the numbers of inducing points if a model is trained again.
-    notes : tuple of str
-        How the audit was made, and why a section is missing.
     """
 
-    name: str
-    model: str
-    subject: LatentSubject
-    enough: LatentEnough | None = None
     events: EventBounds | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     limited: Mapping[str, Literal["lower", "upper"]] = field(default_factory=dict)
-    target: str = "y"
-    again: str = ""
-    notes: tuple[str, ...] = ()
 
     @property
     def scored(self) -> str:
         """The scores in one line."""
         return ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The summary, one sentence or a few for each section."""
-        parts = (
+    def _found(self) -> Iterable[Finding | None]:
+        """One sentence or a few for each section, None for one that is missing."""
+        return (
             _of_enough(self.enough, self.subject.N, self.again),
             _of_parts(self.enough),
             _of_estimate(self.enough),
@@ -82,32 +55,23 @@ class LatentAudit:
             _of_rows(self.events),
             _of_limits(self.limited),
         )
-        return tuple(part for part in parts if part is not None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record, ready for JSON."""
-        about = self.subject
+    @property
+    def bounds(self) -> list[Bound]:
+        """The bounds on which the findings rest."""
+        return super().bounds + ([] if self.events is None else [self.events.tv])
+
+    def _law(self) -> dict[str, Any]:
+        """The likelihood."""
+        return {"likelihood": self.subject.likelihood.to_dict()}
+
+    def _sections(self) -> dict[str, Any]:
+        """The records of the sections, ready for JSON."""
         return {
-            "data": {
-                "name": self.name,
-                "N": about.N,
-                "D": about.D,
-                "inputs": list(about.columns),
-                "target": self.target,
-            },
-            "model": {
-                "about": self.model,
-                "M": about.M,
-                "kernel": kernel_to_plain(about.kernel),
-                "likelihood": about.likelihood.to_dict(),
-            },
-            "findings": [vars(each) | {"claims": list(each.claims)} for each in self.findings],
             "enough": self.enough and self.enough.to_dict(),
             "events": self.events and self.events.to_dict(),
             "scores": dict(self.scores),
             "limited": dict(self.limited),
-            "again": self.again,
-            "notes": list(self.notes),
         }
 
 
@@ -126,7 +90,7 @@ def _of_enough(enough: LatentEnough | None, N: int, again: str) -> Finding | Non
     if enough is None:
         return None
     lower, upper = enough.divergence
-    claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
+    claims = claims_of((lower, upper))
     sure = "" if float(np.min(upper.confidence)) == 1.0 else _with_probability(float(np.min(upper.confidence)))
     row = divergence((0.0, float(upper) / N), 2)[1]
     about = (
@@ -142,7 +106,7 @@ def _of_enough(enough: LatentEnough | None, N: int, again: str) -> Finding | Non
                 f"too.{again}"
             )
         return Finding("Inducing points", "good", f"M = {M} is enough for {target}. {about}.{fewer}", claims)
-    words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
+    words = NOT_PROVED[enough.verdict]
     return Finding("Inducing points", "warn", f"M = {M} {words} {target}. {about}; {would_do(enough)}{again}", claims)
 
 
@@ -173,7 +137,7 @@ def _of_parts(enough: LatentEnough | None) -> Finding | None:
         f"at least {_down(most[1])} more because these points are too few; up to {rest} are left for what no further "
         "point is seen to save: the posterior is not Gaussian, or the bound is loose."
     )
-    grade: Literal["good", "warn"] = "warn" if most[0] > max(most[1], 0.5 * enough.target) else "good"
+    grade: Grade = "warn" if most[0] > max(most[1], 0.5 * enough.target) else "good"
     if grade == "warn":
         text += " Training q longer helps more than inducing points."
     return Finding("What the divergence is made of", grade, text, ("N-elbos",))
@@ -220,7 +184,7 @@ def _of_events(events: EventBounds | None) -> Finding | None:
     else:
         text += ", which says nothing: the divergence is too large."
     text += "" if sure == 1.0 else f" This holds{_with_probability(sure)}."
-    grade: Literal["good", "warn"] = "good" if tv <= 0.25 else "warn"
+    grade: Grade = "good" if tv <= 0.25 else "warn"
     return Finding("Probabilities", grade, text, ("N-event",))
 
 
@@ -272,27 +236,12 @@ def _of_limits(limited: Mapping[str, str]) -> Finding | None:
     return Finding("Hyperparameters", "bad", f"At the limit of the search: {named}.")
 
 
-def telling(enough: LatentEnough) -> list[LatentLevel]:
-    """The levels of the table: the model's, those where the target is reached, and others a fifth apart."""
-    numbers = [*enough.counts, enough.estimated]
-    decisive = {count - before for count in numbers if count is not None for before in (0, 1)}
-    kept: list[LatentLevel] = []
-    for points in POINTS:
-        last = 0.0
-        levels = enough.of(points)  # type: ignore[arg-type]
-        for level in levels:
-            if level.M in decisive or level.M >= 1.2 * last or level.gap is not None:
-                kept.append(level)
-                last = level.M
-    return sorted(kept, key=lambda level: (level.M, list(POINTS).index(level.points)))
-
-
 def row_of(enough: LatentEnough, level: LatentLevel) -> tuple[str, str, str, str, str, str]:
     """M, what the law is, KL at least, KL at most, its own bound, its ELBO."""
     lower, upper = map(float, level.divergence(enough.evidence))
     least, most = divergence((lower, upper), 3)
     own = "" if level.gap is None else outward(float(level.gap.bound), "upper", 3)
-    return str(level.M), POINTS[level.points], least, most, own, f"{level.elbo:.3f}"
+    return str(level.M), enough.words[level.points], least, most, own, f"{level.elbo:.3f}"
 
 
 HEADER = ("M", "law", "KL at least", "KL at most", "by itself", "ELBO")
@@ -304,5 +253,5 @@ LEGEND = (
 
 def levels_in_text(enough: LatentEnough) -> str:
     """The table of all laws."""
-    rows = [row_of(enough, level) for level in telling(enough)]
+    rows = [row_of(enough, level) for level in enough.telling()]
     return f"{table(HEADER, rows)}\n{wrapped(LEGEND)}"

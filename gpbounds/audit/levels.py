@@ -1,11 +1,12 @@
-"""Is M enough: bounds on the divergence of the best sparse posterior against M, and an M that suffices."""
+"""Is M enough: bounds on a divergence against M, and an M that suffices; those of the best sparse posterior."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -30,21 +31,219 @@ _OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, 
 SIZES = 10
 """Numbers of inducing points on the curve of each way to choose them."""
 
-Points = Literal["model", "chosen", "added"]
+Points = Literal["model", "best", "chosen", "added"]
 Pair = tuple[Bound, Bound]
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
-    """Bounds for one set of inducing points.
+class AtPoints(ABC):
+    """A law of the inducing variables at one set of inducing points.
 
     Attributes
     ----------
     M : int
-    points : "model", "chosen" or "added"
-        The inducing points of the model; rows chosen by the greedy method; those of the model and further rows.
+    points : "model", "best", "chosen" or "added"
+        The model's own law; the best law with its inducing points; the best ones with rows chosen by the greedy method,
+        and with the model's points and further rows.
     elbo : float
         The variational bound on log p(y).
+    """
+
+    M: int
+    points: Points
+    elbo: float
+
+    @abstractmethod
+    def divergence(self, best: Pair) -> Pair:
+        """Lower and upper bound on log p(y) − ELBO, given bounds on log p(y) from other laws."""
+
+    @abstractmethod
+    def to_dict(self, best: Pair) -> dict[str, Any]:
+        """The record, ready for JSON, given bounds on log p(y) from other laws."""
+
+    @property
+    def in_every_table(self) -> bool:
+        """Whether every table has this level."""
+        return self.points == "model"
+
+
+AnyLevel = TypeVar("AnyLevel", bound=AtPoints)
+
+
+@dataclass(frozen=True, eq=False)
+class AgainstM(ABC, Generic[AnyLevel]):
+    """Bounds on a divergence from the exact posterior, for increasing numbers of inducing points.
+
+    Attributes
+    ----------
+    target : float
+        The divergence that counts as enough, in nats.
+    evidence : (Bound, Bound)
+        The sharpest bounds on log p(y), which depends on no inducing points.
+    levels : tuple of AtPoints
+    counts : tuple of int or None
+        The least numbers of "chosen" and of "added" points whose upper bound is at most the target; None if none was
+        found.
+    tried : tuple of int
+        The largest number of points tried, for "chosen" and "added".
+    interrupted : bool
+        Whether Ctrl-C ended the search; then fewer points may do.
+    """
+
+    target: float
+    evidence: Pair
+    levels: tuple[AnyLevel, ...]
+    counts: tuple[int | None, int | None]
+    tried: tuple[int, int]
+    interrupted: bool = field(default=False, kw_only=True)
+
+    words: ClassVar[Mapping[Points, str]]
+    """What the levels are, in the order of a table."""
+    apart: ClassVar[float]
+    """Ratio of numbers of inducing points from row to row of a table."""
+
+    def of(self, points: Points) -> list[AnyLevel]:
+        """The levels with this kind of ``points``, in order of M."""
+        return sorted((level for level in self.levels if level.points == points), key=lambda level: level.M)
+
+    @property
+    def model(self) -> AnyLevel | None:
+        """The level of the model's own inducing points."""
+        return next(iter(self.of("model")), None)
+
+    @property
+    def best(self) -> AnyLevel | None:
+        """The level of the best law with the model's inducing points."""
+        return self.model
+
+    @property
+    @abstractmethod
+    def divergence(self) -> Pair | None:
+        """Lower and upper bound on the divergence of the model's posterior."""
+
+    @property
+    def suffices(self) -> int | None:
+        """The least number of inducing points whose best posterior has an upper bound of at most the target."""
+        counts = [number for number in self.counts if number is not None]
+        if self.best is not None and float(self.best.divergence(self.evidence)[1]) <= self.target:
+            counts.append(self.best.M)
+        return min(counts, default=None)
+
+    @property
+    def verdict(self) -> Literal["enough", "not enough", "open", "no inducing points"]:
+        """Whether the model's own posterior reaches the target: proved, disproved, or neither."""
+        if self.divergence is None:
+            return "no inducing points"
+        lower, upper = map(float, self.divergence)
+        return "enough" if upper <= self.target else "not enough" if lower > self.target else "open"
+
+    @property
+    def decisive(self) -> tuple[int | None, ...]:
+        """Numbers of inducing points that reach the target."""
+        return self.counts
+
+    def telling(self) -> list[AnyLevel]:
+        """The levels of a table: those where the target is reached, and others `apart`."""
+        decisive = {count - before for count in self.decisive if count is not None for before in (0, 1)}
+        order, kept = list(self.words), list[AnyLevel]()
+        for points in order:
+            last = 0.0
+            for level in self.of(points):
+                if level.in_every_table or level.M in decisive or level.M >= self.apart * last:
+                    kept.append(level)
+                    last = level.M
+        return sorted(kept, key=lambda level: (level.M, order.index(level.points)))
+
+    def record(self, before: Mapping[str, Any], behind: Mapping[str, Any]) -> dict[str, Any]:
+        """The record, ready for JSON, with entries ``before`` and ``behind`` the numbers of inducing points."""
+        return {
+            "target": self.target,
+            "verdict": self.verdict,
+            "evidence": [end.to_dict() for end in self.evidence],
+            "KL": None if self.divergence is None else [end.to_dict() for end in self.divergence],
+            **before,
+            "suffices": self.suffices,
+            "chosen": self.counts[0],
+            "added": self.counts[1],
+            "tried": list(self.tried),
+            **behind,
+            "levels": [each.to_dict(self.evidence) for each in self.levels],
+            "interrupted": self.interrupted,
+        }
+
+
+@dataclass
+class LevelSearch(ABC, Generic[AnyLevel]):
+    """Levels found so far, over nested sets of inducing points."""
+
+    target: float
+    advance: Callable[[], Any]
+    levels: list[AnyLevel] = field(default_factory=list, kw_only=True)
+    counts: dict[Points, int | None] = field(default_factory=lambda: dict.fromkeys(("chosen", "added")), kw_only=True)
+    tried: dict[Points, int] = field(default_factory=lambda: dict.fromkeys(("chosen", "added"), 0), kw_only=True)
+    interrupted: bool = field(default=False, kw_only=True)
+
+    @property
+    @abstractmethod
+    def evidence(self) -> Pair:
+        """The greatest lower and the least upper bound on log p(y)."""
+
+    @abstractmethod
+    def add(self, Z: Float, points: Points, M: int) -> AnyLevel:
+        """Compute the level of the first M rows of Z, and keep it."""
+
+    def until_interrupted(self, run: Callable[[], None]) -> None:
+        """Search; Ctrl-C leaves the levels that were found, if there are any."""
+        try:
+            run()
+        except KeyboardInterrupt:
+            if not self.levels:
+                raise
+            self.interrupted = True
+
+    def keep(self, level: AnyLevel) -> AnyLevel:
+        """Add a level, in place of one of the same points."""
+        self.levels = [each for each in self.levels if (each.points, each.M) != (level.points, level.M)]
+        self.levels.append(level)
+        if level.points in self.tried:
+            self.tried[level.points] = max(self.tried[level.points], level.M)
+        self.advance()
+        return level
+
+    def reaches(self, level: AnyLevel) -> bool:
+        """Whether the upper bound of a level is at most the target."""
+        return float(level.divergence(self.evidence)[1]) <= self.target
+
+    def least(
+        self, Z: Float, points: Points, first: int, reaches: Callable[[AnyLevel], bool] | None = None
+    ) -> int | None:
+        """The least number ≥ ``first`` of leading rows of Z that reaches the target, between levels that are known."""
+        enough = self.reaches if reaches is None else reaches
+        known = {level.M: enough(level) for level in self.levels if level.points == points}
+        high = min((M for M, reached in known.items() if reached), default=None)
+        if high is None:
+            return None
+        low = max((M for M, reached in known.items() if not reached and M < high), default=first - 1)
+        return bisected(lambda M: enough(self.add(Z, points, M)), low, high)
+
+    @property
+    def found(self) -> tuple[float, Pair, tuple[AnyLevel, ...], tuple[int | None, int | None], tuple[int, int]]:
+        """What `AgainstM` begins with."""
+        counts = (self.counts["chosen"], self.counts["added"])
+        return self.target, self.evidence, tuple(self.levels), counts, (self.tried["chosen"], self.tried["added"])
+
+
+def sizes(last: int) -> Sequence[int]:
+    """Numbers of inducing points from 1 to ``last``, evenly spaced in their logarithms."""
+    return [int(M) for M in np.unique(np.rint(np.geomspace(1, last, SIZES)))] if last > 0 else []
+
+
+@dataclass(frozen=True, eq=False)
+class Level(AtPoints):
+    """Bounds of the best sparse posterior for one set of inducing points; there is no "best" beside the "model".
+
+    Attributes
+    ----------
     ends : (float, float)
         Proved lower and upper bound on it, rounding included; the upper one may be infinite.
     evidence : (Bound, Bound)
@@ -53,9 +252,6 @@ class Level:
         Lower and upper bound on the divergence by these points.
     """
 
-    M: int
-    points: Points
-    elbo: float
     ends: tuple[float, float]
     evidence: Pair
     trace: Pair
@@ -73,6 +269,18 @@ class Level:
             0.0,
         )
 
+    def to_dict(self, best: Pair) -> dict[str, Any]:
+        """The record, ready for JSON, given bounds on log p(y) from other points."""
+        lower, upper = self.divergence(best)
+        return {
+            "M": self.M,
+            "points": self.points,
+            "ELBO": self.elbo,
+            "evidence": [float(end) for end in self.evidence],
+            "KL": [float(lower), float(upper)],
+            "claims": [lower.claim, upper.claim],
+        }
+
 
 def _better(own: Bound, best: Bound, value: float, difference: bool) -> Bound:
     """The bound by these points, or the difference from log p(y)."""
@@ -84,52 +292,34 @@ def _better(own: Bound, best: Bound, value: float, difference: bool) -> Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class Enough:
+class Enough(AgainstM[Level]):
     """Bounds on the divergence of q* from the exact posterior, for increasing numbers of inducing points.
 
     Attributes
     ----------
-    target : float
-        The divergence that counts as enough, in nats.
-    evidence : (Bound, Bound)
-        The sharpest bounds on log p(y), which depends on no inducing points.
-    levels : tuple of Level
-    counts : tuple of int or None
-        The least numbers of "chosen" and of "added" points whose upper bound is at most the target; None if none was
-        found.
-    tried : tuple of int
-        The largest number of points tried, for "chosen" and "added".
+    target, evidence, levels, counts, tried, interrupted
+        As of `AgainstM`.
     needed : int
         Fewer inducing variables cannot reach the target, however they are chosen (N-low).
     floor : (array, array) or None
         M, and the lower bound on the divergence of any M inducing variables (N-low).
-    interrupted : bool
-        Whether Ctrl-C ended the search; then fewer points may do.
     excess : float
         How much larger the divergence of the model's own posterior is than that of the best one (N-excess).
     left_out : tuple of str
         What ``work`` does not afford for log p(y), and the work that does.
     """
 
-    target: float
-    evidence: Pair
-    levels: tuple[Level, ...]
-    counts: tuple[int | None, int | None]
-    tried: tuple[int, int]
     needed: int
     floor: tuple[Float, Float] | None = None
-    interrupted: bool = False
     excess: float = 0.0
     left_out: tuple[str, ...] = ()
 
-    def of(self, points: Points) -> list[Level]:
-        """The levels with this kind of ``points``, in order of M."""
-        return sorted((level for level in self.levels if level.points == points), key=lambda level: level.M)
-
-    @property
-    def model(self) -> Level | None:
-        """The level of the model's own inducing points."""
-        return next(iter(self.of("model")), None)
+    words: ClassVar[Mapping[Points, str]] = {
+        "added": "the model's and more rows",
+        "chosen": "chosen rows",
+        "model": "the model's",
+    }
+    apart: ClassVar[float] = 1.1
 
     @property
     def divergence(self) -> Pair | None:
@@ -159,66 +349,19 @@ class Enough:
         best = float(self.model.divergence(self.evidence)[1])
         return best <= self.target < float(self.divergence[0])
 
-    @property
-    def suffices(self) -> int | None:
-        """The least number of inducing points whose best posterior has an upper bound of at most the target."""
-        counts = [number for number in self.counts if number is not None]
-        if self.model is not None and float(self.model.divergence(self.evidence)[1]) <= self.target:
-            counts.append(self.model.M)
-        return min(counts, default=None)
-
-    @property
-    def verdict(self) -> Literal["enough", "not enough", "open", "no inducing points"]:
-        """Whether the model's own inducing points reach the target: proved, disproved, or neither."""
-        if self.divergence is None:
-            return "no inducing points"
-        lower, upper = map(float, self.divergence)
-        return "enough" if upper <= self.target else "not enough" if lower > self.target else "open"
-
     def to_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""
-
-        def level(each: Level) -> dict[str, Any]:
-            lower, upper = each.divergence(self.evidence)
-            return {
-                "M": each.M,
-                "points": each.points,
-                "ELBO": each.elbo,
-                "evidence": [float(end) for end in each.evidence],
-                "KL": [float(lower), float(upper)],
-                "claims": [lower.claim, upper.claim],
-            }
-
-        return {
-            "target": self.target,
-            "verdict": self.verdict,
-            "evidence": [end.to_dict() for end in self.evidence],
-            "KL": None if self.divergence is None else [end.to_dict() for end in self.divergence],
-            "suffices": self.suffices,
-            "chosen": self.counts[0],
-            "added": self.counts[1],
-            "tried": list(self.tried),
-            "needed": self.needed,
-            "excess": self.excess,
-            "levels": [level(each) for each in self.levels],
-            "interrupted": self.interrupted,
-        }
+        return self.record({}, {"needed": self.needed, "excess": self.excess})
 
 
 @dataclass
-class _Search:
-    """Levels found so far, and the sharpest bounds on log p(y)."""
+class _Search(LevelSearch[Level]):
+    """The levels of a model with Gaussian noise, and the sharpest bounds on log p(y)."""
 
     about: Subject
-    target: float
-    advance: Callable[[], Any]
-    levels: list[Level] = field(default_factory=list)
     extra: list[Pair] = field(default_factory=list)
-    counts: dict[Points, int | None] = field(default_factory=lambda: dict.fromkeys(("chosen", "added")))
-    tried: dict[Points, int] = field(default_factory=lambda: dict.fromkeys(("chosen", "added"), 0))
     needed: int = 1
     floor: tuple[Float, Float] | None = None
-    interrupted: bool = False
     excess: float = 0.0
     left_out: tuple[str, ...] = ()
 
@@ -228,7 +371,7 @@ class _Search:
         if about.Z is not None:
             own = about.posterior
             members = self.members(about.Z, "auto" if own is None else own.jitter)
-            self.keep(members, "model")
+            self.keep(_level(members, "model"))
             if own is not None:
                 self.excess = excess(own, about.X, about.y, noise=about.noise)
         chosen = further_rows(about.kernel, about.X, None, most)
@@ -239,14 +382,14 @@ class _Search:
             self.left_out = plan.notes
             exact = (lambda: about.exact) if about.N <= rows else None
             self.extra.append(best_evidence(members, plan, auto=True, rigor="auto", model=exact))
-        for M in _sizes(len(chosen)):
-            self.add(chosen[:M], "chosen")
+        for M in sizes(len(chosen)):
+            self.add(chosen, "chosen", M)
         self.counts["chosen"] = self.least(chosen, "chosen", 1)
         if about.Z is not None and not self.reaches(self.levels[0]):
             first = len(about.Z)
             both = np.concatenate([about.Z, further_rows(about.kernel, about.X, about.Z, most)])
-            for M in _sizes(len(both) - first):
-                if self.reaches(self.add(both[: first + M], "added")):
+            for M in sizes(len(both) - first):
+                if self.reaches(self.add(both, "added", first + M)):
                     break
             self.counts["added"] = self.least(both, "added", first + 1)
         self.floor, self.needed = _floor(about, self.target, most, rows)
@@ -255,37 +398,15 @@ class _Search:
         """The members of log p(y) at Z."""
         return _members(self.about, Z, jitter)
 
-    def add(self, Z: Float, points: Points) -> Level:
-        """Compute the level of Z, and keep it."""
-        return self.keep(self.members(Z), points)
-
-    def keep(self, members: Bracket, points: Points) -> Level:
-        """The level of these members, which is kept."""
-        level = _level(members, points)
-        self.levels.append(level)
-        if points in self.tried:
-            self.tried[points] = max(self.tried[points], level.M)
-        self.advance()
-        return level
+    def add(self, Z: Float, points: Points, M: int) -> Level:
+        """Compute the level of the first M rows of Z, and keep it."""
+        return self.keep(_level(self.members(Z[:M]), points))
 
     @property
     def evidence(self) -> Pair:
         """The greatest lower and the least upper bound on log p(y)."""
         pairs = [*self.extra, *(level.evidence for level in self.levels)]
         return possible((max((low for low, _ in pairs), key=float), min((high for _, high in pairs), key=float)))
-
-    def reaches(self, level: Level) -> bool:
-        """Whether the upper bound of a level is at most the target."""
-        return float(level.divergence(self.evidence)[1]) <= self.target
-
-    def least(self, Z: Float, points: Points, first: int) -> int | None:
-        """The least number ≥ ``first`` of leading rows of Z that reaches the target, between levels that are known."""
-        known = {level.M: self.reaches(level) for level in self.levels if level.points == points}
-        high = min((M for M, reached in known.items() if reached), default=None)
-        if high is None:
-            return None
-        low = max((M for M, reached in known.items() if not reached and M < high), default=first - 1)
-        return bisected(lambda M: self.reaches(self.add(Z[:M], points)), low, high)
 
 
 def enough(
@@ -343,24 +464,15 @@ def enough(
     level, largest = scalar(positive, "target", target), count("most", most)
     budget = scalar(non_negative, "work", work)
     with bar("KL against M", None, "set", progress) as sets:
-        search = _Search(about, level, sets.update)
-        try:
-            search.run(largest, rows, budget)
-        except KeyboardInterrupt:
-            if not search.levels:
-                raise
-            search.interrupted = True
+        search = _Search(level, sets.update, about)
+        search.until_interrupted(lambda: search.run(largest, rows, budget))
     return Enough(
-        level,
-        search.evidence,
-        tuple(search.levels),
-        (search.counts["chosen"], search.counts["added"]),
-        (search.tried["chosen"], search.tried["added"]),
+        *search.found,
         search.needed,
         search.floor,
-        search.interrupted,
         search.excess,
         search.left_out,
+        interrupted=search.interrupted,
     )
 
 
@@ -382,10 +494,6 @@ def _level(members: Bracket, points: Points) -> Level:
         assemble(members, CHEAP),
         streamed_gap(members, 1.0, "streamed"),
     )
-
-
-def _sizes(last: int) -> Sequence[int]:
-    return [int(M) for M in np.unique(np.rint(np.geomspace(1, last, SIZES)))] if last else []
 
 
 def _floor(about: Subject, target: float, most: int, rows: int) -> tuple[tuple[Float, Float] | None, int]:

@@ -1,29 +1,30 @@
-"""The record of an audit, and its findings as sentences."""
+"""The record of an audit: what every kind has, and a model of Gaussian noise with its findings as sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from gpbounds.audit.compared import Compared
 from gpbounds.audit.coverage import Calibration
 from gpbounds.audit.in_words import divergence, retrained_sentence, sentence_of
-from gpbounds.audit.levels import Enough
+from gpbounds.audit.levels import AgainstM, Enough, Pair
 from gpbounds.audit.limits import Hyperparameter
-from gpbounds.audit.model import Subject
+from gpbounds.audit.model import Subject, Trained
 from gpbounds.audit.predictions import Consequences
 from gpbounds.audit.risk import Risk
 from gpbounds.audit.unexplained import Places
-from gpbounds.bound import outward
+from gpbounds.bound import Bound, outward
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.sandwich import Sandwich
 from gpbounds.texts import in_nats
 
-_Grade = Literal["good", "warn", "bad"]
+Grade = Literal["good", "warn", "bad"]
 
 NAMED = 3
 """Largest number of hyperparameters that a finding names; the table has all."""
@@ -47,13 +48,17 @@ class Finding:
     """
 
     about: str
-    grade: _Grade
+    grade: Grade
     text: str
     claims: tuple[str, ...] = ()
 
 
+Model = TypeVar("Model", bound=Trained)
+Curve = TypeVar("Curve", bound=AgainstM[Any])
+
+
 @dataclass(frozen=True, eq=False)
-class Audit:
+class AuditRecord(ABC, Generic[Model, Curve]):
     """The results of an audit; a section is None if it was not asked for or could not be computed.
 
     Attributes
@@ -62,11 +67,10 @@ class Audit:
         The data.
     model : str
         The model, in one line.
-    subject : Subject
-    enough, consequences, places, calibration, risk, compared : records or None
-    hyperparameters : tuple of Hyperparameter
-    numbers : array of int (n,)
-        Numbers of the rows, from 1, at which ``places`` and ``consequences.measured`` are computed.
+    subject : Subject or LatentSubject
+        The model and its training rows.
+    enough : Enough, LatentEnough or None
+        Bounds on the divergence against M.
     target : str
         Name of the target.
     again : str
@@ -77,23 +81,87 @@ class Audit:
 
     name: str
     model: str
-    subject: Subject
-    enough: Enough | None = None
+    subject: Model
+    enough: Curve | None = None
+    target: str = field(default="y", kw_only=True)
+    again: str = field(default="", kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @abstractmethod
+    def _found(self) -> Iterable[Finding | None]:
+        """One sentence or a few for each section, None for one that is missing."""
+
+    @abstractmethod
+    def _sections(self) -> dict[str, Any]:
+        """The records of the sections, ready for JSON."""
+
+    @abstractmethod
+    def _law(self) -> dict[str, Any]:
+        """What the record says of the law of y given f."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The summary, one sentence or a few for each section."""
+        return tuple(each for each in self._found() if each is not None)
+
+    @property
+    def bounds(self) -> list[Bound]:
+        """The bounds on which the findings rest."""
+        return [] if self.enough is None else [*self.enough.evidence, *(self.enough.divergence or ())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        about: Any = self.subject
+        return {
+            "data": {
+                "name": self.name,
+                "N": about.N,
+                "D": about.D,
+                "inputs": list(about.columns),
+                "target": self.target,
+            },
+            "model": {"about": self.model, "M": about.M, "kernel": kernel_to_plain(about.kernel), **self._law()},
+            "findings": [vars(each) | {"claims": list(each.claims)} for each in self.findings],
+            **self._sections(),
+            "again": self.again,
+            "notes": list(self.notes),
+        }
+
+
+def claims_of(pair: Pair) -> tuple[str, ...]:
+    """Ids of the claims on which two bounds rest."""
+    return tuple(dict.fromkeys(", ".join(bound.claim for bound in pair).split(", ")))
+
+
+NOT_PROVED = {"not enough": "is not enough for", "open": "may or may not be enough for"}
+"""What is said of M where it is not proved enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit(AuditRecord[Subject, Enough]):
+    """The results of an audit of a model with Gaussian noise.
+
+    Attributes
+    ----------
+    name, model, subject, enough, target, again, notes
+        As of `AuditRecord`.
+    consequences, places, calibration, risk, compared : records or None
+    hyperparameters : tuple of Hyperparameter
+    numbers : array of int (n,)
+        Numbers of the rows, from 1, at which ``places`` and ``consequences.measured`` are computed.
+    """
+
     consequences: Consequences | None = None
     places: Places | None = None
     hyperparameters: tuple[Hyperparameter, ...] = ()
     calibration: Calibration | None = None
     risk: Risk | None = None
     numbers: Any = field(default_factory=lambda: np.arange(0))
-    target: str = "y"
-    again: str = ""
-    notes: tuple[str, ...] = ()
     compared: Compared | None = None
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The summary, one sentence for each section."""
-        parts = (
+    def _found(self) -> Iterable[Finding | None]:
+        """One sentence or a few for each section, None for one that is missing."""
+        return (
             _of_compared(self.compared),
             _of_enough(self.enough, self.subject.M, self.subject.N, self.again, self.compared),
             _of_consequences(self.consequences),
@@ -102,11 +170,23 @@ class Audit:
             _of_calibration(self.calibration),
             _of_risk(self.risk),
         )
-        return tuple(part for part in parts if part is not None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record, ready for JSON."""
-        about = self.subject
+    @property
+    def bounds(self) -> list[Bound]:
+        """The bounds on which the findings rest."""
+        bounds = super().bounds
+        if self.consequences is not None and self.consequences.model is not None:
+            bounds.append(self.consequences.model.mean)
+        if self.risk is not None:
+            bounds.append(self.risk.bound)
+        return bounds
+
+    def _law(self) -> dict[str, Any]:
+        """The noise variance."""
+        return {"noise": self.subject.noise}
+
+    def _sections(self) -> dict[str, Any]:
+        """The records of the sections, ready for JSON."""
         where = self.places and self.places.to_dict()
         if where:
             for each in where["worst"]:
@@ -116,33 +196,14 @@ class Audit:
             held = np.asarray(self.numbers)[-self.compared.held :]
             beside["sentence"] = sentence_of(self.compared)
             beside["numbers"] = [int(held[i]) for i in beside["numbers"]]
-        sections: Mapping[str, Any] = {
-            "enough": self.enough,
-            "consequences": self.consequences,
-            "calibration": self.calibration,
-            "risk": self.risk,
-        }
         return {
-            "data": {
-                "name": self.name,
-                "N": about.N,
-                "D": about.D,
-                "inputs": list(about.columns),
-                "target": self.target,
-            },
-            "model": {
-                "about": self.model,
-                "M": about.M,
-                "kernel": kernel_to_plain(about.kernel),
-                "noise": about.noise,
-            },
-            "findings": [vars(each) | {"claims": list(each.claims)} for each in self.findings],
             "predictions": beside,
-            **{name: section and section.to_dict() for name, section in sections.items()},
+            "enough": self.enough and self.enough.to_dict(),
+            "consequences": self.consequences and self.consequences.to_dict(),
+            "calibration": self.calibration and self.calibration.to_dict(),
+            "risk": self.risk and self.risk.to_dict(),
             "places": where,
             "hyperparameters": [vars(each) for each in self.hyperparameters],
-            "again": self.again,
-            "notes": list(self.notes),
         }
 
 
@@ -150,7 +211,7 @@ def _of_compared(compared: Compared | None) -> Finding | None:
     """Whether the exact GP would predict better."""
     if compared is None:
         return None
-    grades: Mapping[str, _Grade] = {"enough": "good", "not enough": "bad", "open": "warn"}
+    grades: Mapping[str, Grade] = {"enough": "good", "not enough": "bad", "open": "warn"}
     text = f"{sentence_of(compared)} Differences below {compared.loss:g} nats a row count as none."
     return Finding(
         "Predictions", grades[compared.verdict], f"{text} {retrained_sentence(compared)}".strip(), ("N-solve",)
@@ -168,13 +229,13 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str, compare
         text = f"The model has no inducing points. For a divergence of {target}, {would}{again}"
         return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
     lower, upper = enough.divergence
-    claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
+    claims = claims_of((lower, upper))
     least, most = divergence((float(lower), float(upper)), 3)
     between = f"between {least} and {most} nats"
     if math.isfinite(float(upper)):
         between += f" ({divergence((0.0, float(upper) / N), 2)[1]} for each of {N} rows)"
     loses = compared is not None and compared.verdict == "not enough"
-    worst: _Grade = "bad" if loses else "warn"
+    worst: Grade = "bad" if loses else "warn"
     whole = "" if loses else f" {_of_the_whole(compared)}"
     if enough.excess > 0.0:
         about = f"The model's posterior has a divergence KL[q‖p] {between} from the exact posterior"
@@ -191,8 +252,8 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str, compare
         return Finding(
             "Inducing points", worst, f"M = {M} is enough for {target}, but not as it is used. {text}{whole}", claims
         )
-    words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
-    grade: _Grade = worst if enough.verdict == "not enough" else "warn"
+    words = NOT_PROVED[enough.verdict]
+    grade: Grade = worst if enough.verdict == "not enough" else "warn"
     return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}{again}{whole}", claims)
 
 
@@ -327,5 +388,5 @@ def _of_risk(risk: Risk | None) -> Finding | None:
         f"by more than {risk.epsilon:g} with probability at most {outward(float(risk.bound), 'upper', 3)} "
         f"({risk.risk:.3g} on {risk.rows} held-out rows)."
     )
-    grade: _Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
+    grade: Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
     return Finding("Risk", grade, text, tuple(risk.bound.claim.split(", ")))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from gpbounds.audit import Audit, Calibration, Enough, Level
+from gpbounds.audit import Audit, Calibration, Enough, LatentAudit, LatentEnough
 from gpbounds.audit.compared import KINDS
 from gpbounds.audit.coverage import Coverage
+from gpbounds.audit.events import GRID, event_interval
 from gpbounds.audit.in_words import (
     divergence,
     enclosed,
@@ -20,20 +22,25 @@ from gpbounds.audit.in_words import (
     retrained_sentence,
     sentence_of,
 )
-from gpbounds.audit.record import USELESS, Finding, sentence
+from gpbounds.audit.latent_record import HEADER, LEGEND, between, ends, row_of, up_to_one
+from gpbounds.audit.record import USELESS, AuditRecord, sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
 from gpbounds.pages.audit_charts import (
     coverage_chart,
     difference_chart,
     divergence_chart,
+    elbo_chart,
     evidence_chart,
     histogram,
+    latent_divergence_chart,
     loss_chart,
     place_chart,
     prediction_chart,
+    row_chart,
 )
 from gpbounds.pages.html import Markup, document, escaped, table
+from gpbounds.texts import in_nats
 
 _SIGNS = {"good": "✓", "warn": "!", "bad": "✗"}
 _WORST = 10
@@ -43,12 +50,12 @@ _TELLING = 6
 """Largest number of inputs in that table: those that explain most of the unexplained variance."""
 
 
-def audit_page(audit: Audit, title: str | None = None) -> str:
+def audit_page(audit: AuditRecord[Any, Any], title: str | None = None) -> str:
     """The page of an audit.
 
     Parameters
     ----------
-    audit : Audit
+    audit : Audit or LatentAudit
     title : str, optional
         By default "Audit of" the name of the data.
 
@@ -69,26 +76,22 @@ def audit_page(audit: Audit, title: str | None = None) -> str:
     about = audit.subject
     heading = title or f"Audit of {audit.name}"
     points = "no inducing points" if about.M is None else f"{about.M} inducing points"
-    facts = (
-        f"{audit.model}; target {audit.target}, {about.N} training rows, {about.D} inputs, {points}. Kernel and noise "
-        "are in the units of the table."
+    facts = f"{audit.model}; target {audit.target}, {about.N} training rows, {about.D} inputs, {points}."
+    sections: list[str] = []
+    if isinstance(audit, LatentAudit):
+        sections = [_latent_enough(audit.enough), _events(audit), _scores(audit)]
+    elif isinstance(audit, Audit):
+        facts += " Kernel and noise are in the units of the table."
+        parts = (_compared, _enough, _consequences, _places, _hyperparameters, _calibration, _risk)
+        sections = [part(audit) for part in parts]
+    body = (
+        f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{_summary(audit)}"
+        f"{''.join(sections)}{_foundations(audit)}</main>"
     )
-    sections = [
-        summary(audit.findings),
-        _compared(audit),
-        _enough(audit),
-        _consequences(audit),
-        _places(audit),
-        _hyperparameters(audit),
-        _calibration(audit),
-        _risk(audit),
-        foundations(_bounds(audit), cited(audit), audit.notes),
-    ]
-    body = f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{''.join(sections)}</main>"
     return document(heading, body, style=STYLE, script=SCRIPT)
 
 
-def section(name: str, title: str, *parts: str) -> str:
+def _section(name: str, title: str, *parts: str) -> str:
     """A section of a page."""
     return f'<section id="{name}"><h2>{escaped(title)}</h2>\n{"".join(parts)}</section>\n'
 
@@ -97,7 +100,7 @@ def _p(text: object, kind: str = "") -> str:
     return f"<p{f' class={kind}' if kind else ''}>{escaped(text)}</p>\n"
 
 
-def picture(svg: Markup, caption: object) -> str:
+def _picture(svg: Markup, caption: object) -> str:
     """A chart with its caption, and a line that shows the value pointed at."""
     return (
         f'<figure><div class="wide">{svg}</div><output class="value screen" aria-live="polite"></output>'
@@ -111,14 +114,14 @@ def _cited(claims: Iterable[str]) -> Markup:
     return Markup(f' <span class="soft">({", ".join(links)})</span>' if links else "")
 
 
-def summary(findings: Iterable[Finding]) -> str:
+def _summary(audit: AuditRecord[Any, Any]) -> str:
     """The findings, with their grades."""
     rows = [
         f'<li class="{each.grade}"><span class="sign" aria-hidden="true">{_SIGNS[each.grade]}</span> '
         f"<div><strong>{escaped(each.about)}.</strong> {escaped(each.text)}{_cited(each.claims)}</div></li>\n"
-        for each in findings
+        for each in audit.findings
     ]
-    return section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
+    return _section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
 
 
 def _both(pair: tuple[Bound, Bound], digits: int = 6) -> tuple[str, str]:
@@ -150,12 +153,12 @@ def _compared(audit: Audit) -> str:
     errors.append(("", "the exact GP", enclosed(compared.rmse, places), "", ""))
     proved, measured = "exact − this, proved between", "95 % over rows, measured"
     again = retrained_sentence(compared)
-    return section(
+    return _section(
         "predictions",
         "Would the exact GP predict better?",
         _p(Markup(f"{escaped(sentence_of(compared))}{_cited(('N-solve',))}")),
         _p(again) if again else "",
-        picture(
+        _picture(
             loss_chart(compared),
             "Log loss on the held-out rows. The green line is that of the exact GP, within its proved ends, which are "
             "closer together than the line is wide where no green band is seen; whiskers are 95 % intervals over rows "
@@ -175,14 +178,13 @@ def _enough(audit: Audit) -> str:
     enough = audit.enough
     if enough is None:
         return ""
-    kinds = {"model": "the model's", "chosen": "chosen rows", "added": "the model's and more rows"}
     rows = []
-    for level in _telling(enough):
+    for level in enough.telling():
         lower, upper = level.divergence(enough.evidence)
         low, high = divergence((float(lower), float(upper)), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
         best = outward(float(level.evidence[1]), "upper", 8)
-        rows.append((level.M, kinds[level.points], low, high, f"{level.elbo:.8g}", best, by))
+        rows.append((level.M, enough.words[level.points], low, high, f"{level.elbo:.8g}", best, by))
     header = ("M", "inducing points", "KL at least", "KL at most", "ELBO", "log p(y) at most", "claims")
     low, high = _both(enough.evidence, 8)
     claims = tuple(dict.fromkeys((enough.evidence[0].claim, enough.evidence[1].claim)))
@@ -196,16 +198,16 @@ def _enough(audit: Audit) -> str:
             else ""
         )
     )
-    return section(
+    return _section(
         "enough",
         "Is M enough?",
         _p(intro),
         '<div class="pictures">',
-        picture(
+        _picture(
             divergence_chart(enough),
             _between(enough),
         ),
-        picture(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
+        _picture(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
         "</div>",
         table(header, rows),
     )
@@ -222,19 +224,6 @@ def _between(enough: Enough) -> str:
             "which are not computed for so many rows."
         )
     return text
-
-
-def _telling(enough: Enough) -> list[Level]:
-    """The levels of the table: the model's, those where the target is reached, and others a tenth apart."""
-    decisive = {count - before for count in enough.counts if count is not None for before in (0, 1)}
-    kept: list[Level] = []
-    for points in ("model", "chosen", "added"):
-        last = 0.0
-        for level in enough.of(points):
-            if points == "model" or level.M in decisive or level.M >= 1.1 * last:
-                kept.append(level)
-                last = level.M
-    return sorted(kept, key=lambda level: (level.M, level.points))
 
 
 def _consequences(audit: Audit) -> str:
@@ -280,8 +269,8 @@ def _consequences(audit: Audit) -> str:
             if guarantee is None
             else "the dashed line is the guarantee for all inputs."
         )
-        parts.append(picture(chart, caption))
-    return section("guarantee", "What the divergence guarantees at every input", *parts)
+        parts.append(_picture(chart, caption))
+    return _section("guarantee", "What the divergence guarantees at every input", *parts)
 
 
 def _useful(mean: float, low: float, high: float) -> tuple[str, str, str]:
@@ -308,7 +297,7 @@ def _places(audit: Audit) -> str:
     if len(shown) < len(columns):
         caption += f", with the {len(shown)} most telling of {len(columns)} inputs"
     parts = [(part.column, f"{100 * part.share:.1f} %", part.where, f"{part.mean:.4g}") for part in places.parts]
-    return section(
+    return _section(
         "places",
         "Where it is worst",
         _p(
@@ -316,7 +305,7 @@ def _places(audit: Audit) -> str:
             f"f(x), in noise variances. Its sum over the training rows is {places.trace:.4g}; the bounds on the "
             "divergence grow with it."
         ),
-        picture(
+        _picture(
             place_chart(places, audit.subject, audit.numbers),
             "Each dot is a row; pointing at it shows its number and value.",
         ),
@@ -338,7 +327,7 @@ def _hyperparameters(audit: Audit) -> str:
         )
         for each in audit.hyperparameters
     ]
-    return section(
+    return _section(
         "hyperparameters",
         "Hyperparameters",
         _p("Lengthscales relative to the range of their input, variances relative to the variance of y."),
@@ -389,18 +378,18 @@ def _calibration(audit: Audit) -> str:
     numbers = (
         audit.numbers[-calibration.n :] if len(audit.numbers) >= calibration.n else np.arange(1, calibration.n + 1)
     )
-    return section(
+    return _section(
         "calibration",
         "Calibration on held-out rows",
         _p(_tested(calibration)),
         '<div class="pictures">',
-        picture(coverage_chart(calibration), "Share of targets within the central interval of each level."),
-        picture(
+        _picture(coverage_chart(calibration), "Share of targets within the central interval of each level."),
+        _picture(
             histogram(calibration),
             "P(Y ≤ y) under the prediction: flat for right predictions, highest at both ends if intervals are too "
             "narrow, in the middle if they are too wide.",
         ),
-        picture(prediction_chart(calibration, numbers), "Targets against predictions."),
+        _picture(prediction_chart(calibration, numbers), "Targets against predictions."),
         "</div>",
         table(("interval", "covers", "expected", ""), shares),
         table(("score", "model", "without inputs"), rows),
@@ -417,24 +406,79 @@ def _risk(audit: Audit) -> str:
         f"{100 * float(risk.bound.confidence):g} % its mean at new rows is at most "
         f"{outward(float(risk.bound), 'upper', 5)}"
     )
-    return section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
+    return _section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
 
 
-def _bounds(audit: Audit) -> list[Bound]:
-    """The bounds whose assumptions the page states."""
-    bounds: list[Bound] = []
-    if audit.enough is not None:
-        bounds += [*audit.enough.evidence, *(audit.enough.divergence or ())]
-    if audit.consequences is not None and audit.consequences.model is not None:
-        bounds.append(audit.consequences.model.mean)
-    if audit.risk is not None:
-        bounds.append(audit.risk.bound)
-    return bounds
+def _latent_enough(enough: LatentEnough | None) -> str:
+    """Is M enough: the charts and the table of all laws."""
+    if enough is None:
+        return ""
+    low, high = (float(end) for end in enough.evidence)
+    intro = (
+        "KL[q‖p] is the divergence of a Gaussian law q of the inducing variables from the exact posterior p, in nats; "
+        "it is log p(y) − ELBO(q). Every ELBO is at most log p(y), and the log-Sobolev inequality bounds the "
+        "divergence of each law by half its relative Fisher information, so that the best of these laws encloses "
+        f"log p(y) for all of them: here between {outward(low, 'lower', 8)} and {outward(high, 'upper', 8)}, which are "
+        f"{between((0.0, high - low))} apart. The estimate of the divergence of the model's law is "
+        f"{max(enough.estimate, 0.0):.3g} nats; it is no bound."
+    )
+    rows = [row_of(enough, level) for level in enough.telling()]
+    return _section(
+        "enough",
+        "Is M enough?",
+        _p(intro),
+        '<div class="pictures">',
+        _picture(
+            latent_divergence_chart(enough),
+            "Areas lie between the lower and the upper bound. Where the upper one stays level, more points do not "
+            "help: what is left is the bound's, or the posterior is not Gaussian.",
+        ),
+        _picture(elbo_chart(enough), "ELBOs of the laws, and the bounds on log p(y), in nats above the largest ELBO."),
+        "</div>",
+        table(HEADER, rows),
+        _p(LEGEND),
+    )
 
 
-def foundations(bounds: Iterable[Bound], claims: set[str], notes: Iterable[str]) -> str:
-    """The claims, the assumptions of ``bounds``, and the notes."""
-    assumptions = dict.fromkeys(sentence for bound in bounds for sentence in bound.assumptions)
+def _events(audit: LatentAudit) -> str:
+    """What the divergence means for probabilities."""
+    events = audit.events
+    if events is None:
+        return ""
+    goal = audit.enough.target if audit.enough is not None else float(events.divergence)
+    reached = event_interval(np.array(GRID), goal)
+    pairs = zip(GRID, *events.interval, *reached, strict=True)
+    rows = [(f"{p:g}", ends((float(a), float(b))), ends((float(c), float(d)))) for p, a, b, c, d in pairs]
+    text = (
+        "An event is anything that f, or a new label or count, does: that a label is 1, that ten labels are all 1, "
+        "that a count is above 5. If the model gives an event the probability in the first column, its probability "
+        "under the exact posterior lies in the second; the third is what the target would bring. No two differ by more "
+        f"than {up_to_one(float(events.tv))} (total variation, by Pinsker's inequality and that of Bretagnolle and "
+        "Huber)."
+    )
+    parts = [_p(Markup(f'{escaped(text)} <span class="soft">(<a href="#N-event">N-event</a>)</span>'))]
+    parts.append(table(("model", "exact posterior", f"with a divergence of {in_nats(goal)}"), rows))
+    if events.rows is not None and events.useful:
+        caption = (
+            "Probability at each held-out row under the model, and the interval of that under the exact posterior."
+        )
+        chart = row_chart(events.rows.model, events.rows.low, events.rows.high, events.rows.event)
+        parts.append(_picture(chart, caption))
+    return _section("probabilities", "What the divergence means for probabilities", *parts)
+
+
+def _scores(audit: LatentAudit) -> str:
+    """Scores of the model's predictions."""
+    if not audit.scores:
+        return ""
+    rows = [(name, f"{value:.5g}") for name, value in audit.scores.items()]
+    return _section("scores", "Scores at held-out rows", table(("score", "model"), rows))
+
+
+def _foundations(audit: AuditRecord[Any, Any]) -> str:
+    """The claims, the assumptions of the bounds, and the notes."""
+    assumptions = dict.fromkeys(sentence for bound in audit.bounds for sentence in bound.assumptions)
+    claims = cited(audit)
     entries = "".join(
         f'<dt id="{claim.id}">{claim.id}</dt><dd>{escaped(claim.statement)}</dd>\n'
         for claim in ledger()
@@ -442,25 +486,29 @@ def foundations(bounds: Iterable[Bound], claims: set[str], notes: Iterable[str])
     )
     lists = [
         f"<h3>{name}</h3><ul>{''.join(f'<li>{escaped(text)}</li>' for text in texts)}</ul>\n"
-        for name, texts in (("Assumptions", assumptions), ("Notes", notes))
+        for name, texts in (("Assumptions", assumptions), ("Notes", audit.notes))
         if texts
     ]
-    return section("foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists)
+    return _section(
+        "foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists
+    )
 
 
-def cited(audit: Audit) -> set[str]:
+def cited(audit: AuditRecord[Any, Any]) -> set[str]:
     """Ids of all claims that the page names."""
     texts = [claim for finding in audit.findings for claim in finding.claims]
-    if audit.enough is not None:
-        enough = audit.enough
-        texts += ["N-low", "N-monoQ", *(end.claim for end in enough.evidence)]
-        texts += [end.claim for level in enough.levels for end in level.divergence(enough.evidence)]
-    if audit.compared is not None:
-        texts.append("N-solve")
-    if audit.consequences is not None:
-        texts += ["L-30", "L-31"]
-    if audit.risk is not None:
-        texts.append(audit.risk.bound.claim)
+    texts += [bound.claim for bound in audit.bounds]
+    if isinstance(audit, LatentAudit):
+        texts.append("N-fisher")
+    elif isinstance(audit, Audit):
+        if audit.enough is not None:
+            enough = audit.enough
+            texts += ["N-low", "N-monoQ"]
+            texts += [end.claim for level in enough.levels for end in level.divergence(enough.evidence)]
+        if audit.compared is not None:
+            texts.append("N-solve")
+        if audit.consequences is not None:
+            texts += ["L-30", "L-31"]
     return {name for text in texts for name in re.split(", | and ", text)}
 
 

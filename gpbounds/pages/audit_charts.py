@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.audit import Calibration, Compared, Differences, Enough, Places, Subject
+from gpbounds.audit import Calibration, Compared, Differences, Enough, LatentEnough, Places, Subject
 from gpbounds.audit.compared import KINDS
+from gpbounds.audit.levels import AgainstM, Points
 from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup
 from gpbounds.pages.marks import Band, Bars, Dots, Level, Line, Mark, Whiskers
@@ -20,7 +22,22 @@ _DOTS = 1200
 FLOOR = 1e-3
 """Divergences below this share of the target are not drawn."""
 CLASSES = ((0.0, 0.5, "lower half", "#c7dcec"), (0.5, 0.9, "50 to 90 %", SKY), (0.9, 0.99, "90 to 99 %", BLUE))
-_LOOKS = {"chosen": ("chosen rows", BLUE), "added": ("the model's and more rows", ORANGE)}
+
+
+class _Curve(NamedTuple):
+    """A curve of the divergence: the levels that it joins, and below how many of them it is not drawn."""
+
+    kinds: tuple[Points, ...]
+    name: str
+    color: str
+    fewest: int = 2
+
+
+_CURVES = (_Curve(("chosen",), "chosen rows", BLUE, 0), _Curve(("model", "added"), "the model's and more rows", ORANGE))
+_LATENT_CURVES = (
+    _Curve(("chosen",), "best law, chosen rows", BLUE),
+    _Curve(("best", "added"), "best law, these and more rows", ORANGE),
+)
 
 
 def divergence_chart(enough: Enough) -> Markup:
@@ -31,28 +48,51 @@ def divergence_chart(enough: Enough) -> Markup:
         M, values = enough.floor
         kept = values >= least
         marks.append(Line("no choice does better", M[kept].tolist(), values[kept].tolist(), BLACK, True, dots=False))
-    for points, (name, color) in _LOOKS.items():
-        levels = [*(enough.of("model") if points == "added" else ()), *enough.of(points)]  # type: ignore[arg-type]
+    marks += _curves(enough, _CURVES)
+    if enough.model is not None:
+        marks.append(_of_model(enough, enough.model.M, "the model"))
+    return _against_M(enough, marks, "KL[q*‖p], nats")
+
+
+def latent_divergence_chart(enough: LatentEnough) -> Markup:
+    """Bounds on the divergence against M, with the target, and the bound of a law alone where it was computed."""
+    marks = _curves(enough, _LATENT_CURVES)
+    own = [(level.M, float(level.gap.bound)) for level in enough.levels if level.gap is not None]
+    marks.append(Dots("a law's bound by itself", [M for M, _ in own], [bound for _, bound in own], BLACK, 3.5))
+    marks.append(_of_model(enough, enough.model.M, "the model's law"))
+    if enough.estimate >= FLOOR * enough.target:
+        marks.append(Dots("the model's law, estimate", [enough.model.M], [enough.estimate], SKY, 4.0))
+    return _against_M(enough, marks, "KL[q‖p], nats")
+
+
+def _curves(enough: AgainstM[Any], curves: Sequence[_Curve]) -> list[Mark]:
+    """What lies between the bounds, for each way to choose inducing points."""
+    least = FLOOR * enough.target
+    marks: list[Mark] = []
+    for curve in curves:
+        levels = [level for points in curve.kinds for level in enough.of(points)]
         pairs = [(level.M, *map(float, level.divergence(enough.evidence))) for level in levels]
         pairs = [pair for pair in pairs if pair[2] >= least]
-        if points == "added" and len(pairs) < 2:
+        if len(pairs) < curve.fewest:
             continue
         counts, low, high = ([pair[i] for pair in pairs] for i in range(3))
-        marks += [Band("", counts, [max(value, least) for value in low], high, color), Line(name, counts, high, color)]
-    if enough.model is not None:
-        lower, upper = map(float, enough.divergence or ())
-        note = f"the model, M = {enough.model.M}: KL between {lower:.6g} and {upper:.6g}"
-        marks.append(Dots("the model", [enough.model.M], [max(upper, least)], VERMILLION, 5.0, [note]))
-    marks.append(Level(f"target {enough.target:g}", enough.target, GREEN))
-    return Chart(
-        marks,
-        "number of inducing points M",
-        "KL[q*‖p], nats",
-        log_x=True,
-        log_y=True,
-        about="Divergence against M",
-        **SIZE,
-    ).svg()
+        band = Band("", counts, [max(value, least) for value in low], high, curve.color)
+        marks += [band, Line(curve.name, counts, high, curve.color)]
+    return marks
+
+
+def _of_model(enough: AgainstM[Any], M: int, name: str) -> Mark:
+    """The upper bound of the model's own posterior, with M inducing points."""
+    lower, upper = map(float, enough.divergence or ())
+    note = f"the model, M = {M}: KL between {lower:.6g} and {upper:.6g}"
+    return Dots(name, [M], [max(upper, FLOOR * enough.target)], VERMILLION, 5.0, [note])
+
+
+def _against_M(enough: AgainstM[Any], marks: list[Mark], label: str) -> Markup:
+    """The chart of the divergence, with the target."""
+    target = Level(f"target {enough.target:g}", enough.target, GREEN)
+    axes: dict[str, Any] = {"log_x": True, "log_y": True, **SIZE}
+    return Chart([*marks, target], "number of inducing points M", label, about="Divergence against M", **axes).svg()
 
 
 def evidence_chart(enough: Enough) -> Markup:
@@ -76,6 +116,28 @@ def evidence_chart(enough: Enough) -> Markup:
     marks += [Level("log p(y)", low, GREEN)] if high - low < 1e-3 * reach else ends
     return Chart(
         marks, "number of inducing points M", "nats", log_x=True, about="Bounds on log p(y) against M", **SIZE
+    ).svg()
+
+
+def elbo_chart(enough: LatentEnough) -> Markup:
+    """ELBOs against M and the bounds on log p(y), less the largest ELBO, from where they are of use."""
+    low, high = map(float, enough.evidence)
+    levels = enough.of("added") or [enough.best]
+    far = max(low - enough.model.elbo, high - low, enough.target)
+    shown = [(level.M, level.elbo - low) for level in levels if low - level.elbo <= 2.0 * far]
+    marks: list[Mark] = [
+        Level("log p(y) ≥", 0.0, GREEN),
+        Level("log p(y) ≤", high - low, ORANGE),
+        Line("ELBO, these and more rows", [M for M, _ in shown], [elbo for _, elbo in shown], BLUE),
+        Dots("ELBO of the model", [enough.model.M], [enough.model.elbo - low], VERMILLION, 5.0),
+    ]
+    return Chart(
+        marks,
+        "number of inducing points M",
+        "nats above the largest ELBO",
+        log_x=True,
+        about="ELBOs and log p(y) against M",
+        **SIZE,
     ).svg()
 
 
@@ -213,6 +275,20 @@ def prediction_chart(calibration: Calibration, numbers: Any) -> Markup:
         Dots("rows", calibration.mean[kept].tolist(), calibration.y[kept].tolist(), BLUE, 2.5, notes),
     ]
     return Chart(marks, "predicted", "target", about="Targets against predictions", **SIZE).svg()
+
+
+def row_chart(model: Float, low: Float, high: Float, event: str) -> Markup:
+    """Intervals of the exact probability against the model's, at rows."""
+    kept = some(high - low)
+    order = kept[np.argsort(model[kept], kind="stable")]
+    x, ends_low, ends_high = (values[order].tolist() for values in (model, low, high))
+    marks: list[Mark] = [
+        Whiskers("exact posterior, between", x, ends_low, ends_high, SKY),
+        Dots("the model", x, x, BLUE, 2.5),
+    ]
+    return Chart(
+        marks, "probability under the model", "under the exact posterior", about=f"Probabilities of {event}", **SIZE
+    ).svg()
 
 
 def some(measure: Float) -> Any:
