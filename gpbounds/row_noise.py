@@ -1,0 +1,232 @@
+"""Noise of another variance in each row: the same problem as rows of unit noise of another GP (N-rows-noise)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import EPS, TINIEST, Array, Float, as_points, exactly, host, namespace
+from gpbounds.bound import Bound
+from gpbounds.interval import Interval, possible
+from gpbounds.kernels import Kernel, Linear, Product
+from gpbounds.kernels.base import as_kernel
+from gpbounds.rows import is_elsewhere
+from gpbounds.validation import positive
+from gpbounds.whitening import as_targets
+
+CLAIM = "N-rows-noise"
+SHIFT = 4.01 * 0.5 * EPS
+"""ε ≥ |log(w² s²)| for w = 1/s as computed: a square root and a division round."""
+PER_ROW = "Row i has the noise variance noise[i]; the bound is computed for rows of unit noise (N-rows-noise)."
+_NOT_MEMBERS = ("T/σ²", "jitter", "rounding")
+
+
+def is_per_row(noise: Any) -> bool:
+    """Whether ``noise`` is one number for each row, and not one for all.
+
+    >>> is_per_row(0.1), is_per_row([0.1, 0.2])
+    (False, True)
+    """
+    try:
+        return np.ndim(noise) > 0
+    except ValueError:  # ragged: the check of one number says what it expects
+        return False
+
+
+def noise_of_rows(noise: Any, N: int) -> Float:
+    """The N noise variances, each positive and finite, in squared units of y.
+
+    >>> noise_of_rows([0.1, 0.2], 2)
+    array([0.1, 0.2])
+    """
+    variances = positive("noise", host(noise))
+    if variances.shape != (N,):
+        raise ValueError(
+            f"noise: expected one number, or shape ({N},), one noise variance for each row of X, got {variances.shape}"
+        )
+    return variances
+
+
+@dataclass(frozen=True, eq=False)
+class UnitNoise:
+    """Rows of unit noise whose GP is that of given rows with the noise variances s_i² (N-rows-noise).
+
+    With w_i = 1/s_i, y'_i = w_i y_i and k'((x, w), (x', w')) = k(x, x')·w·w', which is a kernel on D + 1 columns,
+
+        log p(y) = log p'(y') + Σ log w_i,
+
+    and KL divergences, Rényi divergences, gaps and latent predictions at (x, 1) are equal, for q of inducing points
+    (z, 1).  The doubles w_i and w_i y_i are rounded; the methods of this class charge what that may change.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        k', a product of k on the first D columns and of `Linear` on the last.
+    X : array (N, D + 1)
+        The rows with w_i behind.
+    y : array (N,) or (N, P), or None
+        w_i y_i.
+    log_scale : float
+        Σ log w_i, to be added to log p'(y') of each output.
+    noise : array (N,)
+        The noise variances s_i².
+    moved : float
+        η, at least the norm of the errors of the products w_i y_i.
+    """
+
+    kernel: Kernel
+    X: Array
+    y: Array | None
+    log_scale: float
+    noise: Float
+    moved: float
+
+    @property
+    def weights(self) -> Float:
+        """The numbers w_i (N,), as they are computed."""
+        return host(self.X)[:, -1]
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return 1 if self.y is None or self.y.ndim == 1 else int(self.y.shape[1])
+
+    @property
+    def length(self) -> float:
+        """At least the norm of y'."""
+        return 1.01 * float(np.linalg.norm(host(self.y)))
+
+    def points(self, Z: ArrayLike | Array, name: str = "Z") -> Array:
+        """Inducing inputs, or inputs of predictions, (M, D) with a column of ones behind: (M, D + 1)."""
+        centres = as_points(Z, name, int(self.X.shape[1]) - 1)
+        return _beside(centres, namespace(centres).ones(centres.shape[0]))
+
+    def log_evidence_error(self, lower: float) -> float:
+        """How far log p'(y') + Σ log w_i may be from log p(y), both summed over the outputs.
+
+        ½ε(N + e^ε(√φ + η)²) + η√φ + ½η² and the rounding of Σ log w_i, with φ = y'ᵀ(K' + I)⁻¹y' ≤ |y'|² and φ ≤
+        −2 log p'(y') − N log 2π, as |K' + I| ≥ 1.  ``lower`` is a lower bound on log p'(y').
+        """
+        size, eta, total = self.length, self.moved, self.P * len(self.noise)
+        if math.isfinite(lower):
+            form = max(-2.0 * lower - total * math.log(2.0 * math.pi), 0.0) + 16.0 * EPS * (abs(lower) + total)
+            size = min(size, 1.01 * math.sqrt(form))
+        logs = self.P * 8.0 * EPS * (1.0 + float(np.abs(np.log(self.noise)).sum()))
+        return 1.01 * (0.5 * SHIFT * (total + (size + eta) ** 2) + eta * size + 0.5 * eta * eta) + logs
+
+    def gap_error(self, upper: float) -> float:
+        """How far a Rényi gap, or KL, of the best q may be from that of the given rows; ``upper`` bounds it from above.
+
+        ε(G + √(2D)|y'|) + η√(2D) + ½η², with G = 2D + 2√(D² + DN) at least twice the log-determinant term of D, and D
+        at least every gap between the two problems.
+        """
+        size, eta, total = self.length, self.moved, float(self.P * len(self.noise))
+        most, error = upper, math.inf
+        for _ in range(60):
+            root = math.sqrt(2.0 * most)
+            terms = 2.0 * most + 2.0 * math.sqrt(most * most + most * total)
+            error = 1.01 * (SHIFT * (terms + root * (size + eta)) + eta * root + 0.5 * eta * eta)
+            if upper + error <= most or not math.isfinite(error):
+                return error
+            most = 1.01 * (upper + error)
+        return math.inf
+
+    def mean_errors(self, explained: Float) -> Float:
+        """How far latent means at n points may be moved, ``explained`` (n,) at least prior less posterior variance."""
+        return 1.01 * np.sqrt(explained) * (self.moved + SHIFT * (self.length + self.moved))
+
+    def variance_errors(self, explained: Float) -> Float:
+        """The same for latent variances."""
+        return 1.01 * SHIFT * explained
+
+    def of_log_evidence(self, pair: Interval) -> Interval:
+        """The interval of log p(y) from that of log p'(y')."""
+        shift = self.P * self.log_scale
+        error = self.log_evidence_error(float(pair.lower))
+        moved = (_moved(end, float(end) + shift, error) for end in pair)
+        return possible(Interval(*(replace(end, terms=_shifted(end, shift)) for end in moved)))
+
+    def of_gap(self, pair: Interval) -> Interval:
+        """The interval of a Rényi gap from that of the gap of the unit-noise rows."""
+        error = self.gap_error(float(pair.upper))
+        lower, upper = (_moved(end, float(end), error) for end in pair)
+        return possible(Interval(replace(lower, value=max(float(lower), 0.0)), upper), 0.0)
+
+
+def _moved(end: Bound, value: float, error: float) -> Bound:
+    """The end at ``value``, moved outwards by ``error``, with the claim and the sentence of noise per row."""
+    outwards = math.inf if end.side == "upper" else -math.inf
+    away = value + error if end.side == "upper" else value - error
+    terms = dict(end.terms) | {"rounding": float(end.terms.get("rounding", 0.0)) + error}
+    return replace(
+        end,
+        value=math.nextafter(away, outwards),
+        claim=f"{end.claim}, {CLAIM}",
+        terms=terms,
+        assumptions=(*end.assumptions, PER_ROW),
+    )
+
+
+def _shifted(end: Bound, shift: float) -> dict[str, Any]:
+    """The terms of a bound on log p'(y'), its members plus ``shift``."""
+    return {name: term if name in _NOT_MEMBERS else term + shift for name, term in end.terms.items()}
+
+
+def _beside(points: Array, column: Array) -> Array:
+    xp = namespace(points)
+    return xp.ascontiguousarray(xp.column_stack([xp.asarray(points, dtype=np.float64), xp.asarray(column)]))
+
+
+def at_unit_noise(kernel: Kernel, X: Any, y: Any, noise: Any) -> UnitNoise:
+    """The rows of unit noise of another GP that rows with the noise variances ``noise`` (N,) are.
+
+    Claim N-rows-noise.  Everything in this library that is proved of a GP with one noise variance holds for k', X', y'
+    and the noise 1, and says the same of the given rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D)
+    y : array (N,) or (N, P), or None
+    noise : array (N,)
+        Noise variances, one for each row, in squared units of y.
+
+    Raises
+    ------
+    ValueError
+        for noise that is not one positive finite number for each row; for rows that are read by partitions; for y
+        whose ratio to its noise is no double.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> unit = at_unit_noise(SquaredExponential(), [0.0, 1.0], [3.0, 1.0], [0.25, 4.0])
+    >>> unit.X[:, 1], unit.y, unit.points([5.0])
+    (array([2. , 0.5]), array([6. , 0.5]), array([[5., 1.]]))
+    """
+    as_kernel(kernel)
+    if is_elsewhere(X):
+        raise ValueError(
+            "noise: expected one number for rows that are read by partitions, got one for each row: pass X and y as "
+            "arrays"
+        )
+    given = as_points(X, "X")
+    rows = namespace(given).asarray(given, dtype=np.float64)
+    xp, (N, D) = namespace(rows), rows.shape
+    variances = noise_of_rows(exactly("noise", noise), N)
+    weights = 1.0 / np.sqrt(variances)
+    scaled, moved = None, 0.0
+    if y is not None:
+        targets = as_targets(y, rows)
+        factors = xp.asarray(weights) if targets.ndim == 1 else xp.asarray(weights)[:, None]
+        with np.errstate(over="ignore"):
+            scaled = targets * factors
+            size = float(np.linalg.norm(host(scaled)))
+        if not math.isfinite(size):
+            raise ValueError("noise, y: expected numbers whose ratio y²/noise is a double, got more: use other units")
+        moved = 1.01 * (0.5 * EPS * size + math.sqrt(scaled.size) * TINIEST)
+    joint = Product(kernel.on(range(D)), Linear(1.0).on([D]))
+    log_scale = -0.5 * math.fsum(np.log(variances).tolist())
+    return UnitNoise(joint, _beside(rows, weights), scaled, log_scale, variances, moved)
