@@ -372,7 +372,7 @@ def ends(low: float, high: float, digits: int = 6) -> str:
     """An interval in words, rounded outwards.
 
     >>> ends(0.12345678, 0.1234999), ends(1.0, 1.0)
-    ('between 0.123456 and 0.1235', '1')
+    ('0.123456 to 0.1235', '1')
     """
     least, most = outward(low, "lower", digits), outward(high, "upper", digits)
-    return least if least == most else f"between {least} and {most}"
+    return least if least == most else f"{least} to {most}"

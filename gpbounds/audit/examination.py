@@ -182,13 +182,22 @@ def cause_sentence(part: str, causes: tuple[Cause, ...]) -> str:
     order = sorted(telling, key=lambda each: -min(map(abs, each.ends)) if each.effect != "not decided" else math.inf)
     words = []
     for each in order:
-        name = f"{each.name} {each.why}" if each.why.startswith("with ") else each.name
+        name = f"{_NAMES[each.name]}{f' ({each.why})' if each.why.startswith('with ') else ''}"
         if each.effect == "not decided":
             words.append(f"{name}: not decided")
         else:
             least, most = sorted(map(abs, each.ends))
             words.append(f"{name} {each.effect} it by {ends(least, most, 4)}")
-    return f"Of the error of {what}, {'; '.join(words)}."
+    return f"Of the error of {what}: {'; '.join(words)}."
+
+
+_NAMES = {
+    "sparsity": "sparsity",
+    "jitter": "the jitter",
+    "posterior": "a q(u) that is not the best one",
+    "dtype": "single precision",
+    "solver": "the solver's rest",
+}
 
 
 def rows_of(causes: Causes) -> list[tuple[str, str, str, str, str]]:
@@ -197,7 +206,7 @@ def rows_of(causes: Causes) -> list[tuple[str, str, str, str, str]]:
     for part, title in PARTS.items():
         for each in getattr(causes, part):
             finite = all(map(math.isfinite, each.ends))
-            size = in_between(each.ends, 6) if finite else "not decided"
+            size = ends(*each.ends, 6) if finite else "not decided"
             known = "proved" if each.proved else "in doubles" if finite else ""
             why = f" ({each.why})" if each.why else ""
             found.append((title, f"{each.name}: {MEANINGS[each.name]}{why}", size, each.effect, known))
