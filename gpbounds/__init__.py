@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpbounds.kernels import SquaredExponential as SquaredExponential
     from gpbounds.rates import inducing_points as inducing_points
     from gpbounds.rates import rate as rate
+    from gpbounds.row_noise import at_unit_noise as at_unit_noise
     from gpbounds.spectra import spectrum as spectrum
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _MODULE_OF = {
     "Sampler": "inputs",
     "SquaredExponential": "kernels",
     "Uniform": "inputs",
+    "at_unit_noise": "row_noise",
     "inducing_points": "rates",
     "rate": "rates",
     "spectrum": "spectra",

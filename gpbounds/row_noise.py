@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,14 +20,28 @@ from gpbounds.interval import Interval, possible
 from gpbounds.kernels import Kernel, Linear, Product
 from gpbounds.kernels.base import as_kernel
 from gpbounds.rows import is_elsewhere
-from gpbounds.validation import positive
+from gpbounds.validation import noise_variance, positive
 from gpbounds.whitening import as_targets
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 CLAIM = "N-rows-noise"
 SHIFT = 4.01 * 0.5 * EPS
 """ε ≥ |log(w² s²)| for w = 1/s as computed: a square root and a division round."""
 PER_ROW = "Row i has the noise variance noise[i]; the bound is computed for rows of unit noise (N-rows-noise)."
-_NOT_MEMBERS = ("T/σ²", "jitter", "rounding")
+OF_EIGENVALUES = "pass the eigenvalues of S^(−½)KS^(−½), S = diag of the noise of each row, and noise=1"
+OF_DRAWS = (
+    "the law of the draws depends on it: choose among rows of unit noise, unit = gpbounds.at_unit_noise(kernel, X, y, "
+    "noise), with unit.kernel, unit.X, y=unit.y and noise=1, and leave out the last column of Z"
+)
+"""Why functions of eigenvalues alone, and those that draw inducing points, take one noise variance."""
+_NOT_MEMBERS = ("T/σ²", "jitter", "rounding", "points", "n")
+"""Terms of bounds on log p(y) that are no members."""
+_LOG_DENSITIES = ("log p(y)", "elbo 1")
+"""Terms of bounds on a gap that are bounds on log p(y)."""
+_WITH_NORMALISER = ("log N(y; 0, Ξ)", "log N(y_Z; 0, K_ZZ + σ²I)", "L_Jensen(q)", "E_q log p(y|f)")
+"""Terms of evidence lower bounds that hold their normaliser."""
 
 
 def is_per_row(noise: Any) -> bool:
@@ -97,8 +116,8 @@ class UnitNoise:
 
     @property
     def length(self) -> float:
-        """At least the norm of y'."""
-        return 1.01 * float(np.linalg.norm(host(self.y)))
+        """At least the norm of y'; 0 without y."""
+        return 0.0 if self.y is None else 1.01 * float(np.linalg.norm(host(self.y)))
 
     def points(self, Z: ArrayLike | Array, name: str = "Z") -> Array:
         """Inducing inputs, or inputs of predictions, (M, D) with a column of ones behind: (M, D + 1)."""
@@ -122,14 +141,15 @@ class UnitNoise:
         """How far a Rényi gap, or KL, of the best q may be from that of the given rows; ``upper`` bounds it from above.
 
         ε(G + √(2D)|y'|) + η√(2D) + ½η², with G = 2D + 2√(D² + DN) at least twice the log-determinant term of D, and D
-        at least every gap between the two problems.
+        at least every gap between the two problems.  Without y, which the prior then draws, 2εG.
         """
         size, eta, total = self.length, self.moved, float(self.P * len(self.noise))
+        twice = 2.0 if self.y is None else 1.0
         most, error = upper, math.inf
         for _ in range(60):
             root = math.sqrt(2.0 * most)
             terms = 2.0 * most + 2.0 * math.sqrt(most * most + most * total)
-            error = 1.01 * (SHIFT * (terms + root * (size + eta)) + eta * root + 0.5 * eta * eta)
+            error = 1.01 * (SHIFT * (twice * terms + root * (size + eta)) + eta * root + 0.5 * eta * eta)
             if upper + error <= most or not math.isfinite(error):
                 return error
             most = 1.01 * (upper + error)
@@ -147,19 +167,72 @@ class UnitNoise:
         """The interval of log p(y) from that of log p'(y')."""
         shift = self.P * self.log_scale
         error = self.log_evidence_error(float(pair.lower))
-        moved = (_moved(end, float(end) + shift, error) for end in pair)
-        return possible(Interval(*(replace(end, terms=_shifted(end, shift)) for end in moved)))
+        moved = (_moved(end, shift, error) for end in pair)
+        return possible(Interval(*(_shifted(end, shift, end.terms.keys() - set(_NOT_MEMBERS)) for end in moved)))
 
     def of_gap(self, pair: Interval) -> Interval:
         """The interval of a Rényi gap from that of the gap of the unit-noise rows."""
-        error = self.gap_error(float(pair.upper))
-        lower, upper = (_moved(end, float(end), error) for end in pair)
+        error, shift = self.gap_error(float(pair.upper)), self.P * self.log_scale
+        ends = (_moved(end, 0.0, error) for end in pair)
+        lower, upper = (_shifted(end, shift, end.terms.keys() & set(_LOG_DENSITIES)) for end in ends)
         return possible(Interval(replace(lower, value=max(float(lower), 0.0)), upper), 0.0)
 
+    def of_upper_gap(self, end: Bound) -> Bound:
+        """The upper bound on a Rényi gap from that on the gap of the unit-noise rows."""
+        return _moved(end, 0.0, self.gap_error(float(end)))
 
-def _moved(end: Bound, value: float, error: float) -> Bound:
-    """The end at ``value``, moved outwards by ``error``, with the claim and the sentence of noise per row."""
-    outwards = math.inf if end.side == "upper" else -math.inf
+    def of_probed_evidence(self, pair: Interval) -> Interval:
+        """As `of_log_evidence` for bounds by random probes, whose terms are parts of log|K + σ²I|."""
+        shift, error = self.P * self.log_scale, self.log_evidence_error(float(pair.lower))
+        names = frozenset(("log|K|", "log|P|", "estimate"))
+        ends = (_moved(end, shift, error) for end in pair)
+        return possible(Interval(*(_shifted(end, -2.0 * self.log_scale, names) for end in ends)))
+
+    def of_elbo(self, bound: Bound) -> Bound:
+        """A bound on log p(y) without a proved rounding from one on log p'(y')."""
+        shifted = _shifted(bound, self.log_scale, frozenset(_WITH_NORMALISER))
+        claim, assumptions = f"{bound.claim}, {CLAIM}", (*bound.assumptions, PER_ROW)
+        return replace(shifted, value=float(bound) + self.log_scale, claim=claim, assumptions=assumptions)
+
+    def of_log_determinant(self, found: Any) -> Any:
+        """An estimate of log|Ξ| with the noise variances in place of σ²I from that of the unit-noise rows."""
+        return replace(found, value=found.value - 2.0 * self.log_scale)
+
+    def of_log_density(self, value: float) -> float:
+        """log p(y) from log p'(y')."""
+        return value + self.P * self.log_scale
+
+    def of_ratio(self, bound: Bound) -> Bound:
+        """The upper bound on λ_max(S^{-½}(K − Q)S^{-½}) from that of the unit-noise rows, e^ε times as large."""
+        lower = {"lower": (1.0 - SHIFT) * bound.terms["lower"] * (1.0 - EPS)}
+        value = math.nextafter(float(bound) * (1.0 + 1.01 * SHIFT), math.inf)
+        return replace(
+            bound,
+            value=value,
+            claim=f"{bound.claim}, {CLAIM}",
+            terms=dict(bound.terms) | lower,
+            assumptions=(*bound.assumptions, PER_ROW),
+        )
+
+    @contextmanager
+    def solving(self) -> Iterator[UnitNoise]:
+        """Run what solves the unit-noise problem; its refusal of the noise 1 becomes one of the given variances."""
+        try:
+            yield self
+        except ValueError as error:
+            reason = str(error)
+            if not reason.startswith("noise: expected σ²"):
+                raise
+            raise ValueError(
+                f"noise: expected variances that are larger by one factor, got {self.noise.min():.3g} to "
+                f"{self.noise.max():.3g}; in units of them,{reason.removeprefix('noise:')}"
+            ) from None
+
+
+def _moved(end: Bound, shift: float, error: float) -> Bound:
+    """The end plus ``shift``, moved outwards by ``error`` and rounding, with the claim and its sentence."""
+    outwards, value = math.inf if end.side == "upper" else -math.inf, float(end) + shift
+    error += EPS * abs(value) if shift and math.isfinite(value) else 0.0
     away = value + error if end.side == "upper" else value - error
     terms = dict(end.terms) | {"rounding": float(end.terms.get("rounding", 0.0)) + error}
     return replace(
@@ -171,9 +244,10 @@ def _moved(end: Bound, value: float, error: float) -> Bound:
     )
 
 
-def _shifted(end: Bound, shift: float) -> dict[str, Any]:
-    """The terms of a bound on log p'(y'), its members plus ``shift``."""
-    return {name: term if name in _NOT_MEMBERS else term + shift for name, term in end.terms.items()}
+def _shifted(end: Bound, shift: float, names: AbstractSet[str]) -> Bound:
+    """The bound with ``shift`` added to the terms of these names."""
+    terms = {name: term + shift if name in names else term for name, term in end.terms.items()}
+    return replace(end, terms=terms)
 
 
 def _beside(points: Array, column: Array) -> Array:
@@ -230,3 +304,50 @@ def at_unit_noise(kernel: Kernel, X: Any, y: Any, noise: Any) -> UnitNoise:
     joint = Product(kernel.on(range(D)), Linear(1.0).on([D]))
     log_scale = -0.5 * math.fsum(np.log(variances).tolist())
     return UnitNoise(joint, _beside(rows, weights), scaled, log_scale, variances, moved)
+
+
+def noise_per_row(
+    read: Callable[[UnitNoise, Result], Result],
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """A function of (kernel, X, ..., noise=) that also takes the noise of each row, by `at_unit_noise`.
+
+    Its arguments kernel, X, y, Z and X_new become those of the unit-noise rows, and ``read`` makes its result one about
+    the given rows.  Laws of new targets (``noisy``) are refused, as nothing is known of the noise of new rows.
+    """
+
+    def with_rows(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(function)
+        def of_rows(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            if not is_per_row(kwargs.get("noise")):
+                return function(*args, **kwargs)
+            given = signature(function).bind(*args, **kwargs).arguments
+            if given.get("noisy"):
+                raise ValueError(
+                    "noisy: expected False with noise of each row, as that of new rows is not known: add the variance "
+                    "of their noise to the latent variances"
+                )
+            unit = at_unit_noise(given["kernel"], given["X"], given.get("y"), given["noise"])
+            points = {name: given[name] for name in ("Z", "X_new") if given.get(name) is not None}
+            changed: Any = dict(given) | {"kernel": unit.kernel, "X": unit.X, "noise": 1.0}
+            changed |= {name: unit.points(value, name) for name, value in points.items()}
+            if "y" in given:
+                changed["y"] = unit.y
+            of_unit: Callable[..., Result] = function
+            with unit.solving():
+                return read(unit, of_unit(**changed))
+
+        return of_rows
+
+    return with_rows
+
+
+def unchanged(unit: UnitNoise, result: Result) -> Result:
+    """``result``, which is the same for the rows of unit noise: a divergence, or a law of latent values."""
+    return result
+
+
+def one_for_all(noise: Any, why: str) -> float:
+    """σ² > 0, one number for all rows; an error says ``why`` a noise of each row has no meaning."""
+    if is_per_row(noise):
+        raise ValueError(f"noise: expected one number, got shape {np.shape(noise)}: {why}")
+    return noise_variance(noise)

@@ -97,7 +97,10 @@ def noise_variance(value: Any) -> float:
     """σ² > 0, one number."""
     checked = positive("noise", value)
     if checked.ndim:
-        raise ValueError(f"noise: expected one number (the noise variance), got shape {checked.shape}")
+        raise ValueError(
+            f"noise: expected one number (the noise variance), got shape {checked.shape}: this function has no rows to "
+            "which other variances could belong; pass it rows or matrices of unit noise (gpbounds.at_unit_noise)"
+        )
     return float(checked)
 
 

@@ -21,7 +21,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.renyi.escalation import computed_evidence, decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import exact_work
-from gpbounds.row_noise import UnitNoise, at_unit_noise
+from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class ExactRows:
     X : array (N, D)
     y : array (N,)
     noise : float
+    given : Subject
+        The model and its rows as they were given, the jitter in their noise.
     unit : UnitNoise or None
         The change of problem, if there is one noise variance for each row.
     """
@@ -42,16 +44,17 @@ class ExactRows:
     X: Float
     y: Float
     noise: float
+    given: Subject
     unit: UnitNoise | None = None
 
     @classmethod
     def of(cls, about: Subject, jitter: float = 0.0) -> ExactRows:
         """Those of a model, with ``jitter`` added to the noise of each row."""
-        noise: Any = about.noise + jitter
-        if np.ndim(noise) == 0:
-            return cls(about.kernel, about.X, about.y, float(noise))
-        unit = at_unit_noise(about.kernel, about.X, about.y, noise)
-        return cls(unit.kernel, np.asarray(unit.X), np.asarray(unit.y), 1.0, unit)
+        given = replace(about, noise=about.noise + jitter) if jitter else about
+        if not is_per_row(given.noise):
+            return cls(about.kernel, about.X, about.y, given.noise, given)
+        unit = at_unit_noise(about.kernel, about.X, about.y, given.noise)
+        return cls(unit.kernel, np.asarray(unit.X), np.asarray(unit.y), 1.0, given, unit)
 
     @property
     def N(self) -> int:
@@ -83,9 +86,9 @@ class ExactRows:
         if self.affords(work):
             with one_blas_thread():
                 pair = self._dense()
-        else:
-            pair = evidence(self.kernel, self.X, self.y, noise=self.noise, delta=delta, rng=rng, progress=progress)
-        return pair if self.unit is None else self.unit.of_log_evidence(pair)
+            return pair if self.unit is None else self.unit.of_log_evidence(pair)
+        given = self.given
+        return evidence(given.kernel, given.X, given.y, noise=given.noise, delta=delta, rng=rng, progress=progress)
 
     def _dense(self) -> Interval:
         columns, pair = self.y[:, None], None
@@ -103,14 +106,14 @@ class ExactRows:
 
     def predictions(self, X_new: Float, *, tolerance: float, work: float, progress: bool = False) -> ExactPredictions:
         """Ends of latent means and variances at X_new (n, D), D that of the model."""
-        points = X_new if self.unit is None else np.asarray(self.unit.points(X_new, "X_new"))
-        if self.affords(work) and self.model is not None:
-            made = predictions_by_factor(self.model, points, tolerance=tolerance)
-        else:
-            made = exact_predictions(
-                self.kernel, self.X, self.y, points, noise=self.noise, tolerance=tolerance, progress=progress
-            )
-        return made if self.unit is None else self._of_given_rows(made, points)
+        if not self.affords(work) or self.model is None:
+            given, options = self.given, {"tolerance": tolerance, "progress": progress}
+            return exact_predictions(given.kernel, given.X, given.y, X_new, noise=given.noise, **options)
+        if self.unit is None:
+            return predictions_by_factor(self.model, X_new, tolerance=tolerance)
+        points = np.asarray(self.unit.points(X_new, "X_new"))
+        finer = tolerance * min(1.0, float(np.median(self.unit.noise)))
+        return self._of_given_rows(predictions_by_factor(self.model, points, tolerance=finer), points)
 
     def _of_given_rows(self, made: ExactPredictions, points: Float) -> ExactPredictions:
         """The ends of the given rows' predictions from those of the rows of unit noise."""

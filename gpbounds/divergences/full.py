@@ -26,14 +26,20 @@ from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.products import gram, matmul, norm, norms
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.row_noise import is_per_row, noise_of_rows, one_for_all
 from gpbounds.validation import choice, noise_variance
+
+_ELSEWHERE = (
+    "the spectral form has one σ²; collapsed_posterior(kernel, X, y, X, noise=noise, power=0.0) is the exact posterior "
+    "with the noise of each row"
+)
 
 
 def posterior_kl(
     K: ArrayLike | Array,
     y_minus_mean: ArrayLike | Array,
     *,
-    noise: float,
+    noise: Any,
     method: Literal["eigen", "cholesky"] = "eigen",
 ) -> float:
     """KL(Q‖P) of the exact GP posterior Q from its prior P, computed from the kernel matrix of the data.
@@ -52,8 +58,8 @@ def posterior_kl(
         Kernel matrix of the data, NumPy or CuPy.
     y_minus_mean : array (N,)
         Targets minus the prior mean.
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     method : "eigen" or "cholesky"
 
     Raises
@@ -69,8 +75,12 @@ def posterior_kl(
     1.684719
     """
     chosen = choice("method", method, ("eigen", "cholesky"))
-    matrix, variance = symmetric_matrix("K", K), noise_variance(noise)
+    matrix = symmetric_matrix("K", K)
     r = vector("y_minus_mean", y_minus_mean, matrix)
+    if is_per_row(noise):
+        weights = namespace(matrix).asarray(1.0 / np.sqrt(noise_of_rows(noise, len(r))))
+        matrix, r, noise = matrix * weights[:, None] * weights, r * weights, 1.0
+    variance = noise_variance(noise)
     return (
         _by_cholesky(matrix, r, variance)
         if chosen == "cholesky"
@@ -284,7 +294,8 @@ def full_posterior(
     X : array (N, D)
     y : array (N,)
     noise : float
-        σ² of the likelihood, in squared units of y.
+        σ² of the likelihood, in squared units of y.  With noise of each row `collapsed_posterior` with Z = X is the
+        exact posterior.
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     entry_error : float
@@ -302,7 +313,8 @@ def full_posterior(
     (1.758581, array([0.9054, 0.5067]), array([0.0869, 0.0869]))
     """
     as_kernel(kernel)
-    points, variance, error = double(as_points(X, "X"), "X"), noise_variance(noise), absolute_error(entry_error)
+    points, error = double(as_points(X, "X"), "X"), absolute_error(entry_error)
+    variance = one_for_all(noise, _ELSEWHERE)
     m = mean_at(prior_mean, points)
     r = vector("y", y, points) - m
     K = symmetric_matrix("k(X, X)", kernel(points))

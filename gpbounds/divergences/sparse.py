@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +46,7 @@ from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
+from gpbounds.row_noise import is_per_row, noise_of_rows
 from gpbounds.rows.program import Statistics
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, matched, whitened, with_jitter
@@ -349,7 +351,7 @@ def collapsed_posterior(
     y: ArrayLike | Array,
     Z: ArrayLike | Array,
     *,
-    noise: float,
+    noise: Any,
     power: float,
     prior_mean: PriorMean = None,
     jitter: Jitter = "auto",
@@ -371,8 +373,8 @@ def collapsed_posterior(
     X : array (N, D), NumPy or CuPy
     y : array (N,)
     Z : array (M, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row, in D = pΛ + diag(s_i²).
     power : float
         p ≥ 0.  Q is a posterior for p > 1, too, as pΛ + σ²I is then still positive.
     prior_mean : function, optional
@@ -401,7 +403,9 @@ def collapsed_posterior(
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
     r = vector("y", y, points) - mean_at(prior_mean, points)
-    law = CollapsedLaw(noise_variance(noise), scalar(non_negative, "power", power), absolute_error(entry_error))
+    many = is_per_row(noise)
+    variance = namespace(points).asarray(noise_of_rows(noise, len(points))) if many else noise_variance(noise)
+    law = CollapsedLaw(variance, scalar(non_negative, "power", power), absolute_error(entry_error))
 
     def attempt(amount: float) -> tuple[Inducing, CollapsedSums]:
         whitener = inducing(kernel, centres, amount)
@@ -454,13 +458,15 @@ class CollapsedLaw:
 
     Attributes
     ----------
-    noise, power : float
-        σ² and p.
+    noise : float or array (N,)
+        σ², or the noise variance of each of the rows that `sums` is given.
+    power : float
+        p.
     entry_error : float
         Bound on the absolute error of the kernel's values.
     """
 
-    noise: float
+    noise: Any
     power: float
     entry_error: float
 
@@ -470,7 +476,7 @@ class CollapsedLaw:
         xp, D = namespace(r), self.power * white.residual + self.noise
         diagonal, of = whitener.kernel.diag(X), Rounding.of(whitener, self.entry_error)
         deltas = of.of_columns(xp.sqrt(diagonal))
-        if self.power == 0.0:
+        if self.power == 0.0 and not is_per_row(self.noise):
             G, b, moved = white.gram / self.noise, white.projected / self.noise, 0.0
         else:
             G, b, moved = _weighted(white, r, D, of, self.entry_error, chunk)

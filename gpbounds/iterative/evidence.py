@@ -23,6 +23,7 @@ from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.progress import bar
 from gpbounds.renyi.blocks import absolute_products, two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
+from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import count, noise_variance, open_unit, positive, scalar
 from gpbounds.vecchia import Factor, factor, log_det_error, near
 from gpbounds.whitening import as_targets, sums_of_squares
@@ -73,12 +74,13 @@ class _Preconditioned:
         return namespace(self.Y).asarray(rng.standard_normal((self.N, count)))
 
 
+@noise_per_row(UnitNoise.of_probed_evidence)
 def evidence(
     kernel: Kernel,
     X: ArrayLike,
     y: ArrayLike,
     *,
-    noise: float,
+    noise: Any,
     delta: float = 0.05,
     width: float | None = None,
     rng: np.random.Generator | int | None = None,
@@ -115,8 +117,8 @@ def evidence(
     X : array (N, D), NumPy or CuPy
     y : array (N,) or (N, P)
         P outputs share the kernel: their log evidences add.
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     delta : float
         Probability with which one of the two bounds may fail.
     width : float, optional

@@ -22,6 +22,7 @@ from gpbounds.kernels.tiles import Products, additions
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
+from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
 from gpbounds.validation import noise_variance, non_negative, positive, scalar
 from gpbounds.whitening import as_targets, slices
 
@@ -58,7 +59,7 @@ def exact_predictions(
     y: ArrayLike,
     X_new: ArrayLike,
     *,
-    noise: float,
+    noise: Any,
     tolerance: float = 1e-3,
     memory: float = MEMORY,
     progress: bool = False,
@@ -83,11 +84,12 @@ def exact_predictions(
     y : array (N,)
         The prior mean is zero: pass residuals of another.
     X_new : array (n, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     tolerance : float
         The solves aim at ends of means within this many standard deviations of the noise, and of variances within this
-        many noise variances.  Where rounding does not allow it, the ends are wider.
+        many noise variances, of the median noise where each row has its own.  Where rounding does not allow it, the
+        ends are wider.
     memory : float
         Bytes for the triangle of K; where it fits, a Cholesky factor may use twice as many.
     progress : bool
@@ -106,6 +108,8 @@ def exact_predictions(
     (True, True)
     """
     as_kernel(kernel)
+    if is_per_row(noise):
+        return _of_rows(at_unit_noise(kernel, X, y, noise), kernel, X_new, tolerance, memory, progress)
     rows = as_host_points(X, "X").astype(np.float64, copy=False)
     new = as_host_points(X_new, "X_new", rows.shape[1]).astype(np.float64, copy=False)
     targets = as_targets(y, rows)
@@ -139,6 +143,27 @@ def predictions_by_factor(fit: Exact, X_new: Float, *, tolerance: float) -> Exac
         solver = Factored(fit.chol, Products(kernel, X, noise=noise, memory=0.0))
         mean, variance = problem.ends(solver)
     return ExactPredictions(mean, variance, problem.rounding.proved, "cholesky")
+
+
+def _of_rows(
+    unit: UnitNoise, kernel: Kernel, X_new: ArrayLike, tolerance: float, memory: float, progress: bool
+) -> ExactPredictions:
+    """The predictions of rows with noise of their own, from unit-noise rows and c·f, c a power of two (N-rows-noise).
+
+    ``tolerance`` then refers to noise of the variance 1/c², which is near the median of the given ones.
+    """
+    new = as_host_points(X_new, "X_new", unit.X.shape[1] - 1)
+    power = -math.frexp(math.sqrt(float(np.median(unit.noise))))[1]
+    points = unit.points(new, "X_new")
+    points[:, -1] = math.ldexp(1.0, power)
+    own: dict[str, Any] = {"y": unit.y, "tolerance": tolerance, "memory": memory, "progress": progress}
+    made = exact_predictions(unit.kernel, unit.X, X_new=points, noise=1.0, **own)
+    explained = 1.01 * np.asarray(kernel.diag(new))
+    mean, variance = np.ldexp(made.mean, -power), np.ldexp(made.variance, -2 * power)
+    in_means, in_variances = unit.mean_errors(explained), unit.variance_errors(explained)
+    low, high = np.nextafter(mean[0] - in_means, -np.inf), np.nextafter(mean[1] + in_means, np.inf)
+    least = np.maximum(np.nextafter(variance[0] - in_variances, -np.inf), 0.0)
+    return replace(made, mean=(low, high), variance=(least, np.nextafter(variance[1] + in_variances, np.inf)))
 
 
 def _solver(problem: _Problem, memory: float, advance: Callable[[], Any]) -> Solver | Factored:

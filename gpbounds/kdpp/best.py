@@ -38,7 +38,8 @@ from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.renyi import evidence
 from gpbounds.renyi.attained import Attained, attained, evidence_attained, negative_trace
 from gpbounds.renyi.gap_bounds import gap
-from gpbounds.validation import count, noise_variance, open_unit, order, scalar
+from gpbounds.row_noise import OF_DRAWS, one_for_all
+from gpbounds.validation import count, open_unit, order, scalar
 from gpbounds.whitening import as_targets, with_jitter
 
 # The problem of choosing the best of several draws: data, order, R and δ; and a law to draw from.
@@ -535,7 +536,7 @@ def best_selection(
         groups,
         M,
         None if targets is None else targets.reshape(X.shape[0], -1),
-        None if noise is None else noise_variance(noise),
+        None if noise is None else one_for_all(noise, OF_DRAWS),
         scalar(order, "alpha", alpha),
         1 if isinstance(number, str) else number,
         REDRAW if certain else scalar(open_unit, "delta", delta),

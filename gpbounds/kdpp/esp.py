@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.arrays import Float
 from gpbounds.numerics.search import bisected
-from gpbounds.validation import count, noise_variance, non_negative
+from gpbounds.row_noise import OF_EIGENVALUES, one_for_all
+from gpbounds.validation import count, non_negative
 
 Exponent = NDArray[np.int64]
 _LOG_2 = log(2.0)
@@ -236,7 +237,7 @@ def tilted_eigenvalues(eigenvalues: ArrayLike, *, noise: float) -> Float:
     >>> tilted_eigenvalues([2.0, 1.0, 0.0], noise=0.5)
     array([5. , 1.5, 0. ])
     """
-    values, s2 = checked(eigenvalues), noise_variance(noise)
+    values, s2 = checked(eigenvalues), one_for_all(noise, OF_EIGENVALUES)
     with np.errstate(over="ignore"):
         tilted: Any = values * (values + s2)
     if not np.isfinite(tilted).all():

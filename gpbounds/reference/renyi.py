@@ -353,3 +353,44 @@ def gradient(
     fit = (weights.T * xi_dot * weights)[0] / 2
     inner = linalg.inverse(scaled_residual(Kff, Kuf, Kuu, noise, alpha))
     return fit, -trace(inverse * xi_dot) / 2, -alpha / 2 * trace(inner * change)
+
+
+# Noise of each row: y = f + noise of covariance S = diag(variances), a list of N numbers (N-rows-noise).
+
+
+def scaled_by_noise(A: Any, variances: Any) -> Any:
+    """S^(−½) A S^(−½)."""
+    scale = diag([1 / sqrt(mpf(s)) for s in variances])
+    return scale * A * scale
+
+
+def log_evidence_of_rows(Kff: Any, y: Any, variances: Any) -> Any:
+    """log N(y; 0, K + S)."""
+    return log_normal(y, Kff + diag([mpf(s) for s in variances]))
+
+
+def elbo_of_rows(Kff: Any, Kuf: Any, Kuu: Any, y: Any, variances: Any, alpha: Any) -> Any:
+    """log N(y; 0, S + (1−α)K + αQ) − (α/(2β)) log|I + βS^(−½)(K − Q)S^(−½)|."""
+    Q, beta = nystrom(Kuf, Kuu), 1 - mpf(alpha)
+    ratio = scaled_by_noise(Kff - Q, variances)
+    penalty = trace(ratio) / 2 if beta == 0 else alpha / (2 * beta) * log_det(eye(Kff.rows) + beta * ratio)
+    return log_normal(y, diag([mpf(s) for s in variances]) + beta * Kff + alpha * Q) - penalty
+
+
+def gap_of_rows(Kff: Any, Kuf: Any, Kuu: Any, y: Any, variances: Any, alpha: Any) -> Any:
+    """D_α(y) = log p(y) − L_α."""
+    return log_evidence_of_rows(Kff, y, variances) - elbo_of_rows(Kff, Kuf, Kuu, y, variances, alpha)
+
+
+def expected_gap_of_rows(Kff: Any, Kuf: Any, Kuu: Any, variances: Any, alpha: Any) -> Any:
+    """E_y D_α for y ~ N(0, K + S): D_α(0) + ½tr(Ξ⁻¹ − (K + S)⁻¹)(K + S)."""
+    S, Q = diag([mpf(s) for s in variances]), nystrom(Kuf, Kuu)
+    at_zero = gap_of_rows(Kff, Kuf, Kuu, mp.zeros(Kff.rows, 1), variances, alpha)
+    exact, best = Kff + S, S + (1 - mpf(alpha)) * Kff + mpf(alpha) * Q
+    return at_zero + (trace(linalg.inverse(best) * exact) - Kff.rows) / 2
+
+
+def predict_of_rows(Kff: Any, Kfs: Any, Kss: Any, y: Any, variances: Any) -> tuple[Any, Any]:
+    """Latent means and covariance of the exact GP: K_*f(K + S)⁻¹y, K_** − K_*f(K + S)⁻¹K_f*."""
+    exact = Kff + diag([mpf(s) for s in variances])
+    return Kfs.T * solve(exact, y), Kss - Kfs.T * solve(exact, Kfs)

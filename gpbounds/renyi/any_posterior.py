@@ -14,7 +14,7 @@ where a runs through the eigenvalues of A.  No difference of large numbers remai
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,12 +29,14 @@ from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual, scaled_log1p
 from gpbounds.renyi.objective import QUANTITY
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
+from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import closed_unit, noise_variance, scalar
 from gpbounds.whitening import Inducing, as_targets, inducing, residual_diagonal, with_jitter
 
 ASSUMPTIONS = ("The kernel, the inducing points and the noise variance are those of the evidence that is bounded.",)
 
 
+@noise_per_row(UnitNoise.of_elbo)
 def renyi_bound(
     kernel: Kernel,
     X: ArrayLike,
@@ -44,7 +46,7 @@ def renyi_bound(
     covariance: ArrayLike,
     alpha: float,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
 ) -> Bound:
     """The Rényi bound L_α(q) on the log evidence at any posterior q(U) = N(mean, covariance) of the inducing variables.
@@ -71,8 +73,8 @@ def renyi_bound(
         Covariance of U under q, positive definite, in squared units of y.
     alpha : float
         Order below 1 + σ²/λ_max(K − Q).
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     jitter : float or "auto"
         Added to the diagonal of Kuu: U is then observed with noise of that variance, and an assumption names it.
 
@@ -116,6 +118,7 @@ def renyi_bound(
     return _bound(value + shift + volume, side, claim, terms, record.jitter)
 
 
+@noise_per_row(UnitNoise.of_elbo)
 def jensen_bound(
     kernel: Kernel,
     X: ArrayLike,
@@ -125,7 +128,7 @@ def jensen_bound(
     covariance: ArrayLike,
     alpha: float,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
 ) -> Bound:
     """L_Jensen(q) = β⁻¹ E_q log p_α(y|U) − KL[q(U)‖p(U)] ≤ log p(y), between `variational_bound` and `renyi_bound`.
@@ -161,6 +164,7 @@ def jensen_bound(
     return _bound(value, "lower", "R-order", {"-KL[q(U)||p(U)]": -law.kl}, record.jitter)
 
 
+@noise_per_row(UnitNoise.of_elbo)
 def variational_bound(
     kernel: Kernel,
     X: ArrayLike | Array,
@@ -169,7 +173,7 @@ def variational_bound(
     mean: ArrayLike | Array,
     covariance: ArrayLike | Array,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
 ) -> Bound:
     """L_VI(q) = E_q log p(y|f) − KL[q(U)‖p(U)] ≤ log p(y): the evidence lower bound at any q(U) = N(mean, covariance).

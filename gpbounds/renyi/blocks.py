@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.renyi.accuracy import U, gamma
 from gpbounds.renyi.streamed import Streamed, lengths, streamed
+from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import closed_unit, count, scalar
 from gpbounds.whitening import slices
 
@@ -348,12 +350,13 @@ class LogDet:
         return self.value
 
 
+@noise_per_row(UnitNoise.of_log_determinant)
 def log_det_estimate(
     kernel: Kernel,
     X: ArrayLike,
     Z: ArrayLike,
     *,
-    noise: float,
+    noise: Any,
     alpha: float = 0.0,
     probes: int = 10,
     steps: int = 20,
@@ -375,8 +378,8 @@ def log_det_estimate(
     X : array (N, D), NumPy or CuPy
     Z : array (M, D)
         Inducing inputs of Q, which is here a preconditioner as well.
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float in [0, 1]
     probes, steps : int
         At least two probes.

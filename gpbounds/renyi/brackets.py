@@ -40,6 +40,7 @@ from gpbounds.renyi.members import (
 from gpbounds.renyi.pairs import enclosed_evidence
 from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.streamed import BLOCK, Fits, LogDeterminant, Problem, Streamed, problem_of, streamed
+from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.rows import is_elsewhere
 from gpbounds.validation import non_negative, rigor_of, scalar
 from gpbounds.vecchia import factor, log_det_error, near
@@ -443,13 +444,14 @@ def _tell(advance: Callable[[], Any] | None) -> None:
         advance()
 
 
+@noise_per_row(UnitNoise.of_log_evidence)
 def evidence(
     kernel: Kernel,
     X: Any,
     y: Any,
     Z: ArrayLike | None,
     *,
-    noise: float,
+    noise: Any,
     alphas: ArrayLike = (1.0,),
     jitter: Jitter = "auto",
     members: str | Sequence[str] = "auto",
@@ -506,8 +508,8 @@ def evidence(
     y : array (N,) or (N, P), or as `gpbounds.rows.source` takes it
     Z : array (M, D)
         Inducing inputs; None for the member "exact" of ``rigor="sharp"``, which needs none.
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alphas : number or numbers in [0, 1]
         Orders of the ELBOs; each below 1 needs K.
     jitter : float or "auto"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,8 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
 from gpbounds.numerics.scalars import G, scaled_log1p
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
-from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
+from gpbounds.row_noise import OF_EIGENVALUES, noise_per_row, one_for_all, unchanged
+from gpbounds.validation import choice, count, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
 MARGIN = 20.0
@@ -58,7 +59,7 @@ def minimum_gap(
     array([7., 3., 1., 0.])
     """
     choice("y", y, ("any", "prior"))
-    a, variance, counts = scalar(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
+    a, variance, counts = scalar(order, "alpha", alpha), one_for_all(noise, OF_EIGENVALUES), whole("M", M, 0)
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
@@ -96,8 +97,9 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
     return int(above[-1]) + 2 if above.size else 1
 
 
+@noise_per_row(unchanged)
 def needed(
-    kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: float, landmarks: int | None = None
+    kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: Any, landmarks: int | None = None
 ) -> int:
     """The least number of inducing variables that can reach the target gap on these inputs, for any y.
 
@@ -112,8 +114,8 @@ def needed(
     ----------
     kernel : Kernel
     X : array (N, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float
         Order in (0, 1].
     target : float

@@ -37,6 +37,7 @@ from gpbounds.renyi.pairs import enclosed_gap
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Streamed, problem_of
+from gpbounds.row_noise import UnitNoise, noise_per_row, unchanged
 from gpbounds.rows import is_elsewhere
 from gpbounds.validation import choice, noise_variance, non_negative, open_unit, order, rigor_of, scalar
 from gpbounds.whitening import as_targets
@@ -111,8 +112,9 @@ def gap_record(kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: 
     return _Gap(record, noise, record.order(alpha, noise=noise))
 
 
+@noise_per_row(unchanged)
 def exact_gap(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> float:
     """The Rényi divergence D_α(y) between the best approximation q* of order α and the exact posterior.
 
@@ -127,8 +129,8 @@ def exact_gap(
     X : array (N, D)
     y : array (N,)
     Z : array (M, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float
         Order; 1 is the Kullback-Leibler divergence.
     jitter : float or "auto"
@@ -149,8 +151,9 @@ def exact_gap(
     return gap.at_zero() + gap.from_targets(host_targets(y, gap.record.N))
 
 
+@noise_per_row(unchanged)
 def expected_gap(
-    kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> float:
     """The mean of D_α(y) over y drawn from the prior, y ~ N(0, K + σ²I).
 
@@ -165,8 +168,9 @@ def expected_gap(
     return gap.record.log_det_term(gap.alpha, noise=gap.noise) + float(0.5 * log1p_residual(gap.w).sum())
 
 
+@noise_per_row(unchanged)
 def gap_variance(
-    kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> float:
     """The variance of D_α(y) over y drawn from the prior: ½ Tr[(Ξ⁻¹K_n − I)²] = ½ Σ w_i².
 
@@ -219,6 +223,7 @@ def _interval(
     return interval(quantity, lowers, uppers, terms=shared, assumptions=assumptions, least=0.0)
 
 
+@noise_per_row(UnitNoise.of_gap)
 def gap(
     kernel: Kernel,
     X: Any,
@@ -226,7 +231,7 @@ def gap(
     Z: ArrayLike,
     alpha: float,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
     form: Form = "sharpest",
     method: Method = "auto",
@@ -256,8 +261,8 @@ def gap(
     X : array (N, D), or rows that are read by partitions, as in `evidence`; "streamed" needs two passes over them
     y : array (N,) or (N, P), or as in `evidence`
     Z : array (M, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float
         Order in (0, 1].
     jitter : float or "auto"
@@ -578,8 +583,9 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
     return n * line(float(low), mean)
 
 
+@noise_per_row(UnitNoise.of_upper_gap)
 def gap_from_trace(
-    kernel: Kernel, X: Any, y: Any, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: Any, y: Any, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> Bound:
     """Upper bound on the gap D_α(y) in O(NM²) time; neither K nor Kuf is stored.
 
@@ -613,13 +619,14 @@ def gap_from_trace(
     return Bound(member.highest, "upper", 1.0, "R-lem4", terms, assumptions, proved, GAP)
 
 
+@noise_per_row(UnitNoise.of_gap)
 def expected_gap_bounds(
     kernel: Kernel,
     X: ArrayLike,
     Z: ArrayLike,
     alpha: float,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
     form: Form = "sharpest",
 ) -> Interval:

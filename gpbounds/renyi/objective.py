@@ -14,6 +14,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
+from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import noise_variance
 
 QUANTITY = "log p(y)"
@@ -24,7 +25,8 @@ def _log_normal(y: Float, chol: Cholesky) -> float:
     return float(-0.5 * (y.size * np.log(2.0 * np.pi) + chol.logdet + (chol.solve_lower(y) ** 2).sum()))
 
 
-def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) -> float:
+@noise_per_row(UnitNoise.of_log_density)
+def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: Any) -> float:
     """log p(y) = log N(y; 0, K + σ²I), the evidence of the exact Gaussian process (R-gp).
 
     Parameters
@@ -32,8 +34,8 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     kernel : Kernel
     X : array (N, D)
     y : array (N,)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
 
     Raises
     ------
@@ -50,8 +52,9 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     return exact(kernel, points, targets[:, None], noise=noise).log_evidence
 
 
+@noise_per_row(UnitNoise.of_elbo)
 def elbo(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> Bound:
     """The Rényi bound of order α on the log evidence, at the best posterior of that order.
 
@@ -72,8 +75,8 @@ def elbo(
     y : array (N,)
     Z : array (M, D)
         Inducing inputs.
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float
         Order, from −inf to below 1 + σ²/λ_max(K − Q).
     jitter : float or "auto"

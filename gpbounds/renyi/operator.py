@@ -24,6 +24,7 @@ from gpbounds.renyi.accuracy import U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE, Edge, entry_off, residual_rows
 from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.streamed import Streamed, streamed
+from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import open_unit, positive, scalar
 from gpbounds.whitening import CHUNK, slices
 
@@ -47,12 +48,13 @@ SAFE = 1e-9
 RANDOM = "The probes are independent standard normal numbers, drawn for this bound alone."
 
 
+@noise_per_row(UnitNoise.of_ratio)
 def operator_gap(
     kernel: Kernel,
     X: ArrayLike,
     Z: ArrayLike,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
     delta: float = 1e-6,
     rng: np.random.Generator | int | None = 0,
@@ -83,8 +85,8 @@ def operator_gap(
     X : array (N, D)
     Z : array (M, D)
         Inducing inputs.
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     jitter : float or "auto"
         Added to the diagonal of Kuu; the theorem holds for that Q, too.  "auto" as in `gap`.
     delta : float

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,6 +12,7 @@ from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom
+from gpbounds.row_noise import noise_per_row, unchanged
 from gpbounds.small_variances import Given
 from gpbounds.validation import count, finite, noise_variance, non_negative, open_unit
 
@@ -22,8 +25,9 @@ def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -
     return precision.solve(rows @ (weights * record.rotated(y[None, :])[0])), precision
 
 
+@noise_per_row(unchanged)
 def inducing_posterior(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> tuple[Float, Float]:
     """Mean (M,) and covariance (M, M) of the inducing variables under the best approximation of order α.
 
@@ -40,8 +44,8 @@ def inducing_posterior(
     X : array (N, D)
     y : array (N,)
     Z : array (M, D)
-    noise : float
-        σ², in squared units of y.
+    noise : float or array (N,)
+        σ², in squared units of y; an array: s_i², one noise variance for each row (N-rows-noise).
     alpha : float
     jitter : float or "auto"
         Added to the diagonal of Kuu; "auto" as in `nystrom`.
@@ -67,6 +71,7 @@ def inducing_posterior(
     return L @ mean, half.T @ half
 
 
+@noise_per_row(unchanged)
 def predict(
     kernel: Kernel,
     X: ArrayLike,
@@ -75,7 +80,7 @@ def predict(
     X_new: ArrayLike,
     alpha: float,
     *,
-    noise: float,
+    noise: Any,
     jitter: Jitter = "auto",
     full_cov: bool = False,
     noisy: bool = False,
