@@ -107,7 +107,8 @@ class ExactRows:
     def predictions(self, X_new: Float, *, tolerance: float, work: float, progress: bool = False) -> ExactPredictions:
         """Ends of latent means and variances at X_new (n, D), D that of the model."""
         if not self.affords(work) or self.model is None:
-            given, options = self.given, {"tolerance": tolerance, "progress": progress}
+            given = self.given
+            options: dict[str, Any] = {"tolerance": tolerance, "progress": progress}
             return exact_predictions(given.kernel, given.X, given.y, X_new, noise=given.noise, **options)
         if self.unit is None:
             return predictions_by_factor(self.model, X_new, tolerance=tolerance)

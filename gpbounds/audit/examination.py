@@ -206,7 +206,7 @@ def rows_of(causes: Causes) -> list[tuple[str, str, str, str, str]]:
     for part, title in PARTS.items():
         for each in getattr(causes, part):
             finite = all(map(math.isfinite, each.ends))
-            size = ends(*each.ends, 6) if finite else "not decided"
+            size = ends(each.ends[0], each.ends[1], 6) if finite else "not decided"
             known = "proved" if each.proved else "in doubles" if finite else ""
             why = f" ({each.why})" if each.why else ""
             found.append((title, f"{each.name}: {MEANINGS[each.name]}{why}", size, each.effect, known))
