@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from fitting.study.words import Spelling, argument
-from gpbounds.arrays import Float, as_host_points
+from gpbounds.arrays import Float, as_host_points, exactly
 from gpbounds.rows.cells import FileCells, FileColumn, read_cells
 from gpbounds.rows.table_rows import TableRows
+from gpbounds.validation import finite
 
 LATENT = {"variance": 1, "var": 1, "std": 2, "std_f": 2}
 """Columns of the spread of f, and the power that makes variances of them."""
@@ -45,8 +46,8 @@ def in_arrays(passed: Any, D: int) -> ClaimedRows:
 
     Raises
     ------
-    ValueError
-        for anything else.
+    ValueError, NonFinite
+        for anything else, and for claims that are not finite numbers: leave such rows out.
     """
     if not isinstance(passed, tuple | list) or len(passed) not in (2, 3):
         raise ValueError(
@@ -54,8 +55,16 @@ def in_arrays(passed: Any, D: int) -> ClaimedRows:
             f"{type(passed).__name__}"
         )
     X = as_host_points(passed[0], "claimed_predictions", D).astype(np.float64, copy=False)
-    mean, variance = passed[1], passed[2] if len(passed) == 3 else None
-    return ClaimedRows(X, mean, variance, np.arange(1, len(X) + 1))
+    claims = [_claims(part, name, len(X)) for part, name in zip(passed[1:], ("means", "variances"), strict=False)]
+    return ClaimedRows(X, claims[0], claims[1] if len(claims) == 2 else None, np.arange(1, len(X) + 1))
+
+
+def _claims(part: Any, name: str, n: int) -> Float:
+    """Claimed means or variances (n,)."""
+    values = finite("claimed_predictions", exactly("claimed_predictions", part))
+    if values.shape != (n,):
+        raise ValueError(f"claimed_predictions: expected {n} {name}, one for each row of X_new, got {values.shape}")
+    return values
 
 
 def in_file(

@@ -120,7 +120,9 @@ def examine(
     ('below', [2.306, 2.306])
     """
     asked = ExamineQuestion(
-        claimed_evidence,
+        None
+        if claimed_evidence is None
+        else validation.scalar(validation.finite, "claimed_evidence", claimed_evidence),
         validation.flag("per_row", per_row),
         validation.flag("noisy", noisy),
         None if jitter is None else validation.scalar(validation.non_negative, "jitter", jitter),

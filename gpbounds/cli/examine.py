@@ -222,19 +222,18 @@ def _read(args: argparse.Namespace) -> tuple[Any, TableRows | None, TableRows | 
     else:
         model = models.saved(args.model)
         of_gaussian_noise(model, f" in {args.model}", options.flag)
-    encoding, rows = getattr(model, "encoding_", None), None
+    rows = None
     if args.file is not None:
-        rows = examples.read(args, encoding=encoding)
+        rows = examples.read(args, encoding=getattr(model, "encoding_", None))
         rows = replace(rows, columns=rows.titles)
-        encoding = rows.encoding
-    return model, rows, None if args.test is None else _test_rows(args, encoding)
+    return model, rows, None if args.test is None else _test_rows(args, model, rows)
 
 
-def _test_rows(args: argparse.Namespace, encoding: Any) -> TableRows:
+def _test_rows(args: argparse.Namespace, model: Any, rows: TableRows | None) -> TableRows:
     """The rows of ``--test``, read as the table of training was, with or without the target."""
+    from fitting.study.predicting import encoding_for
     from gpbounds.rows.table_rows import read_rows
 
-    choice = {"drop_missing": args.drop_missing, "header": args.header}
-    if encoding is None:
-        return read_rows(args.test, args.target, **choice)
-    return read_rows(args.test, args.target, encoding=encoding, predicting=True, **choice)
+    reading = {"target": args.target, "header": args.header}
+    encoding = encoding_for(model, args.test, **reading) if rows is None else rows.encoding
+    return read_rows(args.test, **reading, drop_missing=args.drop_missing, encoding=encoding, predicting=True)
