@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fitting.objectives.objective import variational_objective as variational_objective
     from fitting.objectives.packing import packing as packing
     from fitting.study.auditing import audit as audit
+    from fitting.study.examining import examine as examine
     from fitting.study.planning import plan as plan
 
 _HOME = {
@@ -56,6 +57,7 @@ _HOME = {
     "certify": "certifying",
     "classification_error": "metrics",
     "coverage": "metrics",
+    "examine": "study.examining",
     "load": "estimators",
     "log_loss": "metrics",
     "mean_relative_error": "metrics",

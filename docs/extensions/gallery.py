@@ -31,6 +31,7 @@ ORDER = (
         "kdpp_trace",
         "evidence_at_scale",
         "exact_or_sparse",
+        "libraries_said",
         "structured_bounds",
         "renyi_study",
         "predictive_sandwich",

@@ -13,7 +13,7 @@ from gpbounds.cli import COMMANDS
 from gpbounds.cli.options import Parser, purpose
 
 GROUPS = {
-    "For a table": ("plan", "train", "audit", "predict", "certify"),
+    "For a table": ("plan", "train", "audit", "examine", "predict", "certify"),
     "For a kernel, before there are data": ("rate", "curve"),
     "For one number": ("pac", "klinv", "mc"),
     "To look around": ("demo", "claims"),

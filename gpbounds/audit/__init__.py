@@ -1,6 +1,8 @@
 """Audit of a trained sparse GP: would the exact one predict better, is M enough, also for labels and counts."""
 
 from gpbounds.audit.best_law import TrainedLaw, best_law, elbo_of
+from gpbounds.audit.causes import Cause, Causes, causes
+from gpbounds.audit.claimed import ClaimedEvidence, ClaimedPredictions, claimed_evidence, claimed_predictions
 from gpbounds.audit.compared import LOSS, Compared, HeldOut, PredictionScores, compare
 from gpbounds.audit.coverage import Calibration, Coverage, calibration, rows_to_test
 from gpbounds.audit.events import EventBounds, RowProbabilities, event_bounds, event_interval, row_probabilities
@@ -18,6 +20,10 @@ __all__ = [
     "LOSS",
     "Audit",
     "Calibration",
+    "Cause",
+    "Causes",
+    "ClaimedEvidence",
+    "ClaimedPredictions",
     "Compared",
     "Consequences",
     "Coverage",
@@ -41,6 +47,9 @@ __all__ = [
     "TrainedLaw",
     "best_law",
     "calibration",
+    "causes",
+    "claimed_evidence",
+    "claimed_predictions",
     "compare",
     "consequences",
     "elbo_of",

@@ -27,6 +27,7 @@ COMMANDS = {
     "train": "train any model on a table, and score it",
     "predict": "predict for a table with a saved model",
     "audit": "audit a trained model: one page",
+    "examine": "is what a library says of a model right",
     "mc": "bias and cost of Monte Carlo",
     "claims": "the ledger of theorems",
     "demo": "bounds and true divergences on real data",

@@ -25,6 +25,12 @@ def log_evidence(Kff: Any, Y: Any, noise: Any) -> Any:
     return sum(renyi.log_evidence(Kff, y, noise) for y in columns(Y))
 
 
+def jitter_ends(noises: list[Any], jitter: Any, square: Any) -> tuple[Any, Any]:
+    """N-jitter: ends of log N(y; 0, A + jI) − log N(y; 0, A), A = K + diag(noises), for yᵀA⁻¹y = ``square``."""
+    low = -sum(log(1 + jitter / noise) for noise in noises) / 2
+    return low, max(jitter / (noise + jitter) for noise in noises) * square / 2
+
+
 def elbo(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any) -> Any:
     """Σ_p L_α(y_p)."""
     return sum(renyi.elbo(Kff, Kuf, Kuu, y, noise, alpha) for y in columns(Y))
