@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.partitioned import predictions_of_chunks, some_rows
-from fitting.estimators.remarks import Remark
+from fitting.estimators.remarks import Remark, of_distance
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.features.stored import by_name
 from fitting.objectives.goals import Evidence, Goal
@@ -39,6 +39,7 @@ from fitting.starts.starts import (
     default_noise,
     mean_square,
     passed_kernel,
+    spreads_from_zero,
     strides,
     units,
     with_noise_apart,
@@ -166,6 +167,7 @@ class _Arguments(BaseEstimator):
     sample_weight_: Float
     _weights: Any = None  # of rows, as they were passed, for the time of training
     _held: Held | None = None  # the rows that an engine holds, for the time of training
+    _distance: float = 0.0  # of the targets minus the first prior mean from 0, in spreads
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -730,6 +732,7 @@ class GaussianProcess(_Arguments):
             mean = mean.held
         self._mean_of_start = mean
         about = self._about(mean, X, Y)
+        self._distance = self._spreads_from_mean(mean, X, Y)
         given = replace(self._given(X, about), prior_mean=mean)
         return given, self._start(given, X, about, session)
 
@@ -799,7 +802,7 @@ class GaussianProcess(_Arguments):
         return max(N // 4, 1)
 
     def _training_limits(self, given: Parameters) -> dict[str, tuple[float, float]]:
-        return {**around(given.kernel, given.likelihood), **self._limits(given.kernel)}
+        return {**around(given.kernel, given.likelihood, self._distance), **self._limits(given.kernel)}
 
     def _session(self) -> Session:
         """The runs of this training, and its seed."""
@@ -884,7 +887,9 @@ class GaussianProcess(_Arguments):
 
     def _remark(self, remarks: list[Remark]) -> None:
         """Store the remarks, and raise each as a warning."""
-        self.remarks_ = tuple(remarks)
+        others = () if self.normalize_y or hasattr(self, "sample_weight_") else ("normalize_y=True",)
+        remarks = [*of_distance(self._distance, others), *remarks]
+        self.remarks_, self._distance = tuple(remarks), 0.0
         for remark in remarks:
             warnings.warn(remark.text, ConvergenceWarning, stacklevel=4)  # the caller of `fit`
 
@@ -944,6 +949,10 @@ class GaussianProcess(_Arguments):
         if isinstance(Y, Columns):
             return Y.about(mean)
         return residuals(mean, X, Y) if self._real(Y) is Y else Y
+
+    def _spreads_from_mean(self, mean: PriorMean | None, X: Any, Y: Any) -> float:
+        """The distance of the targets Y from the prior mean in spreads; 0 where f has other units than the targets."""
+        return spreads_from_zero(self._about(mean, X, Y)) if self._real(Y) is Y else 0.0
 
     def _set_mean(self, point: Parameters, single: bool) -> PriorMean | None:
         """Set ``mean_`` to the prior mean of ``point``, and return it as a given function of the inputs."""

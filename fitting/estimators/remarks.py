@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from fitting.starts.starts import DISTANT
 from fitting.training import Run
 from gpbounds.records import TEXT, TEXTS, Record, Slots
 
@@ -16,6 +17,7 @@ Kind = Literal[
     "lower limit",
     "upper limit",
     "noise",
+    "distance",
     "gap",
     "interval",
     "vacuous",
@@ -36,9 +38,10 @@ class Remark(Record):
     ----------
     kind : str
         "iterations": all were used.  "stalled": no step improved the objective.  "interrupted": by Ctrl-C.
-        "lower limit", "upper limit": parameters lie there.  "noise": the inputs explain nothing.  "gap": more inducing
-        points are needed than allowed.  "interval": log p(y) has no interval.  "vacuous": the bound says nothing.
-        "untrained": a model was certified for an ε for which it was not trained.
+        "lower limit", "upper limit": parameters lie there.  "noise": the inputs explain nothing.  "distance": the
+        targets are far from the prior mean.  "gap": more inducing points are needed than allowed.  "interval": log p(y)
+        has no interval.  "vacuous": the bound says nothing.  "untrained": a model was certified for an ε for which it
+        was not trained.
     text : str
         The remark as a sentence.
     names : tuple of str
@@ -80,3 +83,16 @@ def of_noise(noise: bool) -> list[Remark]:
         "determine y, or training needs another start (kernel, n_restarts), more rows or more inducing points."
     )
     return [Remark("noise", text)] if noise else []
+
+
+def of_distance(distance: float, others: Sequence[str] = ()) -> list[Remark]:
+    """A remark on targets whose median is more than `DISTANT` of their ``distance`` spreads from the prior mean.
+
+    ``others`` are further arguments besides ``mean="constant"`` that serve this model.
+    """
+    choices = " or ".join(("mean='constant'", *others))
+    text = (
+        f"The targets are {distance:.3g} times their own spread away from the prior mean, so that the variance of f "
+        f"must explain this distance first, and training may miss what lies within the spread: pass {choices}."
+    )
+    return [Remark("distance", text)] if distance > DISTANT else []
