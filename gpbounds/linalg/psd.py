@@ -20,7 +20,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.triangular import factorise, solve_triangular
 from gpbounds.readings import Readings
 from gpbounds.texts import in_one_line
-from gpbounds.validation import non_negative
+from gpbounds.validation import finite, non_negative
 
 Jitter = float | Literal["auto"]
 AUTO_LADDER = (0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
@@ -220,6 +220,35 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
 def eigenvalue_rounding(values: Float, eps: float) -> float:
     """n·eps·λ_max, a bound on the rounding error of each of n eigenvalues."""
     return values.size * eps * max(float(values.max()), 0.0)
+
+
+def computed_eigenvalues(name: str, value: ArrayLike, n: int | None = None) -> Float:
+    """Eigenvalues that a caller has computed for a PSD matrix, as finite doubles ≥ 0 of any shape.
+
+    Those in [−n·eps·λ_max, 0), which a computation may return for 0, count as 0; ``n`` is the order of the matrix, by
+    default the number of eigenvalues.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        if an eigenvalue is lower.
+
+    >>> computed_eigenvalues("eigenvalues", [2.0, 1.0, -1e-17])
+    array([2., 1., 0.])
+    """
+    values = finite(name, value)
+    if values.size == 0:
+        return values
+    count = values.size if n is None else n
+    allowed, least = count * EPS * max(float(values.max()), 0.0), float(values.min())
+    if least < -allowed:
+        place = tuple(int(i) for i in np.unravel_index(np.argmin(values), values.shape))
+        raise NotPositiveDefinite(
+            f"{name}: expected numbers >= 0, or at least {-allowed:.3g} where rounding has left that of 0 (N·eps times "
+            f"the largest), got {least:.3g} at index {place}: if the matrix is positive semi-definite, clip at 0, "
+            f"np.maximum({name}, 0)"
+        )
+    return np.maximum(values, 0.0)
 
 
 def clipped(values: Float, vectors: Array | None, allowed: float, name: str) -> Eigen:
