@@ -118,8 +118,7 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     if zeros:
         raise NotPositiveDefinite(
             f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but the variance of number "
-            f"{zeros[0]} is 0, as that of a linear kernel is at x = 0: leave this point out, add a Constant kernel, or "
-            "pass a jitter > 0."
+            f"{zeros[0]} is 0, as that of a linear kernel is at x = 0: leave this point out, or add a Constant kernel."
         )
     raise _indefinite(name, int(A.shape[0]), ladder[-1])
 
@@ -153,7 +152,7 @@ def _indefinite(name: str, n: int, jitter: float) -> NotPositiveDefinite:
     return NotPositiveDefinite(
         f"{name}: expected a positive definite {n} x {n} matrix, but Cholesky fails with jitter {jitter:.3g}. Usual "
         "causes: duplicated or nearly equal points, or a lengthscale much longer than their spacing. Remove "
-        "duplicates, use fewer points, or pass jitter='auto' or a larger jitter."
+        "duplicates, or use fewer points."
     )
 
 
@@ -257,7 +256,7 @@ def clipped(values: Float, vectors: Array | None, allowed: float, name: str) -> 
         raise NotPositiveDefinite(
             f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "
             f"the rounding error {-allowed:.3g}. Usual cause: points so close that a factorised matrix is nearly "
-            "singular; take fewer of them, or pass jitter='auto' where jitter is an argument."
+            "singular; take fewer of them."
         )
     return Eigen(np.maximum(values, 0.0), vectors, allowed, int((values < 0).sum()))
 
