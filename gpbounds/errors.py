@@ -16,7 +16,17 @@ SECOND = "fitting"
 
 
 class NotPositiveDefinite(ValueError):
-    """A matrix is not positive (semi-)definite at its precision, but must be."""
+    """A matrix is not positive (semi-)definite at its precision, but must be.
+
+    Attributes
+    ----------
+    fact : str
+        The message without the remedies that a caller may not have: what was expected, what happened, the usual cause.
+    """
+
+    def __init__(self, fact: str = "", remedy: str = "") -> None:
+        super().__init__(f"{fact} {remedy}" if remedy else fact)
+        self.fact = fact
 
 
 class NotConverged(ArithmeticError):

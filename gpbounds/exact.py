@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.errors import NonFinite
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.parallel import ENTRY, share
@@ -91,7 +91,7 @@ class Triangle:
         if not np.isfinite(sums.sum()):
             raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
         self.square.reshape(-1)[:: self.X.shape[0] + 1] += noise
-        return cholesky(self.square, name="K + σ²I", overwrite=True)
+        return factor_noisy(self.square, noise)
 
 
 def factor_of(kernel: Kernel, X: Array, *, noise: float) -> Cholesky:
@@ -111,7 +111,31 @@ def factor_of(kernel: Kernel, X: Array, *, noise: float) -> Cholesky:
 
     share(len(parts), fill, flops=ENTRY * X.shape[0] ** 2 / 2.0)
     A.reshape(-1)[:: X.shape[0] + 1] += noise
-    return cholesky(A, name="K + σ²I", overwrite=True)
+    return factor_noisy(A, noise)
+
+
+def factor_noisy(A: Array, noise: float) -> Cholesky:
+    """The factor of A = K + σ²I, which may take the memory of ``A``.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        which says whether σ² is below the rounding error of K, or K is not positive semi-definite.
+    """
+    largest, n = namespace(A).diagonal(A).max(), int(A.shape[0])
+    try:
+        return cholesky(A, name="K + σ²I", overwrite=True)
+    except NotPositiveDefinite:
+        rounding = n * n * 2.0**-53 * float(largest)
+        reason = f"the noise is below the rounding error of K, about {rounding:.2g}. Use a larger noise variance."
+        if noise > rounding:
+            reason = (
+                f"the rounding error of K, about {rounding:.2g}, is smaller, so the kernel is not positive "
+                "semi-definite on these inputs. Use another kernel, or a larger noise variance."
+            )
+        raise NotPositiveDefinite(
+            f"K + σ²I: expected a positive definite {n} x {n} matrix, but Cholesky fails at noise {noise:.3g}: {reason}"
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)

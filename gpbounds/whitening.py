@@ -205,7 +205,17 @@ def inducing(kernel: Kernel, Z: ArrayLike, jitter: Jitter = "auto") -> Inducing:
         for duplicated or numerically dependent rows of Z if ``jitter`` is too small.
     """
     points = as_points(Z, "Z")
-    return Inducing(kernel, points, cholesky(kernel(points), jitter, name="Kuu"))
+    return _advised(jitter, lambda: Inducing(kernel, points, cholesky(kernel(points), jitter, name="Kuu")))
+
+
+def _advised(jitter: Jitter, work: Callable[[], T]) -> T:
+    """``work()``; an error advises another jitter to the caller who passed a number, and to no other."""
+    try:
+        return work()
+    except NotPositiveDefinite as error:
+        if jitter == "auto":
+            raise
+        raise NotPositiveDefinite(error.fact, "Or pass jitter='auto', or a larger jitter.") from None
 
 
 def whiten(
@@ -262,10 +272,11 @@ def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter:
     """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance at Z, until one succeeds.
 
     With ``sound`` the ladder begins with `least_sound_jitter` in place of 0: bounds need a factor that is near Kuu's.
+    An error advises a larger jitter only to a caller who passed a number.
     """
     as_kernel(kernel)
     if jitter != "auto":
-        return attempt(jitter)
+        return _advised(jitter, lambda: attempt(jitter))
     largest = kernel.largest_variance(Z)
     rungs = [step * largest for step in AUTO_LADDER]
     if sound and rungs[0] == 0.0:
@@ -276,7 +287,10 @@ def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter:
             return attempt(rung)
         except NotPositiveDefinite:
             continue
-    return attempt(rungs[-1])
+    try:
+        return attempt(rungs[-1])
+    except NotPositiveDefinite as error:
+        raise NotPositiveDefinite(error.fact) from None
 
 
 def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:
@@ -367,8 +381,7 @@ def require_residual(least: float, scale: float, M: int, eps: float = EPS) -> No
     if not least >= -allowed:
         raise NotPositiveDefinite(
             f"K - Q: expected a diagonal >= 0, but its least entry is {least:.3g}, below the rounding error "
-            f"{-allowed:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, "
-            "or pass jitter='auto' or a larger jitter."
+            f"{-allowed:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them."
         )
 
 

@@ -336,7 +336,7 @@ K, X3, Y3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), np.array(
         (lambda: needed(K, X3, 0.5, noise=0.1, target=1.0, landmarks=0), "landmarks: expected a whole number >= 1"),
         (
             lambda: needed_from_eigenvalues([1.0, -1.0], 0.5, noise=0.1, target=1.0),
-            "eigenvalues_lower: expected a finite number >= 0",
+            "eigenvalues_lower: expected numbers >= 0",
         ),
     ],
 )

@@ -73,7 +73,10 @@ def test_forms_are_ordered_and_named() -> None:
 WRONG = [
     (lambda: kdpp.log_esp([[1.0]], 1), "expected shape"),
     (lambda: kdpp.log_esp([], 1), "expected shape"),
-    (lambda: kdpp.log_esp([1.0, -1e-9], 1), "eigenvalues: expected a finite number >= 0, got -1e-09"),
+    (
+        lambda: kdpp.log_esp([1.0, -1e-9], 1),
+        "eigenvalues: expected numbers >= 0, .*got -1e-09 at index .1,.: .*clip at 0",
+    ),
     (lambda: kdpp.log_esp([1.0, np.nan], 1), "eigenvalues: expected"),
     (lambda: kdpp.log_esp([1.0], 1.5), "k_max: expected a whole number"),
     (lambda: kdpp.log_esp([1.0], -1), "k_max: expected a whole number"),

@@ -297,7 +297,7 @@ def test_one_row_equal_rows_and_few_rows():
 
 def test_noise_below_the_rounding_of_k_is_refused():
     X, y = data(200)
-    with pytest.raises(NotPositiveDefinite, match="above the rounding error of K"):
+    with pytest.raises(NotPositiveDefinite, match="below the rounding error of K"):
         ExactGP(SquaredExponential(1e6, 10.0), 1e-12, solver="iterative", optimizer=None).fit(X, y)
 
 

@@ -883,7 +883,7 @@ class GaussianProcess(_Arguments):
         problem.data.space.release()
 
     def _remarks(self, outcome: Outcome) -> list[Remark]:
-        return outcome.remarks(self.runs_, getattr(self, "batch_size", None) is not None)
+        return outcome.remarks(self.runs_, getattr(self, "batch_size", None) is not None, self.start)
 
     def _remark(self, remarks: list[Remark]) -> None:
         """Store the remarks, and raise each as a warning."""

@@ -214,7 +214,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
             models.append(certified(kind, trainer, outcome, runs, self._raw, grid, float(self.delta), declared_here))
         del self._raw, self._declared
         self._take_over(kind, data, models)
-        return remarks_of(models, getattr(self, "batch_size", None) is not None)
+        return remarks_of(models, getattr(self, "batch_size", None) is not None, self.start)
 
     def _update(self, losses: tuple[Loss, ...]) -> list[Remark]:
         """Train on the prior's rows, and Q by the bound on the others."""

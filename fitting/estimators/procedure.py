@@ -15,7 +15,7 @@ import numpy as np
 
 from fitting.bounds import Terms
 from fitting.estimators.kinds import Forms, Kind
-from fitting.estimators.remarks import Remark, of_interruptions, of_noise, of_run
+from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.goals import Target
 from fitting.objectives.point import Parameters
@@ -68,16 +68,16 @@ class Certified:
         """Whether Ctrl-C ended one of its runs."""
         return any(run.status == "interrupted" for run in self.runs)
 
-    def remarks(self, batches: bool) -> list[Remark]:
-        """Remarks on the training; using all steps is no remark for mini-batches."""
+    def remarks(self, batches: bool, start: str) -> list[Remark]:
+        """Remarks on the training from ``start``; using all steps is no remark for mini-batches."""
         remarks = of_interruptions(self.runs)
         for end in self.ends:
             remarks += of_run(end.run, batches)
-        remarks += of_noise(self.free.noise)
+        remarks += of_noise(self.free.parameters, start) if self.free.noise else []
         names, last = self.point.kernel.parameter_names, self.ends[-1]
-        for kind, edge, first, after in (
-            ("lower limit", "lower", self.free.low, last.low),
-            ("upper limit", "upper", self.free.high, last.high),
+        for kind, edge, first in (
+            ("lower limit", "lower", self.free.low),
+            ("upper limit", "upper", self.free.high),
         ):
             if at_edge := tuple(name for name in first if name in names):
                 text = (
@@ -85,9 +85,8 @@ class Certified:
                     "fixed before the data are seen."
                 )
                 remarks.append(Remark(kind, text, at_edge))  # type: ignore[arg-type]
-            if "noise" in after:
-                text = f"At the {edge} limit: noise. Fix it, or widen `limits`."
-                remarks.append(Remark(kind, text, ("noise",)))  # type: ignore[arg-type]
+        low, high = (tuple(name for name in after if name == "noise") for after in (last.low, last.high))
+        remarks += of_limits(low, high)
         if self.certificate.bound >= 1.0:
             text = "The bound is 1 and says nothing. Use more data, a coarser grid or a larger ε."
             remarks.append(Remark("vacuous", text))
@@ -178,11 +177,11 @@ def issue(rows: Raw, forms: Forms, jitter: float, unrounded: float, kernel: Kern
     return best
 
 
-def remarks_of(models: Sequence[Certified], batches: bool) -> list[Remark]:
-    """The remarks of all models; if there are several, each remark starts with the loss."""
+def remarks_of(models: Sequence[Certified], batches: bool, start: str) -> list[Remark]:
+    """The remarks of all models, trained from ``start``; if there are several, each remark starts with the loss."""
     remarks = []
     for each in models:
-        model_remarks = each.remarks(batches)
+        model_remarks = each.remarks(batches, start)
         if len(models) > 1:
             model_remarks = [
                 replace(remark, text=f"{each.certificate.loss!r}: {remark.text}") for remark in model_remarks

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from fitting.objectives.point import Parameters
 from fitting.starts.starts import DISTANT
 from fitting.training import Run
+from gpbounds.kernels import Stationary
 from gpbounds.records import TEXT, TEXTS, Record, Slots
 
 Kind = Literal[
@@ -24,10 +26,15 @@ Kind = Literal[
     "untrained",
 ]
 
-_HINTS = {
-    "lower limit": "the data show no noise, or need a smaller value than `limits` allow",
-    "upper limit": "an input with such a lengthscale is irrelevant, or `limits` are too narrow",
+_HINTS: dict[tuple[str, str], str] = {
+    ("lower limit", "noise"): "the data show no noise",
+    ("upper limit", "noise"): "the inputs explain little of y",
+    ("lower limit", "lengthscale"): "f varies within the distance of neighbouring rows",
+    ("upper limit", "lengthscale"): "an input with such a lengthscale is irrelevant",
+    ("lower limit", "variance"): "this part of the kernel explains nothing",
+    ("upper limit", "variance"): "f is very large, as for a trend, targets far from 0, or labels that can be separated",
 }
+"""What a parameter of this kind at its limit usually means: (kind of remark, last word of the name) to a clause."""
 
 
 @dataclass(frozen=True)
@@ -67,22 +74,35 @@ def of_interruptions(runs: Sequence[Run]) -> list[Remark]:
 
 
 def of_limits(low: tuple[str, ...], high: tuple[str, ...]) -> list[Remark]:
-    """Remarks on parameters that lie on their limits."""
-    by_kind: list[tuple[Kind, tuple[str, ...]]] = [("lower limit", low), ("upper limit", high)]
-    return [
-        Remark(kind, f"At the {kind}: {', '.join(names)} ({_HINTS[kind]}). Fix it, or widen `limits`.", names)
-        for kind, names in by_kind
-        if names
-    ]
+    """Remarks on parameters that lie on their limits, one for those of a kind, as variances or lengthscales."""
+    remarks: list[Remark] = []
+    ends: list[tuple[Kind, str, tuple[str, ...]]] = [("lower limit", "smaller", low), ("upper limit", "larger", high)]
+    for kind, other, names in ends:
+        for word in dict.fromkeys(map(_word, names)):
+            alike = tuple(name for name in names if _word(name) == word)
+            hint = _HINTS.get((kind, word), "the data tell little about it")
+            reasons = f"{hint}, or the data need a {other} value than `limits` allow"
+            remarks.append(
+                Remark(kind, f"At the {kind}: {', '.join(alike)} ({reasons}). Fix it, or widen `limits`.", alike)
+            )
+    return remarks
 
 
-def of_noise(noise: bool) -> list[Remark]:
-    """A remark on a model that explains nothing."""
+def _word(name: str) -> str:
+    """The kind of parameter: "lengthscale" of "k1.lengthscale[2]"."""
+    return name.rpartition(".")[2].partition("[")[0]
+
+
+def of_noise(point: Parameters, start: str) -> list[Remark]:
+    """The remark that a model explains nothing at the ``point`` where training from the estimator's ``start`` ended."""
+    at_scale = "start='evidence', " if isinstance(point.kernel, Stationary) and start != "evidence" else ""
+    more = "more rows" if point.Z is None else "more rows or more inducing points"
     text = (
         "Everything is noise: the objective is no better than that of a model without inputs. Either the inputs do not "
-        "determine y, or training needs another start (kernel, n_restarts), more rows or more inducing points."
+        f"determine y, or training needs another start ({at_scale}n_restarts, or a kernel with lengthscales like the "
+        f"spread of the inputs and a variance like that of y), or {more}."
     )
-    return [Remark("noise", text)] if noise else []
+    return [Remark("noise", text)]
 
 
 def of_distance(distance: float, others: Sequence[str] = ()) -> list[Remark]:

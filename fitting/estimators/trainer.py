@@ -81,13 +81,13 @@ class Outcome:
     high: tuple[str, ...]
     noise: bool = False
 
-    def remarks(self, runs: Sequence[Run], batches: bool) -> list[Remark]:
-        """Remarks on this outcome, the best of ``runs``."""
+    def remarks(self, runs: Sequence[Run], batches: bool, start: str) -> list[Remark]:
+        """Remarks on this outcome, the best of ``runs``; ``start`` is the estimator's argument."""
         return [
             *of_interruptions(runs),
             *of_run(self.run, batches),
             *of_limits(self.low, self.high),
-            *of_noise(self.noise),
+            *(of_noise(self.parameters, start) if self.noise else ()),
         ]
 
 

@@ -802,7 +802,7 @@ class Variational(WithInducing):
         return Sampling(self.gradient, Draws.of(0), self.samples, constant)
 
     def _remarks(self, outcome: Outcome) -> list[Remark]:
-        return outcome.remarks(self.runs_, self.batch_size is not None or self.gradient != "exact")
+        return outcome.remarks(self.runs_, self.batch_size is not None or self.gradient != "exact", self.start)
 
     def _stages(self) -> _Stages:
         return _Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))

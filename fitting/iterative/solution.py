@@ -19,13 +19,13 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.exact import factor_noisy
 from gpbounds.iterative.probes import Probes
 from gpbounds.iterative.solves import BLOCK, NEIGHBOURS
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
 from gpbounds.kernels.tiles import Products
-from gpbounds.linalg import cholesky
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.linalg.parallel import share
 from gpbounds.linalg.products import product
@@ -452,7 +452,7 @@ def _root(K: Sequence[Array], chunks: Sequence[slice], noise: float) -> Array:
     for some, values in zip(chunks, K, strict=True):
         noisy[some, : some.stop] = values
     noisy.reshape(-1)[:: n + 1] += noise
-    return cholesky(noisy, name="K + σ²I", overwrite=True).L
+    return factor_noisy(noisy, noise).L
 
 
 def _halve_corner(corner: Array) -> Array:

@@ -209,7 +209,6 @@ def rounded_up(variance: Array, allowed: Any, name: str) -> Array:
     if bool((low < 0.0).any()):
         raise NotPositiveDefinite(
             f"{name}: expected variances >= 0, but one is {float(variance.min()):.3g}, less than rounding explains. "
-            "Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or pass "
-            "jitter='auto' or a larger jitter."
+            "Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them."
         )
     return xp.maximum(variance, 0.0)

@@ -1,6 +1,7 @@
 """k-DPPs over the data: exact expectations of K − Q, samplers, and the choice of inducing points  (ledger F, N-dpp).
 
-A k-DPP of size M draws Z ⊂ X, |Z| = M, with P(Z) ∝ |K_ZZ|.
+A k-DPP of size M draws Z ⊂ X, |Z| = M, with P(Z) ∝ |K_ZZ|.  Functions of eigenvalues take them as they are
+computed: those in [−N·eps·λ_max, 0) count as 0 (`gpbounds.linalg.psd.computed_eigenvalues`), lower ones are refused.
 """
 
 from gpbounds.kdpp.approximations import nystrom_tv, rounding_tv

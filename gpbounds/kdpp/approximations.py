@@ -79,7 +79,7 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str =
     Parameters
     ----------
     eigenvalues : array (N,)
-        All N eigenvalues of K̂, ≥ 0.
+        All N eigenvalues of K̂, ≥ 0 up to rounding.
     rounding : float
         ρ ≥ 0, for instance N·eps·λ_max.
     M : int

@@ -18,7 +18,8 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.pivoted import Choice, Pivoted, Rows, extend, pivoted
-from gpbounds.validation import count, non_negative, positive, scalar
+from gpbounds.linalg.psd import computed_eigenvalues
+from gpbounds.validation import count, positive, scalar
 from gpbounds.whitening import inducing, require_residual, slices
 
 # Ridge leverage scores: the share of each point in the effective dimension.
@@ -98,7 +99,7 @@ def matching_ridge(eigenvalues: ArrayLike, M: float) -> float:
     """
     from scipy.optimize import brentq
 
-    values, size = non_negative("eigenvalues", eigenvalues), float(positive("M", M))
+    values, size = computed_eigenvalues("eigenvalues", eigenvalues), float(positive("M", M))
     if values.ndim != 1 or not (values > 0).any():
         raise ValueError(f"eigenvalues: expected shape (n,), some > 0, got shape {values.shape}")
     top = float(values.max())
@@ -345,7 +346,7 @@ def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     Parameters
     ----------
     eigenvalues : array (N,)
-        λ of K, ≥ 0, in squared units of y, or upper bounds of them: ρ increases with λ.
+        λ of K, ≥ 0 up to rounding, in squared units of y, or upper bounds of them: ρ increases with λ.
     M : int
         ≥ 0.
 

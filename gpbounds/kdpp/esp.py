@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.arrays import Float
+from gpbounds.linalg.psd import computed_eigenvalues
 from gpbounds.numerics.search import bisected
 from gpbounds.row_noise import OF_EIGENVALUES, one_for_all
-from gpbounds.validation import count, non_negative
+from gpbounds.validation import count
 
 Exponent = NDArray[np.int64]
 _LOG_2 = log(2.0)
@@ -39,7 +40,7 @@ def log_esp(eigenvalues: ArrayLike, k_max: int) -> Float:
     Parameters
     ----------
     eigenvalues : array (N,)
-        Finite numbers ≥ 0, in any order.
+        Finite numbers ≥ 0 up to rounding, in any order.
     k_max : int
         Largest j; may exceed N.
 
@@ -90,8 +91,8 @@ def undefined_size(M: int, rank: int) -> ValueError:
 
 
 def checked(eigenvalues: ArrayLike) -> Float:
-    """The eigenvalues as a checked array (N,) of finite numbers ≥ 0."""
-    values = non_negative("eigenvalues", eigenvalues)
+    """The eigenvalues as a checked array (N,) of finite numbers ≥ 0, by the rule of `computed_eigenvalues`."""
+    values = computed_eigenvalues("eigenvalues", eigenvalues)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"eigenvalues: expected shape (N,) with N >= 1, got {values.shape}")
     return values
@@ -220,7 +221,7 @@ def tilted_eigenvalues(eigenvalues: ArrayLike, *, noise: float) -> Float:
     Parameters
     ----------
     eigenvalues : array (n,)
-        λ ≥ 0, in squared units of y.
+        λ ≥ 0 up to rounding, in squared units of y.
     noise : float
         σ², in squared units of y.
 

@@ -39,7 +39,7 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "auto")
     Parameters
     ----------
     eigenvalues : array (N,)
-        All eigenvalues of K, ≥ 0, in squared units of y; the rank is the number of nonzero ones.
+        All eigenvalues of K, ≥ 0 up to rounding, in squared units of y; the rank is the number of nonzero ones.
     M : int or array of int
         Number of inducing points, 0 ≤ M ≤ rank.
     rigor : "auto", "float" or "sharp"
@@ -80,7 +80,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
     Parameters
     ----------
     eigenvalues : array (N,)
-        All eigenvalues of K, ≥ 0.
+        All eigenvalues of K, ≥ 0 up to rounding.
     M, j : int or array of int
         0 ≤ M ≤ rank, j ≥ 0; they broadcast.
     rigor : "auto", "float" or "sharp"
@@ -124,7 +124,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
     Parameters
     ----------
     eigenvalues : array (N,)
-        All eigenvalues of K, ≥ 0.
+        All eigenvalues of K, ≥ 0 up to rounding.
     M : int or array of int
         0 ≤ M ≤ rank.
     c : float or array
@@ -272,7 +272,7 @@ def expected_logdet_bound(
     Parameters
     ----------
     eigenvalues : array (N,)
-        All eigenvalues of K, ≥ 0, in squared units of y.
+        All eigenvalues of K, ≥ 0 up to rounding, in squared units of y.
     M : int or array of int
         0 ≤ M ≤ rank K.
     alpha : float or array

@@ -153,7 +153,7 @@ def expected_residual(
     Parameters
     ----------
     eigenvalues : array (N,)
-        All eigenvalues of K, ≥ 0, in squared units of y, in any order.
+        All eigenvalues of K, ≥ 0 up to rounding, in squared units of y, in any order.
     M : int
         0 ≤ M ≤ rank.
     noise : float, optional
@@ -308,7 +308,7 @@ def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Floa
     Parameters
     ----------
     eigenvalues : array (N,)
-        All N eigenvalues of K, ≥ 0, zeros included, in squared units of y, or upper bounds of them.
+        All N eigenvalues of K, ≥ 0 up to rounding, zeros included, in squared units of y, or upper bounds of them.
     M : int
         0 ≤ M ≤ N.
     variance : float

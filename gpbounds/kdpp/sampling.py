@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.arrays import EPS, Float, Indices, as_points, exactly, is_cupy
-from gpbounds.errors import NonFinite, NotConverged, NotPositiveDefinite
+from gpbounds.errors import NonFinite, NotConverged
 from gpbounds.kdpp.approximations import rounding_tv
 from gpbounds.kdpp.esp import log_tilt
 from gpbounds.kdpp.record import kernel_matrix
 from gpbounds.kernels.base import Kernel, as_kernel
 from gpbounds.linalg import cholesky, eigen
 from gpbounds.linalg.pivoted import pivoted
+from gpbounds.linalg.psd import computed_eigenvalues
 from gpbounds.validation import choice, count, finite, open_unit
 
 # The two phases of an exact k-DPP sample, both by rejection: no table, and less than O(N M) work for each point.
@@ -191,17 +192,14 @@ def sample_eigen(
     """
     if is_cupy(eigenvalues) or is_cupy(eigenvectors):
         raise ValueError("eigenvalues, eigenvectors: expected NumPy arrays, got CuPy arrays: pass .get() of them")
-    values, vectors = finite("eigenvalues", eigenvalues), finite("eigenvectors", eigenvectors)
+    vectors = finite("eigenvectors", eigenvectors)
+    values = computed_eigenvalues("eigenvalues", eigenvalues, len(np.atleast_1d(vectors)))
     if values.ndim != 1 or values.size == 0 or vectors.ndim != 2 or vectors.shape[1] != values.size:
         raise ValueError(
             f"eigenvalues, eigenvectors: expected shapes (n,) and (N, n), got {values.shape} and {vectors.shape}"
         )
     M, generator = count("M", M, 0), np.random.default_rng(rng)
     rounding = vectors.shape[0] * EPS * max(float(values.max()), 0.0)
-    if values.min() < -rounding:
-        raise NotPositiveDefinite(
-            f"eigenvalues: expected none below the rounding error {-rounding:.3g}, got {values.min():.3g}"
-        )
     above = np.flatnonzero(values > rounding)
     if above.size < M:
         raise ValueError(

@@ -212,7 +212,7 @@ def verified(A: Pair, error: float, *, floor: float, target: float, name: str = 
         raise NotPositiveDefinite(
             f"{name}: expected a matrix that can be proved positive definite, but ‖RARᵀ − I‖ is known only to be below "
             f"{best.delta:.3g}, where 0.1 is needed. Usual cause: it is singular to within the rounding of its "
-            "entries; a larger jitter or noise variance helps"
+            "entries; a larger noise variance or fewer points help"
         )
     return best
 

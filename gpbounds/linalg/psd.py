@@ -20,7 +20,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.triangular import factorise, solve_triangular
 from gpbounds.readings import Readings
 from gpbounds.texts import in_one_line
-from gpbounds.validation import non_negative
+from gpbounds.validation import finite, non_negative
 
 Jitter = float | Literal["auto"]
 AUTO_LADDER = (0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
@@ -118,8 +118,7 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     if zeros:
         raise NotPositiveDefinite(
             f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but the variance of number "
-            f"{zeros[0]} is 0, as that of a linear kernel is at x = 0: leave this point out, add a Constant kernel, or "
-            "pass a jitter > 0."
+            f"{zeros[0]} is 0, as that of a linear kernel is at x = 0: leave this point out, or add a Constant kernel."
         )
     raise _indefinite(name, int(A.shape[0]), ladder[-1])
 
@@ -153,7 +152,7 @@ def _indefinite(name: str, n: int, jitter: float) -> NotPositiveDefinite:
     return NotPositiveDefinite(
         f"{name}: expected a positive definite {n} x {n} matrix, but Cholesky fails with jitter {jitter:.3g}. Usual "
         "causes: duplicated or nearly equal points, or a lengthscale much longer than their spacing. Remove "
-        "duplicates, use fewer points, or pass jitter='auto' or a larger jitter."
+        "duplicates, or use fewer points."
     )
 
 
@@ -222,13 +221,42 @@ def eigenvalue_rounding(values: Float, eps: float) -> float:
     return values.size * eps * max(float(values.max()), 0.0)
 
 
+def computed_eigenvalues(name: str, value: ArrayLike, n: int | None = None) -> Float:
+    """Eigenvalues that a caller has computed for a PSD matrix, as finite doubles ≥ 0 of any shape.
+
+    Those in [−n·eps·λ_max, 0), which a computation may return for 0, count as 0; ``n`` is the order of the matrix, by
+    default the number of eigenvalues.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        if an eigenvalue is lower.
+
+    >>> computed_eigenvalues("eigenvalues", [2.0, 1.0, -1e-17])
+    array([2., 1., 0.])
+    """
+    values = finite(name, value)
+    if values.size == 0:
+        return values
+    count = values.size if n is None else n
+    allowed, least = count * EPS * max(float(values.max()), 0.0), float(values.min())
+    if least < -allowed:
+        place = tuple(int(i) for i in np.unravel_index(np.argmin(values), values.shape))
+        raise NotPositiveDefinite(
+            f"{name}: expected numbers >= 0, or at least {-allowed:.3g} where rounding has left that of 0 (N·eps times "
+            f"the largest), got {least:.3g} at index {place}: if the matrix is positive semi-definite, clip at 0, "
+            f"np.maximum({name}, 0)"
+        )
+    return np.maximum(values, 0.0)
+
+
 def clipped(values: Float, vectors: Array | None, allowed: float, name: str) -> Eigen:
     """The record of eigenvalues in decreasing order, those in [−allowed, 0) set to 0; an error if one is lower."""
     if values[-1] < -allowed:
         raise NotPositiveDefinite(
             f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "
             f"the rounding error {-allowed:.3g}. Usual cause: points so close that a factorised matrix is nearly "
-            "singular; take fewer of them, or pass jitter='auto' where jitter is an argument."
+            "singular; take fewer of them."
         )
     return Eigen(np.maximum(values, 0.0), vectors, allowed, int((values < 0).sum()))
 

@@ -29,7 +29,7 @@ from gpbounds.bound import (
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
-from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.linalg.psd import computed_eigenvalues, symmetric_matrix
 from gpbounds.lowrank import balls as enclosures
 from gpbounds.lowrank.approximation import KL
 from gpbounds.numerics.scalars import entropy_residual, log1p_ratio, log1p_residual
@@ -38,7 +38,7 @@ from gpbounds.rates.trace import FAR
 from gpbounds.rigor import exact, outer, rounded
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.balls import Eigenvalues, laws
-from gpbounds.validation import noise_variance, non_negative, positive, rigor_of, scalar
+from gpbounds.validation import noise_variance, positive, rigor_of, scalar
 
 # Upper deviations of the mean of N independent variables in [0, B] (ledger L-41, L-43).
 
@@ -468,7 +468,7 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
     Parameters
     ----------
     eigenvalues : array (N,) or matrix (N, N)
-        Eigenvalues of K ≥ 0 in any order, in squared units of y; or K itself.
+        Eigenvalues of K, ≥ 0 up to rounding, in any order, in squared units of y; or K itself.
     noise : float
         σ² > 0.
 
@@ -489,7 +489,7 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
     if np.ndim(eigenvalues) == 2:
         values = eigen(symmetric_matrix("K", eigenvalues), "K").values
     else:
-        values = non_negative("eigenvalues", eigenvalues)
+        values = computed_eigenvalues("eigenvalues", eigenvalues)
         if values.ndim != 1:
             raise ValueError(f"eigenvalues: expected shape (N,) or a matrix (N, N), got {values.shape}")
     rising = 0.5 * log1p_residual(np.sort(values) / s2)

@@ -11,10 +11,11 @@ from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
+from gpbounds.linalg.psd import computed_eigenvalues
 from gpbounds.numerics.scalars import G, scaled_log1p
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
 from gpbounds.row_noise import OF_EIGENVALUES, noise_per_row, one_for_all, unchanged
-from gpbounds.validation import choice, count, non_negative, order, positive, scalar, whole
+from gpbounds.validation import choice, count, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
 MARGIN = 20.0
@@ -37,8 +38,8 @@ def minimum_gap(
     Parameters
     ----------
     eigenvalues : array
-        Eigenvalues of K, in squared units of y, in any order.  Eigenvalues that are left out count as 0; the bound
-        stays valid.
+        Eigenvalues of K, ≥ 0 up to rounding, in squared units of y, in any order.  Eigenvalues that are left out count
+        as 0; the bound stays valid.
     M : whole number or array of them, >= 0
     noise : float
         σ², in squared units of y.
@@ -60,7 +61,7 @@ def minimum_gap(
     """
     choice("y", y, ("any", "prior"))
     a, variance, counts = scalar(order, "alpha", alpha), one_for_all(noise, OF_EIGENVALUES), whole("M", M, 0)
-    values = non_negative("eigenvalues", eigenvalues)
+    values = computed_eigenvalues("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
     ratios = np.sort(values) / variance
@@ -91,7 +92,7 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
     3
     """
     largest = scalar(positive, "target", target)
-    values = non_negative("eigenvalues_lower", eigenvalues_lower)
+    values = computed_eigenvalues("eigenvalues_lower", eigenvalues_lower)
     gaps = minimum_gap(values, np.arange(1, max(values.size, 2)), alpha, noise=noise)
     above = np.flatnonzero(gaps > largest)
     return int(above[-1]) + 2 if above.size else 1

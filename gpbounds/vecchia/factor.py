@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Array, exactly, namespace
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.exact import factor_noisy
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.covariances import covariances
 from gpbounds.kernels.fused import Fused
-from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
@@ -240,14 +239,7 @@ def factor(
                 shape = (some.stop - some.start, some.stop)
                 K[some, : some.stop] = kernel.fill(rows[some], rows[: some.stop], xp.empty(shape))
         K.reshape(-1)[:: n + 1] += noise
-        try:
-            L = cholesky(K, name="K + σ²I", overwrite=True).L
-        except NotPositiveDefinite:
-            rounding = n * n * 2.0**-53 * float(kernel.diag(rows).max())
-            raise NotPositiveDefinite(
-                f"noise: expected σ² above the rounding error of K, about {rounding:.2g}, got {noise:.3g}: (K + σ²I) "
-                f"of {n} rows does not factorise. Use a larger noise variance."
-            ) from None
+        L = factor_noisy(K, noise).L
         last = xp.zeros((n, b))
         last[n - b :] = xp.eye(b)
         if kept is not None:

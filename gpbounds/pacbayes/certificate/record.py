@@ -144,7 +144,7 @@ class Certificate(RiskStatement):
         if not np.isfinite(kl):
             raise ValueError(
                 "posterior: expected a Q whose KL(Q‖P) is finite and known beyond rounding, got infinity. Usual cause: "
-                "inducing inputs so close that Kuu is nearly singular (take fewer, or a larger jitter), or a noise "
+                "inducing inputs so close that Kuu is nearly singular (take fewer), or a noise "
                 "variance that is small against the rounding of K"
             )
         tandem = None if predictor == "gibbs" else min(computed.tandem + SLACK * computed.tandem_error, 1.0)
