@@ -56,6 +56,7 @@ from gpbounds.arrays import (
     is_cupy,
     is_dask,
     is_frame,
+    kind_of_caller,
     namespace,
     place,
 )
@@ -311,6 +312,7 @@ class GaussianProcess(_Arguments):
         self._fitted()
         return predictions_of_chunks(self, X, return_std, noisy)
 
+    @kind_of_caller
     @one_blas_thread()
     def _latent(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
@@ -336,6 +338,7 @@ class GaussianProcess(_Arguments):
             return centre, (spread[0] if mean.ndim == 1 else spread[0][:, :, None]) * scale**2
         return centre
 
+    @kind_of_caller
     def sample_y(
         self, X: ArrayLike | Array, n_samples: int = 1, random_state: Any = 0, *, noisy: bool = False
     ) -> Float:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from gpbounds.arrays import Array, exactly, host, namespace, place
+from gpbounds.arrays import Array, exactly, host, kind_of_caller, namespace, place
 from gpbounds.validation import open_unit, scalar
 
 
@@ -29,6 +29,7 @@ class Regression(MultiOutputMixin, Scored):
 
     _latent: Callable[..., Any]
 
+    @kind_of_caller
     def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
         """The central interval of a new observation y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
 
@@ -52,6 +53,7 @@ class Regression(MultiOutputMixin, Scored):
         reach = float(ndtri(0.5 * (1.0 + share))) * std
         return mean - reach, mean + reach
 
+    @kind_of_caller
     def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
         """log p(y_i|X, y of training) of a new observation at each row of X (N*, D), on the device of X.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points, as_number
+from gpbounds.arrays import Float, as_host_points, as_number, kind_of_caller
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
@@ -22,6 +22,7 @@ def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -
     return precision.solve(rows @ (weights * record.rotated(y[None, :])[0])), precision
 
 
+@kind_of_caller
 def inducing_posterior(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> tuple[Float, Float]:
@@ -67,6 +68,7 @@ def inducing_posterior(
     return L @ mean, half.T @ half
 
 
+@kind_of_caller
 def predict(
     kernel: Kernel,
     X: ArrayLike,
