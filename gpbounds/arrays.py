@@ -120,9 +120,10 @@ def _read(name: str, value: Any) -> Any:
 
 
 def _widened(value: Any) -> Any:
-    """``value``; what has numbers of 8 or 16 bits that NumPy does not know, as bfloat16, with the same in float32."""
+    """``value``; of numbers in 8 or 16 bits that NumPy does not know, as bfloat16, the same numbers in float32."""
     kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    library = _library_of(value) if kind.startswith(("bfloat", "float8")) else None
+    narrow = kind.startswith(("bfloat", "float8")) and not getattr(value, "requires_grad", False)
+    library = _library_of(value) if narrow else None
     return value if library is None else library.asarray(value, dtype=library.float32)
 
 
@@ -358,13 +359,16 @@ def _deciding(others: dict[str, Any]) -> tuple[str, Any, Any] | None:
 
 
 def _in_kind(result: Any, name: str, example: Any, library: Any) -> Any:
-    """``result`` with arrays of ``library`` on the device of ``example``, which came as the argument ``name``."""
+    """``result`` with arrays of ``library``, on the device of the argument ``example`` of this name if it has one."""
     if type(result) in (tuple, list):
         return type(result)(_in_kind(part, name, example, library) for part in result)
     if not isinstance(result, np.ndarray) or not result.ndim or result.dtype.kind not in "biuf":
         return result
-    where = {"device": example.device} if hasattr(example, "device") else {}
-    made = library.asarray(np.require(result, requirements=["C", "W"]), **where)
+    writable = np.require(result, requirements=["C", "W"])
+    try:
+        made = library.asarray(writable, device=example.device)
+    except (AttributeError, TypeError, ValueError):  # a library without devices, or an array on several
+        made = library.asarray(writable)
     if result.dtype.kind == "f" and (kind := str(made.dtype).rpartition(".")[2]) != result.dtype.name:
         raise ValueError(
             f"{name}: expected an array of a library that holds doubles, as results come in its kind, got "

@@ -18,6 +18,7 @@ from gpbounds.validation import open_unit, scalar
 class Scored(RegressorMixin):
     """A regressor whose score refuses targets that NumPy would silently change."""
 
+    @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predicted means at X, that of scikit-learn, with rows weighted by ``sample_weight``."""
         weights = None if sample_weight is None else exactly("sample_weight", sample_weight)

@@ -97,6 +97,7 @@ progress, checkpoint : as in `VariationalGP`
         columns = [self.likelihood_.log_expected_density(sign, mean, variance) for sign in (-1.0, 1.0)]
         return xp.stack(columns, axis=1)
 
+    @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows of X whose more probable label is y, weighted by ``sample_weight``."""
         weights = None if sample_weight is None else exactly("sample_weight", sample_weight)
