@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -303,21 +303,21 @@ def kind_of_caller(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def answered(*args: P.args, **kwargs: P.kwargs) -> R:
         given: list[tuple[str, Any]] = [*zip(names, args, strict=False), *kwargs.items()]
-        others = {name: value for name, value in given if _is_of_another(type(value))}
+        others = {name: value for name, value in given if _is_of_another(cast(Any, type(value)))}
         if not others:
             return function(*args, **kwargs)
         caller = _deciding(others)
         read = {name: on_host(name, value) for name, value in others.items()}
         changed: Any = {name: read.get(name, value) for name, value in kwargs.items()}
-        placed: Any = [read.get(name, value) for name, value in given[: len(args)]]
-        result = function(*placed, *args[len(names) :], **changed)
+        placed: Any = (*(read.get(name, value) for name, value in given[: len(args)]), *args[len(names) :])
+        result = function(*placed, **changed)
         return result if caller is None else _in_kind(result, *caller)
 
     return answered
 
 
 @cache
-def _is_of_another(kind: type) -> bool:
+def _is_of_another(kind: Any) -> bool:
     """Whether objects of this type are arrays of another library than NumPy and CuPy; tables are none."""
     room = kind.__module__.partition(".")[0]
     if issubclass(kind, np.ndarray | np.generic) or room == "cupy":
