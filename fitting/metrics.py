@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_number, exactly, host
+from gpbounds.arrays import Array, Float, as_number, exactly, host, kind_of_caller
 from gpbounds.likelihoods import Likelihood
 from gpbounds.validation import closed_unit, count, finite, non_negative, open_unit
 
@@ -156,6 +156,7 @@ def coverage(
     return as_number(np.mean((up_to >= low) & (below < high), axis=-1))
 
 
+@kind_of_caller
 def randomised_pit(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, rng: np.random.Generator | int) -> Float:
     """The randomised probability integral transform u = P(Y < y) + U·P(Y = y) of each target, U uniform.
 

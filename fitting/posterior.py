@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.rows.data import Partition, as_labels
-from gpbounds.arrays import Array, Float, as_points, host, namespace
+from gpbounds.arrays import Array, Float, as_points, host, kind_of_caller, namespace
 from gpbounds.exact import Exact
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
@@ -46,6 +46,7 @@ class Posterior(ABC):
     def module(self) -> Any:
         """The array module of the device on which the posterior lives."""
 
+    @kind_of_caller
     def predict(
         self,
         X: ArrayLike | Array,
@@ -96,6 +97,7 @@ class Posterior(ABC):
             spread = spread + (nugget * xp.eye(points.shape[0]) if full_cov else nugget)
         return (mean[:, 0] if self.single else mean), spread
 
+    @kind_of_caller
     def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
         """The mean alone; arguments as in `predict`."""
         return self.predict(X, blocks=blocks, chunk=chunk)[0]

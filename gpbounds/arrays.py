@@ -7,13 +7,19 @@ needs no GPU.
 from __future__ import annotations
 
 import datetime
+import inspect
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from functools import cache, wraps
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.errors import NonFinite
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # The parts of `exactly`, which all arguments pass: arrays and tables become doubles of exactly the same numbers.
 #
@@ -99,17 +105,26 @@ def _read(name: str, value: Any) -> Any:
     if hasattr(value, "to_numpy") and hasattr(value, "isna") and not isinstance(dtype, np.dtype):
         value = _extended(name, value)
     try:
+        value = _widened(value)
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             if (device := value.__dlpack_device__())[0] not in _HOST:
                 raise TypeError(f"it lies on device {tuple(map(int, device))}")
             return np.from_dlpack(value)
         return np.asarray(value)
     except (TypeError, RuntimeError, BufferError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = " ".join(str(error).partition("\n")[0].split()).rstrip(".")
         raise ValueError(
-            f"{name}: expected an array that NumPy reads, got {type(value).__name__} ({reason}): "
-            "copy it to host memory first"
+            f"{name}: expected an array that NumPy reads, got {type(value).__name__} ({reason}): pass its numbers in "
+            "host memory, dense and without a gradient, from outside of compiled functions"
         ) from None
+
+
+def _widened(value: Any) -> Any:
+    """``value``; of numbers in 8 or 16 bits that NumPy does not know, as bfloat16, the same numbers in float32."""
+    kind = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    narrow = kind.startswith(("bfloat", "float8")) and not getattr(value, "requires_grad", False)
+    library = _library_of(value) if narrow else None
+    return value if library is None else library.asarray(value, dtype=library.float32)
 
 
 def _listed(name: str, value: Any) -> Any:
@@ -260,6 +275,107 @@ def _first(wrong: Any) -> str:
 
 def _short(whole: int) -> str:
     return str(whole) if abs(whole) < 10**30 else f"one of {whole.bit_length()} bits"
+
+
+# Results in the kind of the caller's arrays.
+
+
+def kind_of_caller(function: Callable[P, R]) -> Callable[P, R]:
+    """``function`` with arrays of the caller's library as results, where NumPy computes them.
+
+    The first argument of one dimension or more with ``__array_namespace__`` or ``__dlpack__``, or of Dask, decides the
+    library and the device; arrays of NumPy, lists, tables and single numbers go with those of any library.  All such
+    arguments pass the gate `exactly` first, so ``function`` sees arrays of NumPy or CuPy.  Arrays that it returns, also
+    in tuples, become arrays of that library with the same numbers.  All else stays: numbers, records, labels that are
+    words, and arrays for a caller whose library has no ``asarray``.  No library is imported.
+
+    Raises
+    ------
+    ValueError
+        for arrays of two such libraries in one call, and for a result whose doubles the library would round.
+
+    >>> halves = kind_of_caller(lambda x: (np.asarray(x) / 2.0, "words"))
+    >>> halves(np.ones(2)), halves([1.0, 2.0])
+    ((array([0.5, 0.5]), 'words'), (array([0.5, 1. ]), 'words'))
+    """
+    names = tuple(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def answered(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: list[tuple[str, Any]] = [*zip(names, args, strict=False), *kwargs.items()]
+        others = {name: value for name, value in given if _is_of_another(cast(Any, type(value)))}
+        if not others:
+            return function(*args, **kwargs)
+        caller = _deciding(others)
+        read = {name: on_host(name, value) for name, value in others.items()}
+        changed: Any = {name: read.get(name, value) for name, value in kwargs.items()}
+        placed: Any = (*(read.get(name, value) for name, value in given[: len(args)]), *args[len(names) :])
+        result = function(*placed, **changed)
+        return result if caller is None else _in_kind(result, *caller)
+
+    return answered
+
+
+@cache
+def _is_of_another(kind: Any) -> bool:
+    """Whether objects of this type are arrays of another library than NumPy and CuPy; tables are none."""
+    room = kind.__module__.partition(".")[0]
+    if issubclass(kind, np.ndarray | np.generic) or room == "cupy":
+        return False
+    if room == "dask":
+        return hasattr(kind, "map_blocks")
+    return hasattr(kind, "__array_namespace__") or (hasattr(kind, "__dlpack__") and hasattr(kind, "ndim"))
+
+
+def _library_of(value: Any) -> Any:
+    """The module whose ``asarray`` makes arrays like ``value``, among those that are imported; None without one."""
+    if hasattr(value, "__array_namespace__"):
+        return value.__array_namespace__()
+    for kind in type(value).__mro__:
+        room = kind.__module__
+        while room:
+            if hasattr(module := sys.modules.get(room), "asarray"):
+                return module
+            room = room.rpartition(".")[0]
+    return None
+
+
+def _deciding(others: dict[str, Any]) -> tuple[str, Any, Any] | None:
+    """Of arrays by name: the first of one dimension or more, and its library; None if there is none."""
+    arrays = {name: value for name, value in others.items() if getattr(value, "ndim", 1)}
+    libraries = {name: _library_of(value) for name, value in arrays.items()}
+    if not arrays:
+        return None
+    first = next(iter(arrays))
+    for name, library in libraries.items():
+        if library is not libraries[first]:
+            kinds = [type(arrays[each]) for each in (first, name)]
+            one, other = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds)
+            raise ValueError(
+                f"{name}: expected an array of the library of {first}, {one}, or of NumPy, got {other}: convert one of "
+                "the two, as results come in one kind"
+            )
+    return (first, arrays[first], libraries[first]) if libraries[first] is not None else None
+
+
+def _in_kind(result: Any, name: str, example: Any, library: Any) -> Any:
+    """``result`` with arrays of ``library``, on the device of the argument ``example`` of this name if it has one."""
+    if type(result) in (tuple, list):
+        return type(result)(_in_kind(part, name, example, library) for part in result)
+    if not isinstance(result, np.ndarray) or not result.ndim or result.dtype.kind not in "biuf":
+        return result
+    writable = np.require(result, requirements=["C", "W"])
+    try:
+        made = library.asarray(writable, device=example.device)
+    except (AttributeError, TypeError, ValueError):  # a library without devices, or an array on several
+        made = library.asarray(writable)
+    if result.dtype.kind == "f" and (kind := str(made.dtype).rpartition(".")[2]) != result.dtype.name:
+        raise ValueError(
+            f"{name}: expected an array of a library that holds doubles, as results come in its kind, got "
+            f"{type(example).__name__}, of which {kind} became: switch doubles on (jax_enable_x64 in JAX), or pass "
+            f"numpy.asarray({name})"
+        )
+    return made
 
 
 # Arrays of both kinds.

@@ -58,6 +58,7 @@ from gpbounds.arrays import (
     is_cupy,
     is_dask,
     is_frame,
+    kind_of_caller,
     namespace,
     place,
 )
@@ -327,6 +328,7 @@ class GaussianProcess(_Arguments):
         self._fitted()
         return predictions_of_chunks(self, X, return_std, noisy, noise)
 
+    @kind_of_caller
     @one_blas_thread()
     def _latent(
         self,
@@ -364,6 +366,7 @@ class GaussianProcess(_Arguments):
             return centre, (spread[0] if mean.ndim == 1 else spread[0][:, :, None]) * scale**2
         return centre
 
+    @kind_of_caller
     def sample_y(
         self,
         X: ArrayLike | Array,

@@ -14,7 +14,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.objectives.objective import Member, Objective, member
 from fitting.objectives.point import Parameters
 from fitting.training import Run
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, kind_of_caller
 from gpbounds.kernels import Kernel
 from gpbounds.validation import finite
 
@@ -126,6 +126,7 @@ class ExactGP(Regression, Solving):
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return self._again(trainer, outcomes[0], [outcome.run for outcome in outcomes])
 
+    @kind_of_caller
     def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
         """log p(y) of the rows of training, for the targets as they were fitted and at the mean ``mean_``.
 

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from gpbounds.arrays import Array, exactly, host, namespace, place
+from gpbounds.arrays import Array, exactly, host, kind_of_caller, namespace, place
 from gpbounds.validation import open_unit, scalar
 
 
 class Scored(RegressorMixin):
     """A regressor whose score refuses targets that NumPy would silently change."""
 
+    @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predicted means at X, that of scikit-learn, with rows weighted by ``sample_weight``."""
         weights = None if sample_weight is None else exactly("sample_weight", sample_weight)
@@ -29,6 +30,7 @@ class Regression(MultiOutputMixin, Scored):
 
     _latent: Callable[..., Any]
 
+    @kind_of_caller
     def predict_interval(
         self, X: ArrayLike | Array, level: float = 0.95, *, noise: ArrayLike | None = None
     ) -> tuple[Array, Array]:
@@ -54,6 +56,7 @@ class Regression(MultiOutputMixin, Scored):
         reach = float(ndtri(0.5 * (1.0 + share))) * std
         return mean - reach, mean + reach
 
+    @kind_of_caller
     def log_predictive_density(
         self, X: ArrayLike | Array, y: ArrayLike | Array, *, noise: ArrayLike | None = None
     ) -> Array:

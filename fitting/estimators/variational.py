@@ -28,7 +28,7 @@ from fitting.rows.data import Data
 from fitting.starts.starts import passed_kernel, typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.training.watch import FAULTS, measured, no_start
-from gpbounds.arrays import Array, Float, exactly, host, namespace, place
+from gpbounds.arrays import Array, Float, exactly, host, kind_of_caller, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.families import Family
@@ -641,6 +641,7 @@ class Variational(WithInducing):
         self.__dict__.pop("sample_weight_", None)  # of other rows
         return points, columns
 
+    @kind_of_caller
     def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
         """log E p(y_i|f_i) at each row of X (N*, D), f ~ q: shape (N*,), on the device of X."""
         mean, variance, xp = self._moments(X)
@@ -650,10 +651,12 @@ class Variational(WithInducing):
             raise ValueError(f"y: expected one target for each row of X, shape {mean.shape}, got {targets.shape}")
         return self.likelihood_.log_expected_density((targets - shift) / scale, mean, variance) - np.log(scale)
 
+    @kind_of_caller
     def latent(self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance."""
         return self._latent(X, return_std, return_cov)
 
+    @kind_of_caller
     def sample_y(
         self,
         X: ArrayLike | Array,

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from fitting.estimators.base import for_sklearn, own_points
 from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
-from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, namespace, unmasked
+from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, kind_of_caller, namespace, unmasked
 from gpbounds.likelihoods import Bernoulli, Likelihood
 
 
@@ -72,27 +72,32 @@ progress, checkpoint : as in `VariationalGP`
             raise ValueError(f"classes: expected {self.classes_.tolist()}, as in the first call, got {classes!r}")
         return self._partial_fit(X, y, N, classes=classes)
 
+    @kind_of_caller
     def predict(self, X: ArrayLike | Array) -> Any:  # type: ignore[override]
         """The more probable label at X (N*, D): shape (N*,), in host memory."""
         second = host(self.decision_function(X)) > 0.0
         return self.classes_[second.astype(int)]
 
+    @kind_of_caller
     def decision_function(self, X: ArrayLike | Array) -> Array:
         """The log odds of the second label at X (N*, D): positive where it is the more probable one."""
         log_proba = self.predict_log_proba(X)
         return log_proba[:, 1] - log_proba[:, 0]
 
+    @kind_of_caller
     def predict_proba(self, X: ArrayLike | Array) -> Array:
         """E p(y|f) for each label: shape (N*, 2)."""
         mean, variance, xp = self._moments(X)
         return xp.stack([self.likelihood_.predictive_mean(sign * mean, variance) for sign in (-1.0, 1.0)], axis=1)
 
+    @kind_of_caller
     def predict_log_proba(self, X: ArrayLike | Array) -> Array:
         """log E p(y|f) for each label, without underflow: shape (N*, 2)."""
         mean, variance, xp = self._moments(X)
         columns = [self.likelihood_.log_expected_density(sign, mean, variance) for sign in (-1.0, 1.0)]
         return xp.stack(columns, axis=1)
 
+    @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows of X whose more probable label is y, weighted by ``sample_weight``."""
         weights = None if sample_weight is None else exactly("sample_weight", sample_weight)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fitting.estimators.regression import Scored
 from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, kind_of_caller
 from gpbounds.files import mapped
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.rows import Source
@@ -186,6 +186,7 @@ device, progress, checkpoint : as in `ExactGP`
         """
         return self._partial_fit(X, y, N)
 
+    @kind_of_caller
     def predict(
         self,
         X: ArrayLike | Array,
@@ -221,6 +222,7 @@ device, progress, checkpoint : as in `ExactGP`
         mean, variance, _ = self._moments(X)
         return self.likelihood_.predictive_mean(mean, variance)
 
+    @kind_of_caller
     def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
         """The central interval of a new y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
 

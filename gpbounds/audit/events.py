@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, host
+from gpbounds.arrays import Float, host, kind_of_caller
 from gpbounds.bound import Bound
 from gpbounds.likelihoods import Bernoulli, Likelihood
 from gpbounds.pacbayes import kl_inverse
@@ -96,6 +96,7 @@ class RowProbabilities:
         return record | ({"same label": self.same} if self.labels else {})
 
 
+@kind_of_caller
 def event_interval(probability: ArrayLike, divergence: float) -> tuple[Float, Float]:
     """Where the probability of an event under p lies, given that under q and KL[q‖p] ≤ ``divergence``.
 

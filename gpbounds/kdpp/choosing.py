@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float, Indices, as_host_points
+from gpbounds.arrays import Float, Indices, as_host_points, kind_of_caller
 from gpbounds.kdpp.draws import (
     factor_of,
     kdpp_draw,
@@ -276,6 +276,7 @@ def _measured(
 # Greedy selection of inducing points: pivoted Cholesky on the conditional variance.
 
 
+@kind_of_caller
 def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
     """M points, each of largest variance given the points before it; deterministic.
 

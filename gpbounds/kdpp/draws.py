@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, Indices, as_host_points, exactly
+from gpbounds.arrays import EPS, Float, Indices, as_host_points, exactly, kind_of_caller
 from gpbounds.kdpp.approximations import nystrom_tv
 from gpbounds.kdpp.esp import checked
 from gpbounds.kdpp.random_pivots import RandomPivots
@@ -25,6 +25,7 @@ from gpbounds.whitening import inducing, require_residual, slices
 # Ridge leverage scores: the share of each point in the effective dimension.
 
 
+@kind_of_caller
 def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayLike | None = None) -> Float:
     """Ridge leverage scores τ_i of the data: exact ones, or upper bounds from landmarks.
 
@@ -336,6 +337,7 @@ def _entries(kernel: Kernel, X: Float, picked: Indices, columns: Indices | slice
     return kernel(X[picked], X[columns])
 
 
+@kind_of_caller
 def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     """Upper bound on the mean residual of randomly pivoted Cholesky: E (K − Q) ⪯ V diag(ρ) Vᵀ in the eigenbasis of K.
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, kind_of_caller
 from gpbounds.linalg.psd import computed_eigenvalues
 from gpbounds.numerics.search import bisected
 from gpbounds.row_noise import OF_EIGENVALUES, one_for_all
@@ -28,6 +28,7 @@ _LOG_2 = log(2.0)
 _HEADROOM = 900 * _LOG_2
 
 
+@kind_of_caller
 def log_esp(eigenvalues: ArrayLike, k_max: int) -> Float:
     """Logarithms of the elementary symmetric polynomials e_0 … e_kmax of a non-negative spectrum.
 
@@ -211,6 +212,7 @@ def log_tilt(log_values: Float, M: int) -> float:
 # The tilted k-DPP of a matrix K and a noise variance: P(Z) ∝ |(K(K + σ²I))_ZZ|.
 
 
+@kind_of_caller
 def tilted_eigenvalues(eigenvalues: ArrayLike, *, noise: float) -> Float:
     """μ_i = λ_i(λ_i + σ²): the eigenvalues of K(K + σ²I), whose k-DPP is the tilted law of K.
 

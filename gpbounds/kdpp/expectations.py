@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_number
+from gpbounds.arrays import Float, as_number, kind_of_caller
 from gpbounds.bound import Bound
 from gpbounds.kdpp import balls as enclosures
 from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp, undefined_size
@@ -22,6 +22,7 @@ from gpbounds.validation import choice, closed_unit, non_negative, order, positi
 _LOG_2 = log(2.0)
 
 
+@kind_of_caller
 def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact mean of Tr(K − Q) when the M inducing points are a k-DPP sample of the data.
 
@@ -69,6 +70,7 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "auto")
     return result if result.ndim else float(result)
 
 
+@kind_of_caller
 def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact mean of the j-th elementary symmetric polynomial of Δ = K − Q_Z's eigenvalues under the k-DPP.
 
@@ -112,6 +114,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
     return result if result.ndim else float(result)
 
 
+@kind_of_caller
 def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact log of the mean of |I + c(K − Q)| under the k-DPP.
 
@@ -157,6 +160,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
         count *= 4
 
 
+@kind_of_caller
 def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor: str = "auto") -> Any:
     """The exact mean of Tr(K − Q) when Z is a continuous k-DPP and the other N − M inputs are iid.
 
@@ -409,6 +413,7 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor
     )
 
 
+@kind_of_caller
 def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form: str = "sharpest") -> Any:
     """Upper bound on the increase of the mean of Tr(K − Q) if Z is drawn from an approximate k-DPP ν.
 

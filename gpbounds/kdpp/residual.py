@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import EPS, Float, kind_of_caller
 from gpbounds.kdpp.balls import enclosed_residual
 from gpbounds.kdpp.esp import TINY, checked, log_tilt, undefined_size
 from gpbounds.kdpp.mean_residual import ExpectedResidual
@@ -263,6 +263,7 @@ def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
     return rest, ratio
 
 
+@kind_of_caller
 def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
     """vᵀ rK(K + rI)⁻¹ v for every column v of V: an upper bound on E vᵀ(K − Q)v for a k-DPP, without eigenvectors.
 
@@ -298,6 +299,7 @@ def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
 # The mean residual of inducing points drawn uniformly from the data.
 
 
+@kind_of_caller
 def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Float:
     """Upper bound on the mean residual of M of N points drawn uniformly without replacement: E (K − Q) ⪯ (K⁻¹ + cI)⁻¹.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import EPS, Float, Indices, as_points, exactly, is_cupy
+from gpbounds.arrays import EPS, Float, Indices, as_points, exactly, is_cupy, kind_of_caller
 from gpbounds.errors import NonFinite, NotConverged
 from gpbounds.kdpp.approximations import rounding_tv
 from gpbounds.kdpp.esp import log_tilt
@@ -119,6 +119,7 @@ def _directions(Y: Float, basis: Float) -> Float:
 # Exact samples of a k-DPP over the data, Z ⊂ X, |Z| = M, P(Z) ∝ |K_ZZ|, from K or from its eigendecomposition.
 
 
+@kind_of_caller
 def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     """M distinct points drawn from the k-DPP of K: P(Z) = |K_ZZ| / e_M(λ).
 
@@ -155,6 +156,7 @@ def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     return sample_eigen(spectrum.values, spectrum.vectors, M, rng)
 
 
+@kind_of_caller
 def sample_eigen(
     eigenvalues: ArrayLike,
     eigenvectors: ArrayLike,
@@ -232,6 +234,7 @@ def _weights(weights: ArrayLike, n: int, above: Indices) -> Float:
 _ROWS = 4096
 
 
+@kind_of_caller
 def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     """M distinct points drawn from the k-DPP of L = VVᵀ: P(Z) = |V_Z V_Zᵀ| / e_M(λ), without an N × N matrix.
 

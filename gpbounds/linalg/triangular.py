@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, exactly, namespace
+from gpbounds.arrays import Array, Float, exactly, kind_of_caller, namespace
 from gpbounds.linalg import blas, device
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
 
@@ -121,6 +121,7 @@ _LEAF = 128
 """Largest matrix that LAPACK inverts; larger ones are halved, which takes half of the time at 500."""
 
 
+@kind_of_caller
 def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """L⁻¹B, or L⁻ᵀB, for a lower triangular L.
 

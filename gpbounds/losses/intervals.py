@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, broadcastable, namespace, over_blocks
+from gpbounds.arrays import Array, broadcastable, kind_of_caller, namespace, over_blocks
 from gpbounds.losses import cuda
 from gpbounds.losses.base import ROUNDING, Loss, beyond, deviation, spread
 from gpbounds.losses.normal import (
@@ -158,6 +158,7 @@ class Interval(Outside):
         return cuda.LossSource(cuda.outside(self.relative), self.low, self.high)
 
 
+@kind_of_caller
 def outside_probability(
     low: ArrayLike | Array, high: ArrayLike | Array, m: ArrayLike | Array, v: ArrayLike | Array
 ) -> Any:

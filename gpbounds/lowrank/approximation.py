@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, Float, namespace
+from gpbounds.arrays import EPS, Array, Float, kind_of_caller, namespace
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
@@ -20,6 +20,7 @@ KL = "KL(N(0, K + σ²I)‖N(0, Sigma + σ²I))"
 _BELOW_ONE = 1.0 - 2.0**-53
 
 
+@kind_of_caller
 def kappa(Delta: ArrayLike) -> Float:
     """κ(Δ) = ½[Δ/(1 − Δ) + log(1 − Δ)], the KL divergence per datum of a Δ-spectral approximation, in nats.
 
@@ -45,6 +46,7 @@ def kappa(Delta: ArrayLike) -> Float:
     return 0.5 * log1p_residual(checked / (1.0 - checked))
 
 
+@kind_of_caller
 def kappa_inverse(divergence: ArrayLike) -> Float:
     """The Δ in [0, 1) with κ(Δ) = ε: a Δ-spectral approximation then has KL ≤ εN.
 

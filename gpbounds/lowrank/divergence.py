@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, Float, host, namespace
+from gpbounds.arrays import EPS, Array, Float, host, kind_of_caller, namespace
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import GramLaw, gram_law, root_law, strong
@@ -199,6 +199,7 @@ def log_evidence(features: ArrayLike | Array, y: ArrayLike | Array, *, noise: fl
     return -0.5 * (Y.shape[1] * (q.chol.logdet + len(Xi) * math.log(2.0 * math.pi * s2)) + fit)
 
 
+@kind_of_caller
 def predict(
     features: ArrayLike | Array,
     y: ArrayLike | Array,
@@ -489,6 +490,7 @@ def least_gamma(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
 # KL as a function of the rank, for leading columns of one matrix of features.
 
 
+@kind_of_caller
 def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: float, scales: ArrayLike = 1.0) -> Float:
     """KL(N(0, K + σ²I)‖N(0, c_r Ξ_rΞ_rᵀ + σ²I)) in nats for many r, Ξ_r the first r columns of the features Ξ.
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_points
+from gpbounds.arrays import Float, as_points, kind_of_caller
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank.approximation import kappa, kappa_inverse
 from gpbounds.numerics.search import least
@@ -184,6 +184,7 @@ def _least_over_grid(
     return np.minimum(best, gauss) + math.log1p(LEVERAGE_ROUNDING), pairs
 
 
+@kind_of_caller
 def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     """A bound on the ridge leverage τ(η) = p(η) z(η)*(K + λI)⁻¹z(η) that needs only the ranges of the data.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float, as_number
+from gpbounds.arrays import Float, as_number, kind_of_caller
 from gpbounds.likelihoods import Likelihood
 from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
 from gpbounds.montecarlo.integral import Panels, by_curvature, by_mean, by_variance, excesses
@@ -95,6 +95,7 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
     return Gradients(first, second, third, fourth, fifth, bool(wrong) if wrong.ndim == 0 else wrong)
 
 
+@kind_of_caller
 def exact_gradient(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:
     """∂_m and ∂_v of −log E p(y|f), f ~ N(m, v): −E φ'/E φ and −E φ''/(2E φ)  (D-15, D-16, D-17; Wei et al., Eq. 4–6).
 
@@ -110,6 +111,7 @@ def exact_gradient(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayL
     return -by_mean, -by_variance
 
 
+@kind_of_caller
 def sampled_gradient(
     likelihood: Likelihood,
     y: ArrayLike,
@@ -158,6 +160,7 @@ def sampled_gradient(
     return as_number(-(weight * first).sum(axis=0)), as_number(-(weight * slope).sum(axis=0))
 
 
+@kind_of_caller
 def product_gradient(draws: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:
     """The uPS gradient of −log E p from draws of q̃ ∝ N(m, v)·p: minus means of (f−m)/v and ((f−m)²−v)/(2v²)  (D-10).
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float, as_number
+from gpbounds.arrays import Float, as_number, kind_of_caller
 from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods.special import bend
 from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
@@ -18,6 +18,7 @@ from gpbounds.montecarlo.integral import Numerator, Panels, by_mean, by_variance
 METHODS = ("exact", "expansion")
 
 
+@kind_of_caller
 def expected_objective(
     likelihood: Likelihood,
     y: ArrayLike,
@@ -47,6 +48,7 @@ def expected_objective(
     return tuple(as_number(np.asarray(e - b)) for e, b in zip(extra, base, strict=True))
 
 
+@kind_of_caller
 def bias(
     likelihood: Likelihood,
     y: ArrayLike,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float, as_number
+from gpbounds.arrays import Float, as_number, kind_of_caller
 from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods.base import DerivativeRange
@@ -93,6 +93,7 @@ class SampleSize:
         }
 
 
+@kind_of_caller
 def lemma6(
     low: ArrayLike,
     high: ArrayLike,
@@ -155,6 +156,7 @@ def least_above(threshold: ArrayLike) -> Float:
     return np.asarray(np.floor(np.asarray(threshold) * (1.0 + 1e-14)) + 1.0)
 
 
+@kind_of_caller
 def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "auto") -> Any:
     """δ_t = 6δ/(π²t²), whose sum over t = 1, 2, … is δ  (D-48; Wei et al., after Cor. 5).
 

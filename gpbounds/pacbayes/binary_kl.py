@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, blockwise
+from gpbounds.arrays import Float, blockwise, kind_of_caller
 from gpbounds.numerics.pairs import two_product
 from gpbounds.validation import closed_unit
 
@@ -16,6 +16,7 @@ NEAR = 0.6
 """The series is used where |b − a|/(a + b) is at most this: a/4 <= b <= 4a."""
 
 
+@kind_of_caller
 def kl(q: ArrayLike, p: ArrayLike) -> Any:
     """Binary Kullback-Leibler divergence of the Bernoulli law of mean q from the one of mean p.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, kind_of_caller
 from gpbounds.numerics.search import first_double
 from gpbounds.pacbayes.binary_kl import nearest_gradient, nearest_inverse
 from gpbounds.rigor import exact, sign
@@ -17,6 +17,7 @@ from gpbounds.validation import choice, closed_unit, extended, rigor_of
 Side = Literal["upper", "lower"]
 
 
+@kind_of_caller
 def kl_inverse(
     q: ArrayLike,
     divergence: ArrayLike,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, kind_of_caller
 from gpbounds.rigor import exact, settled
 from gpbounds.validation import choice, extended, positive_unit, rigor_of, whole
 
@@ -20,6 +20,7 @@ _LISTED = 128
 """Up to this N ξ(N) is rounded from its exact rational value; for larger N the series has a relative error of 1e-16."""
 
 
+@kind_of_caller
 def xi(N: ArrayLike, certified: bool | None = None, *, rigor: str = "auto") -> Any:
     """ξ(N), the constant of Theorem 1: the supremum of E exp(N·kl(R_S‖R)) over all laws of a loss in [0, 1].
 
@@ -64,6 +65,7 @@ def xi(N: ArrayLike, certified: bool | None = None, *, rigor: str = "auto") -> A
     return np.where(sizes <= _LISTED, table[np.minimum(sizes, _LISTED).astype(np.int64)], value)[()]
 
 
+@kind_of_caller
 def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike = 0.0, form: Form = "sharpest") -> Any:
     """ln(1/p_θ) + ln(ξ(N)/δ): the terms in the numerator of the bound besides KL(Q‖P), in nats.
 
@@ -93,6 +95,7 @@ def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike 
     return prior + (np.log(constant) - np.log(failure))
 
 
+@kind_of_caller
 def grid_penalty(
     points: ArrayLike, hyperparameters: ArrayLike, certified: bool | None = None, *, rigor: str = "auto"
 ) -> Any:
@@ -123,6 +126,7 @@ def grid_penalty(
     return (T * np.log(G1))[()]
 
 
+@kind_of_caller
 def mixture_kl(kl: ArrayLike, log_prior_penalty: ArrayLike, axis: int = -1) -> Any:
     """Upper bound on KL(Q‖Σ_θ p_θ P^θ) from all KL(Q‖P^θ): the soft minimum.
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_number
+from gpbounds.arrays import Float, as_number, kind_of_caller
 from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.penalty import Form, penalty_ball, xi
@@ -289,6 +289,7 @@ SYMMETRIC = (
 BAND = "The loss is 1 where |y − prediction| > ε, else 0; the predictive standard deviation is nowhere below std."
 
 
+@kind_of_caller
 def bayes_factor(epsilon: ArrayLike, std: ArrayLike) -> Any:
     """1/(3/2 − Φ(2ε/σ)): the largest ratio of the band loss of the mean m to the mean band loss under N(m, σ²).
 

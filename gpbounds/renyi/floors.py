@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, as_host_points
+from gpbounds.arrays import EPS, Float, as_host_points, kind_of_caller
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
@@ -24,6 +24,7 @@ DENSE = 5000
 """Largest N at which all eigenvalues of K are computed."""
 
 
+@kind_of_caller
 def minimum_gap(
     eigenvalues: ArrayLike, M: ArrayLike, alpha: float, y: Literal["any", "prior"] = "any", *, noise: float
 ) -> Float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points, as_number
+from gpbounds.arrays import Float, as_host_points, as_number, kind_of_caller
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
@@ -25,6 +25,7 @@ def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -
     return precision.solve(rows @ (weights * record.rotated(y[None, :])[0])), precision
 
 
+@kind_of_caller
 @noise_per_row(unchanged)
 def inducing_posterior(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
@@ -71,6 +72,7 @@ def inducing_posterior(
     return L @ mean, half.T @ half
 
 
+@kind_of_caller
 @noise_per_row(unchanged)
 def predict(
     kernel: Kernel,

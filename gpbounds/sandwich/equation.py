@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float, as_number, blockwise
+from gpbounds.arrays import Float, as_number, blockwise, kind_of_caller
 from gpbounds.numerics.pairs import two_product, two_sum
 from gpbounds.sandwich.balls import outer_end
 from gpbounds.validation import extended, rigor_of
@@ -21,6 +21,7 @@ TINY, LIFT = 1e-150, 300
 """γ below TINY is scaled by 4^LIFT, so that no square of v underflows."""
 
 
+@kind_of_caller
 def roots(gamma: ArrayLike, *, minus_one: bool = False, rigor: str = "auto") -> tuple[Any, ...]:
     """The roots b ≤ 1 ≤ t of x − 1 − log x = 2γ: (b, t, log b), or (b − 1, t − 1) with ``minus_one``.
 
@@ -171,6 +172,7 @@ def _far(g: Float) -> tuple[Float, ...]:
 # Elementary bounds on both roots of x − 1 − log x = 2γ.
 
 
+@kind_of_caller
 def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any, Any]:
     """Elementary bounds (b_low, b_high, t_low, t_high) on the roots b ≤ 1 ≤ t of x − 1 − log x = 2γ.
 
