@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, exactly
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.arrays import Array, Float, array_of, as_points
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite, positive
 
@@ -77,7 +77,9 @@ class Gaussian:
         cov = None if self.cov is None else finite("cov", self.cov)
         if cov is not None:
             if std.ndim or std != 1.0:
-                raise ValueError(f"std: expected none with cov, whose diagonal states the variances, got {self.std!r}")
+                raise ValueError(
+                    f"std: expected none with cov, whose diagonal states the variances, got {shown(self.std)}"
+                )
             std = _standard_deviations(cov)
         size = None if dim == 1 else dim
         for name, values in (("std" if cov is None else "cov", std), ("mean", mean)):
@@ -168,7 +170,9 @@ class Uniform:
         except ValueError:
             raise ValueError(f"low, high: expected matching shapes, got {low.shape} and {high.shape}") from None
         if low.ndim != 1 or low.size == 0 or not (low < high).all():
-            raise ValueError(f"low, high: expected low < high in every dimension, got {self.low!r} and {self.high!r}")
+            raise ValueError(
+                f"low, high: expected low < high in every dimension, got {shown(self.low)} and {shown(self.high)}"
+            )
         for name, end in (("low", low), ("high", high)):
             object.__setattr__(self, name, float(end[0]) if low.size == 1 else tuple(end.tolist()))
         object.__setattr__(self, "dim", low.size)
@@ -251,7 +255,7 @@ def independent_stds(inputs: Gaussian) -> Float:
     """
     if inputs.correlated:
         raise ValueError(
-            f"inputs: expected independent columns, got {inputs!r}; gpbounds.spectrum rotates them, and "
+            f"inputs: expected independent columns, got {shown(inputs)}; gpbounds.spectrum rotates them, and "
             "Gaussian(inputs.stds) is the law with independent columns of the same standard deviations"
         )
     return inputs.stds
@@ -352,7 +356,7 @@ class Sampler:
     def _rows(self, N: int, rng: np.random.Generator) -> Float:
         """What ``draw`` returns, as N finite rows."""
         returned = self.draw(N, rng)
-        rows = np.asarray(exactly("draw", returned))
+        rows = array_of(np, "draw", returned)
         if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[0] != N or rows.shape[1] == 0:
             kind = f"{type(returned).__name__} of {rows.dtype}" if rows.ndim else type(returned).__name__
             got = f"shape {rows.shape}" if rows.dtype.kind in "biuf" else kind

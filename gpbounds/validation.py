@@ -5,6 +5,7 @@ The choice of a device and logarithms of parameters are such arguments.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, exactly, is_cupy
+from gpbounds.errors import shown
 
 
 def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
@@ -26,7 +28,7 @@ def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
             raise TypeError
         return numbers.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {expected}, got {value!r}") from None
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}") from None
 
 
 def _check(name: str, numbers: Float, good: Any, expected: str, end: str = "") -> Float:
@@ -151,16 +153,65 @@ def count(name: str, value: Any, low: int = 1) -> int:
 
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of the ``allowed`` words."""
-    if value not in allowed:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {value!r}")
+    if not (isinstance(value, str) and value in allowed):
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return str(value)
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False, and nothing that merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}: expected True or False, got {value!r}")
+        raise ValueError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
+
+
+def jitter_or_auto(jitter: Any) -> float | Literal["auto"]:
+    """A number >= 0 to add to a diagonal, or "auto"."""
+    if isinstance(jitter, str) and jitter == "auto":
+        return "auto"
+    if isinstance(jitter, str | bytes):
+        raise ValueError(f"jitter: expected a number >= 0 or 'auto', got {shown(jitter)}")
+    return scalar(non_negative, "jitter", jitter)
+
+
+def instance(name: str, value: Any, kinds: type | tuple[type, ...], expected: str) -> Any:
+    """``value``, which must be of one of ``kinds``; ``expected`` says what one is and where to get it.
+
+    >>> instance("law", 0.5, str, "a word")
+    Traceback (most recent call last):
+    ...
+    ValueError: law: expected a word, got 0.5
+    """
+    if not isinstance(value, kinds):
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}")
+    return value
+
+
+def function(name: str, value: Any, expected: str) -> Any:
+    """``value``, which must be callable and no class."""
+    if isinstance(value, type) or not callable(value):
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}")
+    return value
+
+
+def names_of(columns: Any) -> tuple[str, ...]:
+    """The names of columns: a sequence of words, not one word."""
+    listed = columns if isinstance(columns, list | tuple) else getattr(columns, "tolist", list)()
+    if isinstance(columns, str | bytes) or not listed or not all(isinstance(name, str) for name in listed):
+        raise ValueError(f"columns: expected a list of names, got {shown(columns)}")
+    return tuple(listed)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The Generator ``rng``, or a new one from a seed; None stands for a seed that nobody knows.
+
+    >>> generator(7).integers(100) == generator(np.random.default_rng(7)).integers(100)
+    True
+    """
+    if not isinstance(rng, str | bytes):
+        with contextlib.suppress(TypeError, ValueError):
+            return np.random.default_rng(rng)
+    raise ValueError(f"rng: expected a whole number >= 0 as a seed or a NumPy Generator, got {shown(rng)}")
 
 
 # The words that ``rigor=`` takes.
@@ -190,7 +241,7 @@ def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -
     stated = choice("rigor", rigor, RIGOR)
     if certified is None:
         return stated
-    replacement = was if certified else "float"
+    replacement = was if flag("certified", certified) else "float"
     deprecated(f"certified={certified}", f"rigor={replacement!r}")
     return stated if stated == "sharp" or (stated == "float" and not certified) else replacement
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_reals, exactly, host, is_cupy, namespace
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.arrays import Array, Float, array_of, as_reals, has_axes, host, is_cupy, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg.psd import Cholesky, cholesky, failures_raise, require_symmetric
 from gpbounds.numerics.scalars import log1p_residual
-from gpbounds.validation import finite, non_negative, scalar
+from gpbounds.validation import finite, function, non_negative, scalar
 
 
 def gaussian_kl(
@@ -74,7 +74,7 @@ def gaussian_renyi(
     inf
     """
     a = scalar(finite, "alpha", alpha)
-    namespace(*(value for value in (mean1, cov1, mean2, cov2) if np.ndim(value)))
+    namespace(*(value for value in (mean1, cov1, mean2, cov2) if has_axes(value)))
     m1, S1 = _law(mean1, cov1, "1")
     m2, S2 = _law(mean2, cov2, "2")
     if m1.shape != m2.shape:
@@ -172,9 +172,9 @@ def mean_at(prior_mean: PriorMean, X: Array) -> Array:
     xp = namespace(X)
     if prior_mean is None:
         return xp.zeros(X.shape[0])
-    values = xp.asarray(exactly("prior_mean", prior_mean(X)))
+    values = array_of(xp, "prior_mean", function("prior_mean", prior_mean, "a function of points (n, D)")(X))
     if values.shape != (X.shape[0],) or values.dtype.kind not in "biuf":
-        raise ValueError(f"prior_mean: expected {X.shape[0]} real numbers for {X.shape[0]} points, got {values!r}")
+        raise ValueError(f"prior_mean: expected {X.shape[0]} real numbers for {X.shape[0]} points, got {shown(values)}")
     if not bool(xp.isfinite(values).all()):
         raise NonFinite("prior_mean: expected finite values, got NaN or infinity")
     return values.astype(np.float64, copy=False)
@@ -192,9 +192,9 @@ def double(points: Array, name: str) -> Array:
 def vector(name: str, value: Any, like: Array) -> Array:
     """Finite float64 numbers of shape (n,), n the number of rows of ``like``, on its device."""
     xp, n = namespace(like), like.shape[0]
-    if is_cupy(value) != (xp is not np) and np.ndim(value):
+    if is_cupy(value) != (xp is not np) and has_axes(value):
         raise ValueError(f"{name}: expected an array of {xp.__name__} like the other arguments, got another kind")
-    numbers = xp.asarray(exactly(name, value))
+    numbers = array_of(xp, name, value)
     if numbers.dtype.kind not in "biuf" or numbers.shape != (n,):
         raise ValueError(f"{name}: expected {n} real numbers, shape ({n},), got {numbers.dtype} of {numbers.shape}")
     if not bool(xp.isfinite(numbers).all()):

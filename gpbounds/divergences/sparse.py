@@ -46,7 +46,7 @@ from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
 from gpbounds.rows.program import Statistics
-from gpbounds.validation import noise_variance, non_negative, scalar
+from gpbounds.validation import instance, noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, matched, whitened, with_jitter
 
 
@@ -207,6 +207,13 @@ class SparsePosterior:
         variance_error = errors.of_variance(*sizes) + self.entry_error + 2.0 * seen
         variance_error += 4.0 * errors.rounding.steps * squares + 4.0 * EPS * (diagonal + within)
         return mean, left + within, mean_error, variance_error
+
+
+def as_sparse(posterior: object, name: str = "posterior") -> SparsePosterior:
+    """The posterior, or an error that says how to make one."""
+    expected = "a SparsePosterior, as gpbounds.divergences.collapsed_posterior returns"
+    known: SparsePosterior = instance(name, posterior, SparsePosterior, expected)
+    return known
 
 
 def whitened_posterior(

@@ -18,7 +18,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.pivoted import Choice, Pivoted, Rows, extend, pivoted
-from gpbounds.validation import count, non_negative, positive, scalar
+from gpbounds.validation import count, generator, non_negative, positive, scalar
 from gpbounds.whitening import inducing, require_residual, slices
 
 # Ridge leverage scores: the share of each point in the effective dimension.
@@ -271,7 +271,7 @@ def rpcholesky(kernel: Kernel, X: ArrayLike, M: int, rng: np.random.Generator | 
         kernel_rows(kernel, points),
         kernel.diag(points),
         count("M", M, 0),
-        np.random.default_rng(rng),
+        generator(rng),
         groups=groups,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.errors import shown
 from gpbounds.kernels import per_dimension
 from gpbounds.kernels.expressions import Expression, Pair, on_columns
 from gpbounds.kernels.facts import Facts, Fold, Place, Result, unknown
@@ -213,7 +214,8 @@ def as_kernel(kernel: object) -> Kernel:
     """The kernel, or an error that says what one is."""
     if not isinstance(kernel, Kernel):
         raise ValueError(
-            f"kernel: expected a kernel of gpbounds.kernels, such as SquaredExponential(1.0, [0.5]), got {kernel!r}"
+            "kernel: expected a kernel of gpbounds.kernels, such as SquaredExponential(1.0, [0.5]), got "
+            f"{shown(kernel)}"
         )
     return kernel
 
@@ -363,7 +365,7 @@ class OnColumns(Kernel):
         as_kernel(kernel)
         numbers = np.asarray(columns)
         if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
-            raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {columns!r}")
+            raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {shown(columns)}")
         if int(numbers.min()) < 0 or len(set(numbers.tolist())) < numbers.size:
             raise ValueError(f"columns: expected different numbers >= 0, got {numbers.tolist()}")
         object.__setattr__(self, "kernel", kernel)

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
 from gpbounds.bound import outward
-from gpbounds.errors import NotConverged
+from gpbounds.errors import NotConverged, shown
 from gpbounds.numerics.hermite import Series
 from gpbounds.records import Named
-from gpbounds.validation import as_log_parameters, choice, exponentials, positive, scalar
+from gpbounds.validation import as_log_parameters, choice, exponentials, instance, positive, scalar
 
 # The record of proved ranges: for every real f they contain p(y|f) and its first two derivatives in f.
 
@@ -222,7 +222,7 @@ class Likelihood(Named, ABC):
         """
         choice("form", form, FORMS)
         if repaired and form != "printed":
-            raise ValueError(f"repaired: expected form='printed' with it, got {form!r}, which has no misprints")
+            raise ValueError(f"repaired: expected form='printed' with it, got {shown(form)}, which has no misprints")
         _, (targets,) = broadcastable(y=y)
         return self._range(self._targets(targets), form, repaired)
 
@@ -290,7 +290,7 @@ class Likelihood(Named, ABC):
         """
         a = scalar(positive, "power", power)
         if a > 1.0:
-            raise ValueError(f"power: expected a number in (0, 1], got {power!r}")
+            raise ValueError(f"power: expected a number in (0, 1], got {shown(power)}")
 
         def function(y: Array, m: Array, v: Array, with_gradient: bool) -> tuple[Array, ...]:
             return self._log_expected_power(y, m, v, a, with_gradient)
@@ -410,6 +410,13 @@ class Likelihood(Named, ABC):
         names = self.parameter_names
         parameters = exponentials(as_log_parameters(values, names), names)
         return replace(self, **dict(zip(names, parameters, strict=True)))  # type: ignore[type-var]
+
+
+def as_likelihood(likelihood: object) -> Likelihood:
+    """The likelihood, or an error that says what one is."""
+    expected = "one of gpbounds.likelihoods, such as Poisson('exp')"
+    known: Likelihood = instance("likelihood", likelihood, Likelihood, expected)
+    return known
 
 
 def _require_converged(values: Array) -> None:

@@ -13,6 +13,7 @@ from gpbounds.arrays import EPS, Array, as_reals, broadcastable, namespace, over
 from gpbounds.losses import cuda
 from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
 from gpbounds.records import Named
+from gpbounds.validation import instance
 
 ROUNDING = 16.0 * EPS
 """Bound on the rounding error of an expectation; the largest error measured against 90 digits is 2.1 eps."""
@@ -156,6 +157,12 @@ class Loss(Named, ABC):
         objection = self._objection(y)
         if objection:
             raise ValueError(objection)
+
+
+def as_loss(loss: object) -> Loss:
+    """The loss, or an error that says what one is."""
+    known: Loss = instance("loss", loss, Loss, "one of gpbounds.losses, such as Band(0.5)")
+    return known
 
 
 def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:

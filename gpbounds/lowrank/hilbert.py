@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import UP, Bound, upper_bound
-from gpbounds.errors import NotConverged
+from gpbounds.errors import NotConverged, shown
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import dirichlet
@@ -57,7 +57,7 @@ def _checked(
     if nu not in (*SMOOTHNESS, math.inf):
         raise ValueError(
             "kernel: expected SquaredExponential, or Matern with nu 0.5, 1.5 or 2.5, whose images and spectral density "
-            f"are bounded, got {kernel!r}"
+            f"are bounded, got {shown(kernel)}"
         )
     numbers, factors, widths = sides(m, c, half_width)
     lengthscales = known.lengthscales(widths.size)

@@ -26,6 +26,7 @@ from gpbounds.bound import (
     normal_or_zero,
     upper_bound,
 )
+from gpbounds.errors import shown
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
@@ -162,7 +163,7 @@ class _Setting:
         if not isinstance(kernel, Kernel) or not np.isfinite(kernel.max_variance):
             raise ValueError(
                 "kernel: expected one with a largest variance sup k(x, x), which bounds the deviations of a sum over "
-                f"the inputs, got {kernel!r}; for given data use optimal_kl and optimal_rank"
+                f"the inputs, got {shown(kernel)}; for given data use optimal_kl and optimal_rank"
             )
         return cls(
             spectrum=spectrum(kernel, inputs=inputs),

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.likelihoods.special import log_cdf, softplus
-from gpbounds.montecarlo.arguments import model, triples
+from gpbounds.montecarlo.arguments import triples
 from gpbounds.numerics.search import Part, halved, newton
 
 # Proposals that cover N(m, v)·p(y|f): widened or shifted Gaussians, and flat densities with exponential tails.
@@ -111,13 +113,13 @@ def cover(
     >>> [round(cover(Poisson("exp"), 5, -4.0, 1.0, name).acceptance, 4) for name in ("widened", "shifted")]
     [0.1051, 0.7036]
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     validation.choice("proposal", proposal, _PROPOSALS)
     concave = not isinstance(likelihood, StudentT)
     if proposal in ("shifted", "flat") and not concave:
-        raise ValueError(f'proposal: expected "widened" for StudentT, which is not log-concave, got {proposal!r}')
+        raise ValueError(f'proposal: expected "widened" for StudentT, which is not log-concave, got {shown(proposal)}')
     if n is not None and proposal != "widened":
-        raise ValueError(f'n: expected proposal="widened" with a width of your own, got {proposal!r}')
+        raise ValueError(f'n: expected proposal="widened" with a width of your own, got {shown(proposal)}')
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
     width = None if n is None else np.asarray(validation.positive("n", n))
     if width is not None:
@@ -348,10 +350,10 @@ def sample_product(
     >>> [round(float(x), 1) for x in sample.draws.mean(axis=0)], sample.draws.shape
     ([-0.4, 0.8], (50000, 2))
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     count = validation.count("size", size)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
-    generator = np.random.default_rng(rng)
+    generator = validation.generator(rng)
     envelope = cover(likelihood, y_, m_, v_, proposal)
     work = Rejection(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), envelope, count)
     if isinstance(likelihood, Gaussian) and proposal == "best":

@@ -15,9 +15,8 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
-from gpbounds.likelihoods.base import DerivativeRange
+from gpbounds.likelihoods.base import DerivativeRange, as_likelihood
 from gpbounds.montecarlo import balls as enclosures
-from gpbounds.montecarlo.arguments import model
 from gpbounds.numerics.scalars import entropy_residual
 from gpbounds.rigor import exact, outer
 from gpbounds.validation import rigor_of
@@ -248,7 +247,7 @@ def sample_size(
     L = 83,991 samples suffice (D-50, improved); the error of the step is then at most 40 times the step.
       Assumes E p(y|f) >= 0.1 at every step, and samples drawn afresh at each.
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     validation.choice("rule", rule, RULES)
     targets = np.asarray(validation.finite("y", y))
     count = np.asarray(validation.whole("n", n))

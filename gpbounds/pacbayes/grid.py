@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.errors import shown
 from gpbounds.kernels.plain import hyperparameter_names
 from gpbounds.records import NUMBERS, TEXTS, WHOLES, Record, Slots
 from gpbounds.validation import finite, positive, whole
@@ -85,12 +86,14 @@ class HyperGrid(Record):
     def __post_init__(self) -> None:
         names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         if not names or not all(isinstance(n, str) and n for n in names) or len(set(names)) < len(names):
-            raise ValueError(f"names: expected different names, one for each axis, got {names!r}")
+            raise ValueError(f"names: expected different names, one for each axis, got {shown(names)}")
         low, high = (_one_each(n, finite(n, v), len(names)) for n, v in (("low", self.low), ("high", self.high)))
         steps = tuple(int(g) for g in _one_each("steps", whole("steps", self.steps, 0), len(names)))
         for name, a, b, g in zip(names, low, high, steps, strict=True):
             if not -FARTHEST <= a <= b <= FARTHEST:
-                raise ValueError(f"{name}: expected ln θ from low to high between ±{FARTHEST:g}, got {a!r} and {b!r}")
+                raise ValueError(
+                    f"{name}: expected ln θ from low to high between ±{FARTHEST:g}, got {shown(a)} and {b!r}"
+                )
             if (a == b) != (g == 0) or (g and (b - a) / g < _FINEST):
                 raise ValueError(
                     f"{name}: expected low < high and 1 or more steps of at least {_FINEST:g} in ln θ (or low = high "
@@ -142,7 +145,9 @@ class HyperGrid(Record):
         """
         numbers = whole("indices", indices, 0)
         if numbers.shape != (self.T,):
-            raise ValueError(f"indices: expected {self.T} whole numbers, one for each of {self.names}, got {indices!r}")
+            raise ValueError(
+                f"indices: expected {self.T} whole numbers, one for each of {self.names}, got {shown(indices)}"
+            )
         chosen = tuple(int(i) for i in numbers)
         for name, i, g in zip(self.names, chosen, self.steps, strict=True):
             if i > g:
@@ -185,7 +190,7 @@ class HyperGrid(Record):
         for name, value in zip(self.names, self._ordered(theta), strict=True):
             if value != point.theta[name]:
                 raise ValueError(
-                    f"{name}: expected a value of the grid, got {value!r}; the nearest is {point.theta[name]!r}. "
+                    f"{name}: expected a value of the grid, got {shown(value)}; the nearest is {point.theta[name]!r}. "
                     "Round with HyperGrid.round, then rebuild Q at the rounded hyperparameters: the old Q has no bound"
                 )
         return GridPoint(point.indices, point.theta)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, array_of
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
@@ -328,10 +328,8 @@ def _is_default(value: Any, default: Any) -> bool:
 def _refuse_arrays(**numbers: ArrayLike | None) -> None:
     """Refuse arrays where a plan takes one number."""
     for name, value in numbers.items():
-        if value is not None and np.ndim(value):
-            raise ValueError(
-                f"{name}: expected one number, got shape {np.shape(value)}: call the function once for each"
-            )
+        if value is not None and (shape := array_of(np, name, value).shape):
+            raise ValueError(f"{name}: expected one number, got shape {shape}: call the function once for each")
 
 
 def statement(
@@ -392,6 +390,6 @@ def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
 
 def _one_size(N: Float, why: str) -> int:
     """N as one number; ``why`` names the argument that requires it."""
-    if np.ndim(N):
-        raise ValueError(f"N: expected one number with {why}, got shape {np.shape(N)}; call the function once for each")
+    if shape := array_of(np, "N", N).shape:
+        raise ValueError(f"N: expected one number with {why}, got shape {shape}; call the function once for each")
     return int(N)

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, exactly, is_cupy
+from gpbounds.arrays import EPS, Float, exactly, is_cupy, length
 from gpbounds.bound import Bound
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -311,7 +311,7 @@ def gap(
         if form == "printed" or method != "auto" or is_elsewhere(X):
             raise ValueError(
                 "rigor: expected 'auto' or 'float' for the printed form, a method, or rows that are read by "
-                f"partitions, got {rigor!r} with form={form!r} and method={method!r}"
+                f"partitions, got {shown(rigor)} with form={form!r} and method={method!r}"
             )
         return possible(enclosed_gap(kernel, X, y, Z, a, noise=noise, jitter=0.0 if jitter == "auto" else jitter))
     asked = method
@@ -325,7 +325,7 @@ def gap(
     else:
         X = exactly("X", X)
     budget = scalar(non_negative, "work", work)
-    whole, N = asked == "auto" and form == "sharpest", np.shape(X)[0] if np.ndim(X) else 0
+    whole, N = asked == "auto" and form == "sharpest", length(X)
     if method == "auto":
         small = N <= DENSE and not is_cupy(X)
         blocks = N <= LARGE and (a < 1.0 or exact_work(N) > budget)
@@ -339,7 +339,7 @@ def gap(
         members = bracket(kernel, X, y, Z, noise, (1.0,), of_y.record.jitter, streams=True)
         return _by_evidence(pair, members, of_y, whole, budget, rigor)
     if form == "printed":
-        raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
+        raise ValueError(f"method: expected 'dense' for form='printed', got {shown(method)}")
     total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
     with bar(GAP, total, "member", progress) as done:
         by_parts = method == "streamed" and (not whole or isinstance(X, np.memmap) or is_elsewhere(X))

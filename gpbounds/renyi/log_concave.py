@@ -36,7 +36,7 @@ from gpbounds.renyi.log_concave_errors import Allowance, rounding
 from gpbounds.renyi.log_concave_rows import AtRows, latent_at
 from gpbounds.renyi.log_concave_sums import PairSums, every_pair, sampled_rows
 from gpbounds.renyi.residual import host_targets, with_jitter_named
-from gpbounds.validation import choice, open_unit, rigor_of, scalar
+from gpbounds.validation import choice, generator, open_unit, rigor_of, scalar
 from gpbounds.whitening import inducing, with_jitter
 
 QUANTITY = "KL[q||p(f, U | y)]"
@@ -175,7 +175,7 @@ def posterior_gap(
     dense = method == "dense" or (method == "auto" and latent.N <= DENSE)
     ranges = intervals(latent, likelihood, signed) if dense else []
     explained = [within.explained for within in ranges]
-    sums = every_pair(latent, explained) if dense else sampled_rows(latent, failing, np.random.default_rng(rng))
+    sums = every_pair(latent, explained) if dense else sampled_rows(latent, failing, generator(rng))
     elbo = float(np.sum(likelihood.expected_log_density(targets, latent.mean, latent.variance))) - law.kl
     return _gap(latent, sums, ranges, elbo, stated == "auto")
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points, as_points, exactly
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.divergences.sparse import triangular
+from gpbounds.errors import shown
 from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import KERNEL
@@ -41,7 +42,7 @@ def _points(Z: Any, where: str) -> Any:
 
 def _noise(noise: Any, where: str) -> float:
     if isinstance(noise, bool) or not isinstance(noise, int | float):
-        raise ValueError(f"noise: expected a number, got {noise!r}")
+        raise ValueError(f"noise: expected a number, got {shown(noise)}")
     return noise_variance(float(noise))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpbounds.arrays import exactly, is_dask
+from gpbounds.errors import shown
 from gpbounds.rows.dask_rows import Cluster, cluster_of, cluster_of_parts
 from gpbounds.rows.engines import KEPT, Local, Reporting, Tell
 from gpbounds.rows.formats import array_parts, npy_parts, parquet_parts
@@ -65,7 +66,7 @@ def source(X: Any, y: Any = None, client: Any = None, *, tell: Tell | None = Non
             parts, single = npy_parts(path, y)
         else:
             if not (isinstance(y, str) or (isinstance(y, list | tuple) and y)):
-                raise ValueError(f"y: expected the name of a column of {path!r}, or a list of names, got {y!r}")
+                raise ValueError(f"y: expected the name of a column of {path!r}, or a list of names, got {shown(y)}")
             parts, single = parquet_parts(path, [y] if isinstance(y, str) else list(y)), isinstance(y, str)
             names = parts[0].features
     else:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.errors import shown
 from gpbounds.losses import Interval, Loss, Relative, Sign
 from gpbounds.means import LinearMean
 from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
@@ -137,7 +138,7 @@ class Charge(Record):
 
     def __post_init__(self) -> None:
         if not isinstance(self.choice, str) or not self.choice.strip():
-            raise ValueError(f"choice: expected words that name the choice, got {self.choice!r}")
+            raise ValueError(f"choice: expected words that name the choice, got {shown(self.choice)}")
         object.__setattr__(self, "count", count("count", self.count))
 
 
@@ -212,7 +213,9 @@ class DeclaredMean(Record):
         object.__setattr__(self, "slopes", tuple(slopes.tolist()))
         if self.origin != "grid":
             if self.edge != 0.0 or self.steps != 0:
-                raise ValueError(f"edge, steps: expected none for {self.origin!r}, got {self.edge!r}, {self.steps!r}")
+                raise ValueError(
+                    f"edge, steps: expected none for {self.origin!r}, got {shown(self.edge)}, {self.steps!r}"
+                )
             return
         object.__setattr__(self, "edge", scalar(positive, "edge", self.edge))
         object.__setattr__(self, "steps", count("steps", self.steps))
@@ -220,7 +223,7 @@ class DeclaredMean(Record):
             if on_grid(value, self.edge, self.steps) != value:
                 raise ValueError(
                     f"intercept, slopes: expected whole multiples of {self.edge:g}/{self.steps} from {-self.edge:g} to "
-                    f"{self.edge:g}, got {value!r}"
+                    f"{self.edge:g}, got {shown(value)}"
                 )
 
     @property
@@ -323,5 +326,5 @@ def for_loss(mean: DeclaredMean | None, loss: Loss) -> None:
     """Refuse a mean with a loss that depends on y otherwise than through y − f."""
     if mean is not None and (isinstance(loss, Relative | Sign) or (isinstance(loss, Interval) and loss.relative)):
         raise ValueError(
-            f"mean: expected none for {loss!r}, which depends on y itself and not on y − f alone, got {mean!r}"
+            f"mean: expected none for {loss!r}, which depends on y itself and not on y − f alone, got {shown(mean)}"
         )

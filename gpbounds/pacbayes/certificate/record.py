@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import checking, priors, statement
@@ -115,7 +116,7 @@ class Certificate(RiskStatement):
         for_loss(mean, loss)
         failure = positive_unit("delta", delta)
         if failure.ndim or failure >= 1.0:
-            raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
+            raise ValueError(f"delta: expected one number in (0, 1), got {shown(delta)}")
         point = priors.locate(kernel, grid)
         draft = cls(
             loss=loss,
@@ -216,7 +217,7 @@ def _require_kinds(
         if not isinstance(scaling, Scaling):
             raise ValueError(f"{name}: expected a Scaling, got {type(scaling).__name__}")
     if not all(isinstance(charge, Charge) for charge in charges):
-        raise ValueError(f"charges: expected a sequence of Charge, got {charges!r}")
+        raise ValueError(f"charges: expected a sequence of Charge, got {shown(charges)}")
     if not (nonrigorous or all(scaling.rigorous for scaling in scalings)):
         raise ValueError(
             "inputs, outputs: expected a scaling fixed in advance, from disjoint data or charged; got 'same data': "

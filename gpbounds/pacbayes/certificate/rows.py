@@ -25,6 +25,7 @@ from gpbounds.divergences.sparse import (
     updated_at,
     whitened_at,
 )
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
@@ -117,7 +118,8 @@ def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
     ):
         if not size >= LEAST:
             raise ValueError(
-                f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {size!r}: scale the targets"
+                f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {shown(size)}: scale the "
+                "targets"
             )
     return value_error(kernel, _reach_with(posterior, reach))
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gpbounds.errors import shown
 from gpbounds.records import NUMBER, TEXT, WHOLE, Record, Slots
 from gpbounds.validation import choice, finite, scalar
 
@@ -51,7 +52,7 @@ class Split(Record):
         choice("order", self.order, ORDERS)
         object.__setattr__(self, "share", share_of(self.share))
         if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool) or not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed: expected one whole number from 0 to 2^64 − 1, got {self.seed!r}")
+            raise ValueError(f"seed: expected one whole number from 0 to 2^64 − 1, got {shown(self.seed)}")
         object.__setattr__(self, "seed", int(self.seed))
 
     def prior(self, N: int) -> NDArray[np.bool_]:
@@ -85,5 +86,5 @@ def share_of(share: Any) -> float:
     """A share of the rows, between 0 and 1."""
     value = scalar(finite, "share", share)
     if not 0.0 < value < 1.0:
-        raise ValueError(f"share: expected a number between 0 and 1, got {share!r}")
+        raise ValueError(f"share: expected a number between 0 and 1, got {shown(share)}")
     return value
