@@ -95,6 +95,19 @@ def each_dimension(name: str, value: ArrayLike, dim: int) -> Float:
     return own
 
 
+def broadcast(**numbers: Float) -> list[Float]:
+    """The arrays in their common shape; an error names those whose shapes do not broadcast.
+
+    >>> [array.shape for array in broadcast(N=np.ones(3), delta=np.ones(()))]
+    [(3,), (3,)]
+    """
+    try:
+        return list(np.broadcast_arrays(*numbers.values()))
+    except ValueError:
+        shapes = " and ".join(f"{name} of shape {np.shape(array)}" for name, array in numbers.items())
+        raise ValueError(f"{', '.join(numbers)}: expected shapes that broadcast, got {shapes}") from None
+
+
 def noise_variance(value: Any) -> float:
     """σ² > 0, one number."""
     checked = positive("noise", value)

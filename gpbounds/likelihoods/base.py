@@ -15,7 +15,7 @@ from gpbounds.bound import outward
 from gpbounds.errors import NotConverged, shown
 from gpbounds.numerics.hermite import Series
 from gpbounds.records import Named
-from gpbounds.validation import as_log_parameters, choice, exponentials, instance, positive, scalar
+from gpbounds.validation import as_log_parameters, choice, exponentials, flag, instance, positive, scalar
 
 # The record of proved ranges: for every real f they contain p(y|f) and its first two derivatives in f.
 
@@ -221,6 +221,7 @@ class Likelihood(Named, ABC):
             for a y the likelihood has no density for, another form, or ``repaired`` with the sharpest one.
         """
         choice("form", form, FORMS)
+        flag("repaired", repaired)
         if repaired and form != "printed":
             raise ValueError(f"repaired: expected form='printed' with it, got {shown(form)}, which has no misprints")
         _, (targets,) = broadcastable(y=y)
@@ -381,6 +382,8 @@ class Likelihood(Named, ABC):
         parameters: bool,
         checked: bool = False,
     ) -> Any:
+        for name, value in (("gradient", gradient), ("parameters", parameters), ("checked", checked)):
+            flag(name, value)
         if parameters and not gradient:
             raise ValueError("parameters: expected False without gradient=True, got True")
         if checked and is_cupy(m):

@@ -13,7 +13,7 @@ from gpbounds.arrays import EPS, Array, as_reals, broadcastable, namespace, over
 from gpbounds.losses import cuda
 from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
 from gpbounds.records import Named
-from gpbounds.validation import instance
+from gpbounds.validation import flag, instance
 
 ROUNDING = 16.0 * EPS
 """Bound on the rounding error of an expectation; the largest error measured against 90 digits is 2.1 eps."""
@@ -75,6 +75,7 @@ class Loss(Named, ABC):
         ValueError, NonFinite
             for wrong arguments, NaN or infinity.
         """
+        flag("gradient", gradient)
         xp, arrays = self._prediction(y, m, v)
         if xp is not np and (source := self._source()) is not None:
             results = cuda.expectation(source, *arrays)

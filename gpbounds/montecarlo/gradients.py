@@ -182,7 +182,10 @@ def product_gradient(draws: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any,
     f = np.asarray(validation.finite("draws", draws))
     if f.ndim == 0 or f.shape[0] == 0:
         raise ValueError(f"draws: expected an array (L, ...) with L >= 1, got shape {f.shape}")
-    variance = np.asarray(validation.positive("v", v))
-    pull = (f - np.asarray(validation.finite("m", m))) / variance
+    means, variance = validation.broadcast(m=validation.finite("m", m), v=validation.positive("v", v))
+    if means.ndim > f.ndim - 1:
+        raise ValueError(f"m, v: expected the shape of one draw, {f.shape[1:]}, got {means.shape}")
+    f, means, variance = validation.broadcast(draws=f, m=means, v=variance)
+    pull = (f - means) / variance
     by_mean, by_variance = -pull.mean(axis=0), -0.5 * (pull * pull - 1.0 / variance).mean(axis=0)
     return by_mean, by_variance

@@ -41,6 +41,7 @@ def expected_objective(
     [0.860904382, 0.600976388, 0.503865828, 0.489893284, 0.488436469]
     """
     likelihood = as_likelihood(likelihood)
+    validation.flag("gradient", gradient)
     extra = bias(likelihood, y, m, v, L, method, gradient=gradient)
     base = likelihood.log_expected_density(y, m, v, gradient=gradient)
     if not gradient:
@@ -97,6 +98,7 @@ def bias(
     """
     likelihood = as_likelihood(likelihood)
     validation.choice("method", method, METHODS)
+    validation.flag("gradient", gradient)
     counts = sample_counts(L)
     y_, m_, v_ = triples(likelihood, y, m, v)
 

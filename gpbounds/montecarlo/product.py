@@ -125,7 +125,7 @@ def cover(
     if width is not None:
         if (width < 1.0).any():
             raise ValueError(f"n: expected widths >= 1, got {width.min():g}")
-        y_, m_, v_, width = np.broadcast_arrays(y_, m_, v_, width)
+        y_, m_, v_, width = validation.broadcast(y=y_, m=m_, v=v_, n=width)
     shape = y_.shape
     targets, means, spreads = (a.ravel() for a in (y_, m_, v_))
     log_mean = np.asarray(likelihood.log_expected_density(targets, means, spreads))

@@ -168,8 +168,9 @@ def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "auto"
     >>> round(failure_share(1, delta=0.05), 6)
     0.030396
     """
-    total = np.asarray(validation.open_unit("delta", delta))
-    t = np.asarray(validation.whole("iteration", iteration))
+    t, total = validation.broadcast(
+        iteration=validation.whole("iteration", iteration), delta=validation.open_unit("delta", delta)
+    )
     if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda k, d: enclosures.failure_share(exact(k), exact(d)), t, total, upwards=False))
     return as_number(np.asarray(6.0 * total / (math.pi * t) ** 2))

@@ -380,7 +380,7 @@ def statement(
 def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
     """N and M as whole numbers with 1 <= M <= N - 1 in every cell of their broadcast."""
     data, inducing = validation.whole("N", N, 2), validation.whole("M", M)
-    wide_N, wide_M = np.broadcast_arrays(data, inducing)
+    wide_N, wide_M = validation.broadcast(N=data, M=inducing)
     if (wide_M >= wide_N).any():
         cell = tuple(int(i) for i in np.argwhere(wide_M >= wide_N)[0])
         where = f" at index {cell}" if cell else ""

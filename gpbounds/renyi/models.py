@@ -32,7 +32,7 @@ from gpbounds.records import (
     read_json,
     to_json,
 )
-from gpbounds.validation import finite, noise_variance, non_negative, scalar
+from gpbounds.validation import finite, flag, noise_variance, non_negative, scalar
 from gpbounds.whitening import inducing
 
 
@@ -90,6 +90,7 @@ class InducingLaw(Record):
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "factor", np.asarray(factor))
         object.__setattr__(self, "jitter", scalar(non_negative, "q.jitter", self.jitter))
+        flag("q.whitened", self.whitened)
 
     def posterior(self, kernel: Kernel, Z: ArrayLike) -> SparsePosterior:
         """The posterior process of f − m with this law of u: f given u as under the prior.

@@ -11,7 +11,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom
 from gpbounds.small_variances import Given
-from gpbounds.validation import count, finite, noise_variance, non_negative, open_unit
+from gpbounds.validation import count, finite, flag, noise_variance, non_negative, open_unit
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:
@@ -110,6 +110,8 @@ def predict(
     (array([0.6252]), array([1.0154]))
     """
     noise = noise_variance(noise)
+    flag("full_cov", full_cov)
+    flag("noisy", noisy)
     record = nystrom(kernel, X, Z, jitter)
     order = record.order(alpha, noise=noise)
     targets = host_targets(y, record.N)

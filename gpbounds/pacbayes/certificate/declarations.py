@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from gpbounds.errors import shown
 from gpbounds.losses import Interval, Loss, Relative, Sign
 from gpbounds.means import LinearMean
 from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
-from gpbounds.validation import choice, count, finite, positive, scalar
+from gpbounds.validation import choice, count, finite, instance, positive, scalar
 
 _ORIGINS = {
     "as given": "taken as given: their units were fixed before the data were seen",
@@ -142,6 +143,30 @@ class Charge(Record):
         object.__setattr__(self, "count", count("count", self.count))
 
 
+def as_scalings(inputs: object, outputs: object) -> tuple[Scaling, Scaling]:
+    """How inputs and outputs were scaled; None stands for "as given"."""
+    given = {"inputs": inputs, "outputs": outputs}
+    known = [
+        Scaling() if each is None else instance(name, each, Scaling, "a Scaling or None")
+        for name, each in given.items()
+    ]
+    return known[0], known[1]
+
+
+def as_charges(charges: object) -> tuple[Charge, ...]:
+    """A sequence of charges."""
+    listed = tuple(charges) if isinstance(charges, Iterable) and not isinstance(charges, str | bytes) else (None,)
+    if not all(isinstance(charge, Charge) for charge in listed):
+        raise ValueError(f"charges: expected a sequence of Charge, got {shown(charges)}")
+    return listed  # type: ignore[return-value]
+
+
+def as_mean(mean: object) -> DeclaredMean | None:
+    """The mean of a prior, or None for 0."""
+    known: DeclaredMean | None = instance("mean", mean, (DeclaredMean, type(None)), "a DeclaredMean or None")
+    return known
+
+
 def _doubted(means: Float, deviations: Float, N: int) -> str:
     """The warning about scaled columns with these means and standard deviations."""
     ones = (deviations, deviations * np.sqrt(N / (N - 1.0))) if N > 1 else ()
@@ -152,8 +177,8 @@ def _doubted(means: Float, deviations: Float, N: int) -> str:
 
 def _brief(values: Any) -> str:
     numbers = np.atleast_1d(np.asarray(values))
-    shown = ", ".join(f"{v:.6g}" for v in numbers[:6]) + (f", ... {numbers.size} in all" if numbers.size > 6 else "")
-    return shown if np.ndim(values) == 0 else f"[{shown}]"
+    text = ", ".join(f"{v:.6g}" for v in numbers[:6]) + (f", ... {numbers.size} in all" if numbers.size > 6 else "")
+    return text if np.ndim(values) == 0 else f"[{text}]"
 
 
 # The mean function of a prior, as a certificate declares it: fixed in advance, from disjoint data, or on a grid.

@@ -19,7 +19,7 @@ from gpbounds.errors import shown
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.losses.base import ROUNDING
 from gpbounds.pacbayes.certificate.checking import DRAWS, data_line, seal_line, split_line, the_loss
-from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
+from gpbounds.pacbayes.certificate.declarations import Charge, Scaling, as_charges
 from gpbounds.pacbayes.certificate.rows import Fingerprint, Raw, raw
 from gpbounds.pacbayes.certificate.sealed import COMMON, Label, SealedRecord, encoded, read_record, software
 from gpbounds.pacbayes.certificate.split import Split
@@ -298,7 +298,7 @@ class HeldOutCertificate(_OfPredictions):
             predictions=predictions if labels is None else _places(predictions, labels),
             outputs=outputs,
             delta=delta,
-            charges=tuple(charges),
+            charges=as_charges(charges),
             data=rows.fingerprint,
             versions=software(),
             split=split,
@@ -451,7 +451,7 @@ class CoverageCertificate(_OfPredictions):
         """
         rows = raw(X, y)
         n = rows.shape[0] if split is None else split.certified(rows.shape[0])
-        paid = tuple(charges)
+        paid = as_charges(charges)
         count = math.prod(charge.count for charge in paid)
         part = share_of_delta(scalar(positive_unit, "delta", delta), count)
         draft = cls(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds import divergences
-from gpbounds.arrays import EPS, Float, as_points, exactly, is_cupy
+from gpbounds.arrays import EPS, Float, array_of, as_points, exactly, is_cupy
 from gpbounds.divergences.measured import measured
 from gpbounds.divergences.sparse import (
     CollapsedLaw,
@@ -243,7 +243,7 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     for name, array in (("X", X), ("y", y)):
         if is_cupy(array):
             raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
-        kind = np.asarray(exactly(name, array)).dtype
+        kind = array_of(np, name, array).dtype
         if kind.kind == "f" and kind.itemsize != 8:
             raise ValueError(
                 f"{name}: expected float64, got {kind}: a certificate identifies the exact numbers for which it holds"
