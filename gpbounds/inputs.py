@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, array_of, as_points
 from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg import eigen
-from gpbounds.validation import count, finite, positive
+from gpbounds.validation import count, finite, function, instance, positive
 
 _TRIAL = 8
 """Number of rows that a `Sampler` draws twice when it is made."""
@@ -304,8 +304,8 @@ class Sampler:
     dim: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if not callable(self.draw):
-            raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got {type(self.draw).__name__}")
+        function("draw", self.draw, "a callable (N, rng) -> array (N, dim)")
+        instance("name", self.name, str, "a word for the law")
         try:
             inspect.signature(self.draw).bind(_TRIAL, None)
         except TypeError as error:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, array_of
 from gpbounds.audit.ranks import Ranges, ranges
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.validation import count, finite, generator, positive
 
@@ -192,6 +192,7 @@ def calibration(
     """
     from scipy.special import ndtr
 
+    level = None if baseline is None else _baseline(baseline)
     targets, means, variances = finite("y", y), finite("mean", mean), positive("variance", variance)
     if targets.ndim != 1 or targets.size == 0 or not targets.shape == means.shape == variances.shape:
         raise ValueError(
@@ -231,7 +232,7 @@ def calibration(
         test,
         untested,
         *_scores(targets, means, variances),
-        None if baseline is None else _scores(targets, np.full(n, baseline[0]), np.full(n, baseline[1])),
+        None if level is None else _scores(targets, np.full(n, level[0]), np.full(n, level[1])),
     )
 
 
@@ -243,6 +244,14 @@ def rows_to_test(n: int, rng: int | np.random.Generator = 0, most: int = MOST) -
     """
     rows, chosen, source = count("n", n), count("most", most), generator(rng)
     return np.arange(rows) if rows <= chosen else np.sort(source.permutation(rows)[:chosen])
+
+
+def _baseline(baseline: Any) -> Float:
+    """Mean and variance of one normal law."""
+    law = finite("baseline", baseline)
+    if law.shape != (2,) or not law[1] > 0.0:
+        raise ValueError(f"baseline: expected a mean and a variance > 0, got {shown(baseline)}")
+    return law
 
 
 def _rows(rows: ArrayLike | None, n: int) -> Any:

@@ -73,27 +73,37 @@ def gaussian_renyi(
     >>> gaussian_renyi(0.0, 2.0, 0.0, 1.0, 2.5)
     inf
     """
-    a = scalar(finite, "alpha", alpha)
-    namespace(*(value for value in (mean1, cov1, mean2, cov2) if has_axes(value)))
-    m1, S1 = _law(mean1, cov1, "1")
-    m2, S2 = _law(mean2, cov2, "2")
+    return between((mean1, cov1), (mean2, cov2), scalar(finite, "alpha", alpha), ("mean1", "cov1"), ("mean2", "cov2"))
+
+
+Law = tuple[Any, Any]
+"""Mean and covariance."""
+Names = tuple[str, str]
+"""What the caller calls them."""
+
+
+def between(first: Law, second: Law, a: float, names1: Names, names2: Names) -> float:
+    """D_a[first‖second], with the names of the caller's arguments in errors."""
+    namespace(*(value for value in (*first, *second) if has_axes(value)))
+    m1, S1 = _law(first, names1)
+    m2, S2 = _law(second, names2)
     if m1.shape != m2.shape:
-        raise ValueError(f"mean1, mean2: expected equal lengths, got {m1.size} and {m2.size}")
-    chol1, chol2 = cholesky(S1, name="cov1"), cholesky(S2, name="cov2")
+        raise ValueError(f"{names1[0]}, {names2[0]}: expected equal lengths, got {m1.size} and {m2.size}")
+    chol1, chol2 = cholesky(S1, name=names1[1]), cholesky(S2, name=names2[1])
     if a < 0.0:  # D_α[N1‖N2] = α/(1−α) · D_(1−α)[N2‖N1]
         return a / (1.0 - a) * _renyi(m2 - m1, S2 - S1, chol1, 1.0 - a)
     return _renyi(m1 - m2, S1 - S2, chol2, a)
 
 
-def _law(mean: ArrayLike | Array, cov: ArrayLike | Array, which: str) -> tuple[Array, Array]:
-    xp = namespace(mean, cov)
-    m, S = (as_reals(xp, f"{name}{which}", value) for name, value in (("mean", mean), ("cov", cov)))
+def _law(law: Law, names: Names) -> tuple[Array, Array]:
+    xp, both = namespace(*law), ", ".join(names)
+    m, S = (as_reals(xp, name, value) for name, value in zip(names, law, strict=True))
     if not bool(xp.isfinite(m).all() & xp.isfinite(S).all()):
-        raise NonFinite(f"mean{which}, cov{which}: expected finite numbers, got infinity")
+        raise NonFinite(f"{both}: expected finite numbers, got infinity")
     m, S = xp.atleast_1d(m), xp.atleast_2d(S)
     if m.ndim != 1 or S.shape != (m.size, m.size):
-        raise ValueError(f"mean{which}, cov{which}: expected shapes (n,) and (n, n), got {m.shape} and {S.shape}")
-    require_symmetric(f"cov{which}", S)
+        raise ValueError(f"{both}: expected shapes (n,) and (n, n), got {m.shape} and {S.shape}")
+    require_symmetric(names[1], S)
     return m, S
 
 

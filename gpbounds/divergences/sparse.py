@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, exactly, namespace
+from gpbounds.arrays import EPS, Array, array_of, as_points, is_cupy, namespace
 from gpbounds.divergences.errors import (
     ENOUGH,
     MARGIN,
@@ -32,8 +32,8 @@ from gpbounds.divergences.gaussian import (
     Prediction,
     PriorMean,
     absolute_error,
+    between,
     double,
-    gaussian_kl,
     mean_at,
     rounded_up,
     vector,
@@ -74,8 +74,9 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
     >>> round(sparse_kl([[1.0]], [1.0], [[2.0]]), 6)  # 1 − ½ log 2
     0.653426
     """
-    mean, covariance, Kuu = exactly("mean", mean), exactly("covariance", covariance), exactly("Kuu", Kuu)
-    return gaussian_kl(mean, covariance, namespace(mean).zeros(np.shape(mean)), Kuu)
+    xp = namespace(*(value for value in (mean, covariance, Kuu) if is_cupy(value)))
+    shift = array_of(xp, "mean", mean)
+    return between((shift, covariance), (xp.zeros(shift.shape), Kuu), 1.0, ("mean", "covariance"), ("mean", "Kuu"))
 
 
 def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:

@@ -62,7 +62,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     points, rho = as_host_points(X), scalar(positive, "ridge", ridge)
     if landmarks is None:
         return _exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
-    S = distinct_indices(landmarks, points.shape[0])
+    S = distinct_indices(landmarks, points.shape[0], "landmarks")
     diagonal = kernel.diag(points)
     tau = diagonal / rho
     if S.size:

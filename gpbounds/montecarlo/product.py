@@ -219,7 +219,9 @@ def _crossing(likelihood: Likelihood, y: Float, m: Float, v: Float, pull: Pull) 
             far = np.where(inside, 2.0 * far, far)
         low, high = np.where(up, 0.0, -far), np.where(up, far, 0.0)
         start = 0.5 * (low + high)
-        return newton(gaps, low, high, start, close=CLOSE, rounds=ROUNDS, sought="the peak of an envelope")
+        return newton(
+            gaps, low, high, start, close=CLOSE, rounds=ROUNDS, sought="the peak of an envelope at y, m and v"
+        )
 
 
 def _widened_student(likelihood: StudentT, y: Float, m: Float, v: Float, n: Float | None) -> Parts:

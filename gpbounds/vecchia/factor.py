@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, exactly, namespace
+from gpbounds.arrays import Array, as_points, is_cupy, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -20,6 +20,7 @@ from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.validation import instance, non_negative, positive, scalar
 from gpbounds.vecchia.blocks import Blocks
 
 # Products with a block Vecchia factor on a GPU: all row blocks at once, with nothing read or uploaded for a product.
@@ -211,7 +212,13 @@ def factor(
     True
     """
     as_kernel(kernel)
-    X = exactly("X", X)
+    X, noise = as_points(X, finite=not is_cupy(X)), scalar(positive, "noise", noise)
+    instance("blocks", blocks, Blocks, "what gpbounds.vecchia.near returns")
+    scalar(non_negative, "keep", keep)
+    if space is not None:
+        instance("space", space, Workspace, "a Workspace")
+    if blocks.order.size != X.shape[0]:
+        raise ValueError(f"blocks: expected blocks of {X.shape[0]} rows, as X has, got {blocks.order.size}")
     xp, count = namespace(X), len(blocks.parts)
     known = None if xp is np else covariances(kernel, X[:1])
     numbers = None if xp is np else xp.asarray(np.concatenate(blocks.rows))
