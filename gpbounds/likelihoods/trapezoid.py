@@ -149,7 +149,8 @@ def integrate(
     if bool(left.any()):
         raise NotConverged(
             f"y, m, v: expected even and odd nodes of the trapezoidal rule to agree to {AGREEMENT:g}, and "
-            f"{int(left.sum())} of {left.size} integrals did not with {nodes} nodes: are there counts beyond 1e8 or variances beyond 1e6?"
+            f"{int(left.sum())} of {left.size} integrals did not with {nodes} nodes: are there counts beyond 1e8 or "
+            "variances beyond 1e6?"
         )
     return sums
 
