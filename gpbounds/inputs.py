@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, array_of, as_points
 from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg import eigen
-from gpbounds.validation import count, finite, function, instance, positive
+from gpbounds.validation import column_numbers, count, finite, function, generator, instance, positive, within_memory
 
 _TRIAL = 8
 """Number of rows that a `Sampler` draws twice when it is made."""
@@ -131,9 +131,10 @@ class Gaussian:
         """Whether the columns depend on each other."""
         return self.cov is not None
 
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
+    def sample(self, N: int, rng: np.random.Generator | int) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        z = rng.standard_normal((N, self.dim))
+        with within_memory("N"):
+            z = generator(rng).standard_normal((count("N", N, 0), self.dim))
         centred = z * self.stds if self._factor is None else z @ self._factor.T
         return centred + self.means
 
@@ -178,9 +179,11 @@ class Uniform:
         object.__setattr__(self, "dim", low.size)
         object.__setattr__(self, "widths", high - low)
 
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
+    def sample(self, N: int, rng: np.random.Generator | int) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        return np.atleast_1d(finite("low", self.low)) + rng.random((N, self.dim)) * self.widths
+        with within_memory("N"):
+            u = generator(rng).random((count("N", N, 0), self.dim))
+        return np.atleast_1d(finite("low", self.low)) + u * self.widths
 
     def marginal(self, columns: Sequence[int]) -> Uniform:
         """The law of these columns, in this order."""
@@ -237,9 +240,10 @@ def _standard_deviations(cov: Float) -> Float:
 
 def _columns(columns: Sequence[int], dim: int) -> list[int]:
     """``columns`` as a list, all below ``dim``."""
-    if max(columns) >= dim:
-        raise ValueError(f"columns: expected numbers below {dim}, the dimension of the inputs, got {list(columns)}")
-    return list(columns)
+    chosen = column_numbers(columns)
+    if max(chosen) >= dim:
+        raise ValueError(f"columns: expected numbers below {dim}, the dimension of the inputs, got {list(chosen)}")
+    return list(chosen)
 
 
 def independent_stds(inputs: Gaussian) -> Float:
@@ -349,9 +353,11 @@ class Sampler:
 
         return cls(draw, type(model).__name__)
 
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
+    def sample(self, N: int, rng: np.random.Generator | int) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        return self._check(self._rows(N, rng), N)
+        size = count("N", N)
+        with within_memory("N"):
+            return self._check(self._rows(size, generator(rng)), size)
 
     def _rows(self, N: int, rng: np.random.Generator) -> Float:
         """What ``draw`` returns, as N finite rows."""

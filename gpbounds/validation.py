@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, exactly, is_cupy
+from gpbounds.arrays import Float, array_of, exactly, is_cupy
 from gpbounds.errors import shown
 
 
@@ -207,6 +207,30 @@ def function(name: str, value: Any, expected: str) -> Any:
     return value
 
 
+def column_numbers(columns: Any) -> tuple[int, ...]:
+    """Different numbers of columns, at least one.
+
+    >>> column_numbers([0, 2])
+    (0, 2)
+    """
+    numbers = array_of(np, "columns", columns)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {shown(columns)}")
+    if int(numbers.min()) < 0 or len(set(numbers.tolist())) < numbers.size:
+        raise ValueError(f"columns: expected different numbers >= 0, got {numbers.tolist()}")
+    return tuple(numbers.tolist())
+
+
+@contextlib.contextmanager
+def within_memory(name: str) -> Iterator[None]:
+    """A refusal by ``name`` where the arrays that an argument asks for do not fit into memory."""
+    try:
+        yield
+    except MemoryError as error:
+        asked = " ".join(str(error).split()) or "they do not"
+        raise ValueError(f"{name}: expected a number for which the arrays fit into memory: {asked}") from None
+
+
 def names_of(columns: Any) -> tuple[str, ...]:
     """The names of columns: a sequence of words, not one word."""
     listed = columns if isinstance(columns, list | tuple) else getattr(columns, "tolist", list)()
@@ -248,7 +272,7 @@ def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -
     >>> rigor_of("sharp")
     'sharp'
     """
-    if rigor == "arb":
+    if isinstance(rigor, str) and rigor == "arb":
         deprecated("rigor='arb'", "rigor='sharp'")
         rigor = "sharp"
     stated = choice("rigor", rigor, RIGOR)
@@ -334,10 +358,10 @@ def _line(error: BaseException) -> str:
 
 def as_log_parameters(values: ArrayLike, names: tuple[str, ...]) -> Float:
     """``values`` as finite float64, one for each of ``names``."""
-    logarithms = finite("log_parameters", values)
+    logarithms = finite("values", values)
     if logarithms.shape != (len(names),):
         raise ValueError(
-            f"log_parameters: expected shape ({len(names)},), one for each of {names}, got {logarithms.shape}"
+            f"values: expected log_parameters of shape ({len(names)},), one for each of {names}, got {logarithms.shape}"
         )
     return logarithms
 
@@ -348,5 +372,5 @@ def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
         values = np.exp(logs)
     for name, log, value in zip(names, logs, values, strict=True):
         if not 0.0 < value < np.inf:
-            raise ValueError(f"log_parameters: expected log {name} within the range of float64, got {log:.6g}")
+            raise ValueError(f"values: expected log {name} within the range of float64, got {log:.6g}")
     return values.tolist()

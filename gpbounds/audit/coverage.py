@@ -14,7 +14,7 @@ from gpbounds.arrays import Float, array_of
 from gpbounds.audit.ranks import Ranges, ranges
 from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.validation import count, finite, generator, positive
+from gpbounds.validation import count, finite, generator, positive, within_memory
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = Fraction(1, 20)
@@ -243,7 +243,8 @@ def rows_to_test(n: int, rng: int | np.random.Generator = 0, most: int = MOST) -
     (array([0, 1, 2, 3, 4]), 2)
     """
     rows, chosen, source = count("n", n), count("most", most), generator(rng)
-    return np.arange(rows) if rows <= chosen else np.sort(source.permutation(rows)[:chosen])
+    with within_memory("n"):
+        return np.arange(rows) if rows <= chosen else np.sort(source.permutation(rows)[:chosen])
 
 
 def _baseline(baseline: Any) -> Float:

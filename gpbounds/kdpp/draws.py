@@ -270,7 +270,7 @@ def rpcholesky(kernel: Kernel, X: ArrayLike, M: int, rng: np.random.Generator | 
     return randomly_pivoted(
         kernel_rows(kernel, points),
         kernel.diag(points),
-        count("M", M, 0),
+        min(count("M", M, 0), len(points) + 1),
         generator(rng),
         groups=groups,
     )

@@ -84,7 +84,7 @@ def _no_slope(self: Any, *place: Any) -> Any:
 
 def has_formula(kernel: Any, *families: type[Any]) -> bool:
     """Whether ``kernel`` has the formula of one of these classes, which a subclass with another formula has not."""
-    return getattr(kernel, "formula_class", None) in families
+    return not isinstance(kernel, type) and getattr(kernel, "formula_class", None) in families
 
 
 def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:

@@ -125,6 +125,13 @@ class Loss(Named, ABC):
         for name, error in zip(("mean_error", "variance_error"), errors, strict=True):
             if not bool((error >= 0.0).all()):
                 raise ValueError(f"{name}: expected numbers >= 0, got {float(error.min())!r}")
+        try:
+            np.broadcast_shapes(*(each.shape for each in (*arrays, *errors)))
+        except ValueError:
+            raise ValueError(
+                "y, m, v, mean_error, variance_error: expected shapes that broadcast, got "
+                f"{[tuple(each.shape) for each in (*arrays, *errors)]}"
+            ) from None
 
         def bounded(y: Array, m: Array, v: Array, *errors: Array) -> tuple[Array]:
             return (self._allowance(y, m, xp.sqrt(v), *errors),)

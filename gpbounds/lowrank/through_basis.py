@@ -149,7 +149,6 @@ class ThroughBasis:
         NotPositiveDefinite
             if σ² is below the rounding errors.
         """
-        function("features", features, "a function of rows (n, D) to rows (n, r)")
         first, second = self.exact, self.of_features(features)
         law, s, other, rest = self._law(first, "K"), first.outside, self._law(second, "features"), second.outside
         inverse, away = other.inverted()
@@ -186,6 +185,7 @@ class ThroughBasis:
 
     def of_features(self, features: Callable[[Array], Array]) -> Side:
         """ΞΞᵀ in the basis."""
+        function("features", features, "a function of rows (n, D) to rows (n, r)")
         total: Array | None = None
         squares = 0.0
         for rows in self.parts:

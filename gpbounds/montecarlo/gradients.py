@@ -149,9 +149,12 @@ def sampled_gradient(
     validation.choice("estimator", estimator, ESTIMATORS)
     L = validation.count("L", L)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
-    z = validation.generator(rng).standard_normal((L, *m_.shape))
+    with validation.within_memory("L"):
+        z = validation.generator(rng).standard_normal((L, *m_.shape))
     f = m_ + np.sqrt(v_) * z
     log_density = np.asarray(likelihood.log_density(y_, f))
+    if not np.isfinite(log_density.max(axis=0, initial=-np.inf)).all():
+        raise ValueError("y, m, v: expected a density p(y|f) above 0 at a draw, got log densities of −infinity only")
     weight = np.exp(log_density - log_density.max(axis=0))
     weight /= weight.sum(axis=0)
     first, second, _ = likelihood.derivatives(y_, f)

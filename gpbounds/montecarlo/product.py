@@ -385,7 +385,8 @@ class Rejection:
         self.y, self.likelihood = y, likelihood
         if isinstance(likelihood, Poisson) and likelihood.link == "exp":
             self.rise_rate = np.exp(self.contact)
-        self.draws = np.zeros((size, y.size))
+        with validation.within_memory("size"):
+            self.draws = np.zeros((size, y.size))
         self.have = np.zeros(y.size, dtype=np.int64)
         self.proposals = self.accepted = 0
 

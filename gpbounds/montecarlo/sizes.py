@@ -254,8 +254,15 @@ def sample_size(
     count = np.asarray(validation.whole("n", n))
     t = np.asarray(validation.whole("iteration", iteration))
     failure = np.asarray(failure_share(t, delta=delta))
-    gamma = np.asarray(validation.positive("step", step(t) if callable(step) else step))
+    gamma = np.asarray(
+        validation.positive(
+            "step", validation.function("step", step, "a number or a function of t")(t) if callable(step) else step
+        )
+    )
     norm = np.asarray(validation.positive("design", design))
+    given = {"zeta": zeta, "m": m, "v": v}
+    shapes = {name: validation.finite(name, each) for name, each in given.items() if each is not None}
+    validation.broadcast(y=targets, n=count, iteration=t, delta=failure, step=gamma, design=norm, **shapes)
     relative_error = np.minimum(gamma, 0.5)
     printed = rule == "printed"
     proved = rigor_of(rigor) == "sharp"

@@ -20,7 +20,7 @@ from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.renyi.accuracy import U, gamma
 from gpbounds.renyi.streamed import Streamed, lengths, streamed
-from gpbounds.validation import closed_unit, count, generator, scalar
+from gpbounds.validation import closed_unit, count, generator, scalar, within_memory
 from gpbounds.whitening import slices
 
 DENSE = 2000
@@ -414,7 +414,8 @@ def log_det_estimate(
             fitted[rows] = part
         return _inverse_root(problem, (1.0 - a) * K(U) + a * (fitted + problem.noise * U))
 
-    draws = generator(rng).standard_normal((problem.N, m))
+    with within_memory("probes"):
+        draws = generator(rng).standard_normal((problem.N, m))
     run = Lanczos(times, namespace(points).asarray(draws))
     run.advance(min(k, problem.N))
     values = gauss(run.tridiagonal()).of(np.log)

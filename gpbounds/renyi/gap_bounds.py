@@ -195,7 +195,7 @@ def direction_factor(alpha: float) -> float:
     >>> round(direction_factor(0.9), 12)
     9.0
     """
-    order = float(open_unit("alpha", alpha))
+    order = scalar(open_unit, "alpha", alpha)
     return max(order / (1.0 - order), (1.0 - order) / order)
 
 

@@ -20,7 +20,7 @@ from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.validation import instance, non_negative, positive, scalar
+from gpbounds.validation import extended, instance, non_negative, positive, scalar
 from gpbounds.vecchia.blocks import Blocks
 
 # Products with a block Vecchia factor on a GPU: all row blocks at once, with nothing read or uploaded for a product.
@@ -278,7 +278,9 @@ def log_det_error(U: Factor, variance: float, entry: float, *, noise: float) -> 
     largest variance; the last pivots are quotients of determinants, each of which moves by √n‖E‖_F/(σ² − ‖E‖_F) in the
     logarithm.
     """
-    total = 0.0
+    instance("U", U, Factor, "what gpbounds.vecchia.factor returns")
+    noise, entry = scalar(positive, "noise", noise), scalar(extended, "entry", entry)
+    variance, total = scalar(non_negative, "variance", variance), 0.0
     for part, chosen in zip(U.blocks.parts, U.blocks.sets, strict=True):
         n = int(chosen.size) + part.stop - part.start
         off = 1.01 * n * ((n + 4.0) * 2.0**-53 * 1.01 * (variance + noise) + entry)
