@@ -46,7 +46,7 @@ from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
 from gpbounds.rows.program import Statistics
-from gpbounds.validation import instance, noise_variance, non_negative, scalar
+from gpbounds.validation import function, instance, noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, matched, whitened, with_jitter
 
 
@@ -267,6 +267,8 @@ def whitened_at(
     points: Inducing, mean: ArrayLike | Array, factor: ArrayLike | Array, prior_mean: PriorMean, error: float
 ) -> SparsePosterior:
     """As `whitened_posterior`, with the factor of Kuu given."""
+    if prior_mean is not None:
+        function("prior_mean", prior_mean, "a function of points (n, D)")
     C = triangular("factor", factor)
     if C.shape[0] != points.M:
         raise ValueError(f"factor: expected shape ({points.M}, {points.M}), one row for each row of Z, got {C.shape}")

@@ -155,6 +155,8 @@ def select(
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
+    if not isinstance(candidates, list | tuple):
+        raise ValueError(f"candidates: expected a list of inducing points, each (M, D), got {shown(candidates)}")
     of_best = {"draws": draws, "most": most, "y": y, "noise": noise, "candidates": candidates or None}
     _refuse_what_does_not_apply(method, {"ridge": ridge, "rank": rank, **of_best})
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):

@@ -65,6 +65,8 @@ def _checked(
     if not ((reach >= 1e-2) & (reach <= 1e6)).all():
         raise ValueError(f"half_width: expected 0.01 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
     level = scalar(positive, "noise", noise)
+    if not 1e-300 < level / known.variance < 1e300:
+        raise ValueError(f"noise: expected 1e-300 to 1e300 times the variance {known.variance:g}, got {level!r}")
     sharp = rigor_of(rigor) == "sharp"
     box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers)
     return _Setting(box, widths, lengthscales, known.variance, level, sharp)
@@ -312,10 +314,10 @@ def _at_nodes(box: Sines, target: float) -> Sines | None:
         divergence = dirichlet.by_images(_placed(box, gap, 1.0)).divergence
         if not dirichlet.nodes(_placed(box, gap, 1.0)):
             return None
-        excess = math.log(max(divergence, 1e-300) / (0.1 * target)) if divergence < math.inf else 8.0
+        excess = math.log(max(divergence, 1e-300)) - math.log(0.1) - math.log(target) if divergence < math.inf else 8.0
         if abs(excess) < 0.7:
             break
-        slope = (excess - before[1]) / (gap * gap - before[0]) if before[0] else -4.0
+        slope = (excess - before[1]) / (gap * gap - before[0]) if before[0] and gap * gap != before[0] else -4.0
         before = (gap * gap, excess)
         gap = math.sqrt(max(gap * gap - excess / (slope if slope < -0.5 else -4.0), 0.01))
     start = _joined(box, target, np.array([gap]))

@@ -90,6 +90,8 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
             rows[2:, several] -= excesses(panels, L[several], (by_mean, by_variance, by_curvature))[1]
         return rows
 
+    if not np.broadcast(y_, m_, v_, counts).size:
+        raise ValueError("y, m, v, L: expected at least one number each, got none")
     rows = each(averages, y_, m_, v_, counts)
     wrong = rows[1] * rows[4] < 0.0
     first, second, third, fourth, fifth = (as_number(row) for row in rows)

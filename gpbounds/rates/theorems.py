@@ -250,6 +250,8 @@ def inducing_points(
     size = validation.count("N", N, 2)
     target = validation.scalar(validation.positive, "target", target)
     _refuse_arrays(alpha=alpha, noise=noise, delta=delta, y_norm2=y_norm2, tv=tv)
+    if simulate is not None:
+        validation.count("simulate", simulate)
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return _stated(
             kernel,
@@ -295,6 +297,10 @@ def _stated(
 ) -> Statement:
     """The `Statement` of a call of `rate` or `inducing_points`, by its criterion."""
     as_kernel(kernel)
+    validation.generator(rng)
+    for name, word in (("form", options.get("form")), ("direction", direction), ("law", law)):
+        if word is not None:
+            validation.instance(name, word, str, "a word")
     shared: dict[str, Any] = {"draws": draws, "simulate": simulate, "rng": rng, "law": law}
     if validation.choice("criterion", criterion, CRITERIA) == "operator":
         _refuse_of_divergences(draws, alpha=alpha, y_norm2=y_norm2, direction=direction, **options)

@@ -38,7 +38,17 @@ from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Streamed, problem_of
 from gpbounds.rows import is_elsewhere
-from gpbounds.validation import choice, noise_variance, non_negative, open_unit, order, rigor_of, scalar
+from gpbounds.validation import (
+    choice,
+    flag,
+    jitter_or_auto,
+    noise_variance,
+    non_negative,
+    open_unit,
+    order,
+    rigor_of,
+    scalar,
+)
 from gpbounds.whitening import as_targets
 
 # The Rényi gap of one data set: D_α(y) = log p(y) − L_α = D_α[q*‖p(f, U | y)], exactly and without cancellation.
@@ -306,6 +316,8 @@ def gap(
     as_kernel(kernel)
     choice("form", form, ("sharpest", "printed"))
     choice("method", method, ("auto", "dense", "blocks", "streamed"))
+    flag("progress", progress)
+    jitter = jitter_or_auto(jitter)
     a = scalar(order, "alpha", alpha)
     if rigor_of(rigor) == "sharp":
         if form == "printed" or method != "auto" or is_elsewhere(X):

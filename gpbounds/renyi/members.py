@@ -165,9 +165,10 @@ def member_names(members: str | Sequence[str], orders: tuple[float, ...]) -> tup
         }
         if members in plans:
             return plans[members]
-    names = (members,) if isinstance(members, str) else tuple(members)
+    names = (members,) if isinstance(members, str) else members
+    names = tuple(names) if isinstance(names, list | tuple | set | frozenset) else ()
     allowed = (*CHEAP, *BLOCKS, *LADDER, *SETS, *ORDERS, *BEYOND)
-    if not names or not set(names) <= set(allowed):
+    if not names or not all(isinstance(name, str) and name in allowed for name in names):
         raise ValueError(
             f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, allowed))}, got {shown(members)}"
         )

@@ -24,7 +24,7 @@ from gpbounds.renyi.accuracy import U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE, Edge, entry_off, residual_rows
 from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.streamed import Streamed, streamed
-from gpbounds.validation import generator, open_unit, positive, scalar
+from gpbounds.validation import flag, generator, open_unit, positive, scalar
 from gpbounds.whitening import CHUNK, slices
 
 QUANTITY = "λ_max(K − Q)/σ²"
@@ -118,6 +118,7 @@ def operator_gap(
     """
     as_kernel(kernel)
     share, most = scalar(open_unit, "delta", delta), scalar(positive, "work", work)
+    flag("progress", progress)
     points, source = as_host_points(X, "X"), generator(rng)
     problem = streamed(kernel, points, np.zeros(points.shape[0]), Z, noise, jitter)
     white, known = problem.white, problem.accuracy

@@ -279,6 +279,8 @@ RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("gpbounds.Gaussian", "cov"): ("None",),
     ("gpbounds.Sampler", "draw"): ("a function",),
     ("gpbounds.Sampler", "name"): ("a word",),
+    ("gpbounds.divergences.whitened_posterior", "prior_mean"): ("a function",),  # called when somebody predicts
+    ("gpbounds.rows.source", "tell"): ("a function",),
     ("gpbounds.inducing_points", "y"): ("None",),
     ("gpbounds.lowrank.mercer_kl", "delta"): ("None",),
     ("gpbounds.lowrank.mercer_rank", "delta"): ("None",),
