@@ -6,6 +6,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gpbounds.arrays import exactly, is_dask
 from gpbounds.errors import shown
 from gpbounds.rows.dask_rows import Cluster, cluster_of, cluster_of_parts
