@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.audit.model import LatentSubject
+from gpbounds.audit.model import LatentSubject, as_latent_subject
 from gpbounds.divergences import SparsePosterior
-from gpbounds.divergences.sparse import whitened_at
+from gpbounds.divergences.sparse import as_sparse, whitened_at
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, gram_law
 from gpbounds.linalg import Jitter
@@ -123,6 +123,9 @@ def best_law(
     >>> round(best_law(about, about.Z).elbo, 3)
     -43.132
     """
+    as_latent_subject(about)
+    if start is not None:
+        as_sparse(start, "start")
     points = inducing(about.kernel, Z, jitter)
     rows = _Rows(about, points)
     mean, factor = np.zeros((points.M, 1)), np.eye(points.M)

@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.divergences import SparsePosterior, collapsed_posterior
+from gpbounds.divergences.sparse import as_sparse
+from gpbounds.errors import shown
 from gpbounds.exact import Exact, exact
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.likelihoods import Likelihood, StudentT
-from gpbounds.validation import finite, noise_variance
+from gpbounds.likelihoods.base import as_likelihood
+from gpbounds.validation import finite, instance, names_of, noise_variance
 from gpbounds.whitening import as_targets
 
 NOT_CONCAVE = (
@@ -137,6 +140,18 @@ class LatentSubject(Trained):
         return replace(self, posterior=posterior)
 
 
+def as_subject(about: object) -> Subject:
+    """The subject, or an error that says how to make one."""
+    known: Subject = instance("about", about, Subject, "what gpbounds.audit.subject returns")
+    return known
+
+
+def as_latent_subject(about: object) -> LatentSubject:
+    """The subject, or an error that says how to make one."""
+    known: LatentSubject = instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
+    return known
+
+
 def subject(
     kernel: Kernel,
     X: ArrayLike,
@@ -231,8 +246,9 @@ def latent_subject(
     array([ 1., -1.,  1.])
     """
     as_kernel(kernel)
+    as_likelihood(likelihood)
     if isinstance(likelihood, StudentT):
-        raise ValueError(f"likelihood: expected a log-concave one, got {likelihood!r}: {NOT_CONCAVE}")
+        raise ValueError(f"likelihood: expected a log-concave one, got {shown(likelihood)}: {NOT_CONCAVE}")
     points = as_host_points(X, "X").astype(np.float64, copy=False)
     N, D = points.shape
     centres = _centres(Z, D)
@@ -261,7 +277,7 @@ def _centres(Z: ArrayLike, D: int) -> Float:
 
 def _columns(columns: Sequence[str] | None, D: int) -> tuple[str, ...]:
     """The names of the D inputs."""
-    names = tuple(f"x{j + 1}" for j in range(D)) if columns is None else tuple(map(str, columns))
+    names = tuple(f"x{j + 1}" for j in range(D)) if columns is None else names_of(columns)
     if len(names) != D:
         raise ValueError(f"columns: expected {D} names, one for each input, got {len(names)}")
     return names
@@ -269,5 +285,5 @@ def _columns(columns: Sequence[str] | None, D: int) -> tuple[str, ...]:
 
 def _with_points(posterior: SparsePosterior | None, centres: Float | None) -> None:
     """Refuse a posterior with other inducing points than the model's."""
-    if posterior is not None and (centres is None or not np.array_equal(posterior.inducing.Z, centres)):
+    if posterior is not None and (centres is None or not np.array_equal(as_sparse(posterior).inducing.Z, centres)):
         raise ValueError("posterior: expected one with the inducing points Z, got one with others")
