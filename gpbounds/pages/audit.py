@@ -23,7 +23,7 @@ from gpbounds.audit.in_words import (
     sentence_of,
 )
 from gpbounds.audit.latent_record import HEADER, LEGEND, between, ends, row_of, up_to_one
-from gpbounds.audit.record import USELESS, AuditRecord, sentence
+from gpbounds.audit.record import USELESS, AuditRecord, Finding, sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
 from gpbounds.pages.audit_charts import (
@@ -85,13 +85,13 @@ def audit_page(audit: AuditRecord[Any, Any], title: str | None = None) -> str:
         parts = (_compared, _enough, _consequences, _places, _hyperparameters, _calibration, _risk)
         sections = [part(audit) for part in parts]
     body = (
-        f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{_summary(audit)}"
-        f"{''.join(sections)}{_foundations(audit)}</main>"
+        f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{summary(audit.findings)}"
+        f"{''.join(sections)}{foundations(audit.bounds, cited(audit), audit.notes)}</main>"
     )
     return document(heading, body, style=STYLE, script=SCRIPT)
 
 
-def _section(name: str, title: str, *parts: str) -> str:
+def section(name: str, title: str, *parts: str) -> str:
     """A section of a page."""
     return f'<section id="{name}"><h2>{escaped(title)}</h2>\n{"".join(parts)}</section>\n'
 
@@ -100,7 +100,7 @@ def _p(text: object, kind: str = "") -> str:
     return f"<p{f' class={kind}' if kind else ''}>{escaped(text)}</p>\n"
 
 
-def _picture(svg: Markup, caption: object) -> str:
+def picture(svg: Markup, caption: object) -> str:
     """A chart with its caption, and a line that shows the value pointed at."""
     return (
         f'<figure><div class="wide">{svg}</div><output class="value screen" aria-live="polite"></output>'
@@ -114,14 +114,14 @@ def _cited(claims: Iterable[str]) -> Markup:
     return Markup(f' <span class="soft">({", ".join(links)})</span>' if links else "")
 
 
-def _summary(audit: AuditRecord[Any, Any]) -> str:
+def summary(findings: Iterable[Finding]) -> str:
     """The findings, with their grades."""
     rows = [
         f'<li class="{each.grade}"><span class="sign" aria-hidden="true">{_SIGNS[each.grade]}</span> '
         f"<div><strong>{escaped(each.about)}.</strong> {escaped(each.text)}{_cited(each.claims)}</div></li>\n"
-        for each in audit.findings
+        for each in findings
     ]
-    return _section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
+    return section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
 
 
 def _both(pair: tuple[Bound, Bound], digits: int = 6) -> tuple[str, str]:
@@ -153,12 +153,12 @@ def _compared(audit: Audit) -> str:
     errors.append(("", "the exact GP", enclosed(compared.rmse, places), "", ""))
     proved, measured = "exact − this, proved between", "95 % over rows, measured"
     again = retrained_sentence(compared)
-    return _section(
+    return section(
         "predictions",
         "Would the exact GP predict better?",
         _p(Markup(f"{escaped(sentence_of(compared))}{_cited(('N-solve',))}")),
         _p(again) if again else "",
-        _picture(
+        picture(
             loss_chart(compared),
             "Log loss on the held-out rows. The green line is that of the exact GP, within its proved ends, which are "
             "closer together than the line is wide where no green band is seen; whiskers are 95 % intervals over rows "
@@ -198,16 +198,16 @@ def _enough(audit: Audit) -> str:
             else ""
         )
     )
-    return _section(
+    return section(
         "enough",
         "Is M enough?",
         _p(intro),
         '<div class="pictures">',
-        _picture(
+        picture(
             divergence_chart(enough),
             _between(enough),
         ),
-        _picture(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
+        picture(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
         "</div>",
         table(header, rows),
     )
@@ -269,8 +269,8 @@ def _consequences(audit: Audit) -> str:
             if guarantee is None
             else "the dashed line is the guarantee for all inputs."
         )
-        parts.append(_picture(chart, caption))
-    return _section("guarantee", "What the divergence guarantees at every input", *parts)
+        parts.append(picture(chart, caption))
+    return section("guarantee", "What the divergence guarantees at every input", *parts)
 
 
 def _useful(mean: float, low: float, high: float) -> tuple[str, str, str]:
@@ -297,7 +297,7 @@ def _places(audit: Audit) -> str:
     if len(shown) < len(columns):
         caption += f", with the {len(shown)} most telling of {len(columns)} inputs"
     parts = [(part.column, f"{100 * part.share:.1f} %", part.where, f"{part.mean:.4g}") for part in places.parts]
-    return _section(
+    return section(
         "places",
         "Where it is worst",
         _p(
@@ -305,7 +305,7 @@ def _places(audit: Audit) -> str:
             f"f(x), in noise variances. Its sum over the training rows is {places.trace:.4g}; the bounds on the "
             "divergence grow with it."
         ),
-        _picture(
+        picture(
             place_chart(places, audit.subject, audit.numbers),
             "Each dot is a row; pointing at it shows its number and value.",
         ),
@@ -327,7 +327,7 @@ def _hyperparameters(audit: Audit) -> str:
         )
         for each in audit.hyperparameters
     ]
-    return _section(
+    return section(
         "hyperparameters",
         "Hyperparameters",
         _p("Lengthscales relative to the range of their input, variances relative to the variance of y."),
@@ -378,18 +378,18 @@ def _calibration(audit: Audit) -> str:
     numbers = (
         audit.numbers[-calibration.n :] if len(audit.numbers) >= calibration.n else np.arange(1, calibration.n + 1)
     )
-    return _section(
+    return section(
         "calibration",
         "Calibration on held-out rows",
         _p(_tested(calibration)),
         '<div class="pictures">',
-        _picture(coverage_chart(calibration), "Share of targets within the central interval of each level."),
-        _picture(
+        picture(coverage_chart(calibration), "Share of targets within the central interval of each level."),
+        picture(
             histogram(calibration),
             "P(Y ≤ y) under the prediction: flat for right predictions, highest at both ends if intervals are too "
             "narrow, in the middle if they are too wide.",
         ),
-        _picture(prediction_chart(calibration, numbers), "Targets against predictions."),
+        picture(prediction_chart(calibration, numbers), "Targets against predictions."),
         "</div>",
         table(("interval", "covers", "expected", ""), shares),
         table(("score", "model", "without inputs"), rows),
@@ -406,7 +406,7 @@ def _risk(audit: Audit) -> str:
         f"{100 * float(risk.bound.confidence):g} % its mean at new rows is at most "
         f"{outward(float(risk.bound), 'upper', 5)}"
     )
-    return _section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
+    return section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
 
 
 def _latent_enough(enough: LatentEnough | None) -> str:
@@ -423,17 +423,17 @@ def _latent_enough(enough: LatentEnough | None) -> str:
         f"{max(enough.estimate, 0.0):.3g} nats; it is no bound."
     )
     rows = [row_of(enough, level) for level in enough.telling()]
-    return _section(
+    return section(
         "enough",
         "Is M enough?",
         _p(intro),
         '<div class="pictures">',
-        _picture(
+        picture(
             latent_divergence_chart(enough),
             "Areas lie between the lower and the upper bound. Where the upper one stays level, more points do not "
             "help: what is left is the bound's, or the posterior is not Gaussian.",
         ),
-        _picture(elbo_chart(enough), "ELBOs of the laws, and the bounds on log p(y), in nats above the largest ELBO."),
+        picture(elbo_chart(enough), "ELBOs of the laws, and the bounds on log p(y), in nats above the largest ELBO."),
         "</div>",
         table(HEADER, rows),
         _p(LEGEND),
@@ -463,8 +463,8 @@ def _events(audit: LatentAudit) -> str:
             "Probability at each held-out row under the model, and the interval of that under the exact posterior."
         )
         chart = row_chart(events.rows.model, events.rows.low, events.rows.high, events.rows.event)
-        parts.append(_picture(chart, caption))
-    return _section("probabilities", "What the divergence means for probabilities", *parts)
+        parts.append(picture(chart, caption))
+    return section("probabilities", "What the divergence means for probabilities", *parts)
 
 
 def _scores(audit: LatentAudit) -> str:
@@ -472,13 +472,12 @@ def _scores(audit: LatentAudit) -> str:
     if not audit.scores:
         return ""
     rows = [(name, f"{value:.5g}") for name, value in audit.scores.items()]
-    return _section("scores", "Scores at held-out rows", table(("score", "model"), rows))
+    return section("scores", "Scores at held-out rows", table(("score", "model"), rows))
 
 
-def _foundations(audit: AuditRecord[Any, Any]) -> str:
-    """The claims, the assumptions of the bounds, and the notes."""
-    assumptions = dict.fromkeys(sentence for bound in audit.bounds for sentence in bound.assumptions)
-    claims = cited(audit)
+def foundations(bounds: Iterable[Bound], claims: set[str], notes: Iterable[str]) -> str:
+    """The claims, the assumptions of ``bounds``, and the notes."""
+    assumptions = dict.fromkeys(sentence for bound in bounds for sentence in bound.assumptions)
     entries = "".join(
         f'<dt id="{claim.id}">{claim.id}</dt><dd>{escaped(claim.statement)}</dd>\n'
         for claim in ledger()
@@ -486,12 +485,10 @@ def _foundations(audit: AuditRecord[Any, Any]) -> str:
     )
     lists = [
         f"<h3>{name}</h3><ul>{''.join(f'<li>{escaped(text)}</li>' for text in texts)}</ul>\n"
-        for name, texts in (("Assumptions", assumptions), ("Notes", audit.notes))
+        for name, texts in (("Assumptions", assumptions), ("Notes", notes))
         if texts
     ]
-    return _section(
-        "foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists
-    )
+    return section("foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists)
 
 
 def cited(audit: AuditRecord[Any, Any]) -> set[str]:
