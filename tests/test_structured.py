@@ -22,6 +22,8 @@ from fitting.rows.data import Held
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import parallel
+from gpbounds.renyi import evidence, log_evidence
+from gpbounds.rows import source
 from gpbounds.rows.engines import Memory
 from gpbounds.rows.program import Rows
 from gpbounds.vecchia import Blocks, near
@@ -154,6 +156,60 @@ def test_a_kernel_without_correlation_leaves_independent_normals() -> None:
     for structure in PENALTIES:
         value = build(X, Y, structure).evaluate(SquaredExponential(2.0, 1e-9), NOISE, Z).value
         assert value == pytest.approx(truth, rel=1e-12)
+
+
+# ---------------------------------------------------------------------- the bounds on log p(y)
+
+
+@pytest.mark.parametrize("rigor", ["auto", "sharp"])
+def test_evidence_takes_the_blocks_of_the_caller(rigor: str) -> None:
+    X, Y, Z = problem()
+    blocks, options = given(X), {"noise": NOISE, "rigor": rigor, "jitter": 0.0}
+    for name in ("blocks", "conditioned"):
+        lower, upper = evidence(KERNEL, X, Y, Z, members=name, block=blocks, **options)
+        truth = dense(KERNEL, NOISE, X, Y, Z, blocks, name == "conditioned")
+        assert float(lower) == pytest.approx(truth, rel=1e-9)
+        assert lower.terms[name] == pytest.approx(truth, rel=1e-9)
+        assert float(lower) < sum(log_evidence(KERNEL, X, y, noise=NOISE) for y in Y.T) < float(upper)
+    with pytest.raises(ValueError, match=f"block: expected Blocks of {N} rows, as X has, got Blocks of 20"):
+        evidence(KERNEL, X, Y, Z, members="blocks", block=given(X[:20]), **options)
+    with pytest.raises(ValueError, match="block: expected a number for rows that are read by partitions"):
+        evidence(KERNEL, source(X, Y), None, Z, noise=NOISE, block=blocks)
+
+
+@pytest.mark.parametrize("structure", PENALTIES)
+@pytest.mark.parametrize("kernel", [KERNEL, ROUGH], ids=["SE", "sum"])
+@pytest.mark.parametrize("noise", [1.0, 1e-3])
+def test_no_lower_bound_on_the_evidence_is_below_the_objective(structure: str, kernel: Any, noise: float) -> None:
+    """By more than rounding; and it is at most log p(y).  Blocks of the same size that are chosen anew are no such."""
+    lost = []
+    for seed, size in ((0, 4), (1, 25)):
+        X, Y, Z = problem(seed)
+        y = Y if seed else Y[:, 0]
+        given_ = {"kernel": kernel, "noise": noise, "inducing": Z, "optimizer": None}
+        model = SparseGP("vfe", structure=structure, block_size=size, **given_).fit(X, y)
+        for members in ("cheap", "auto")[: 2 - seed]:
+            lower, upper = model.log_evidence_bounds(members=members)
+            slack = lower.terms["rounding"] + 1e-9 * abs(model.objective_)
+            assert float(lower) >= model.objective_ - slack
+            assert slack < 1e-3
+            truth = sum(log_evidence(kernel, X, each, noise=noise) for each in Y.T[: np.ndim(y)])
+            assert float(lower) <= truth + 1e-9 * abs(truth)
+            assert truth <= float(upper) + 1e-9 * abs(truth)
+        anew, _ = evidence(kernel, X, y, Z, noise=noise, members="blocks", block=size)
+        lost.append(model.objective_ - float(anew))
+    assert structure == "diagonal" or max(lost) > 0.01
+
+
+def test_an_objective_whose_error_is_not_proved_is_told() -> None:
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 10.0, (200, 1)), axis=0)
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
+    given_ = {"kernel": SquaredExponential(), "noise": 1e-2, "inducing": np.linspace(0.0, 4.0, 20)[:, None]}
+    model = SparseGP("vfe", structure="blocks", block_size=10, optimizer=None, **given_).fit(X, y)
+    lower, _ = model.log_evidence_bounds(members="cheap")
+    assert float(lower) < model.objective_ - 100.0
+    assert f"is {model.objective_:.8g} in doubles, but its proved error is more" in lower.notes[-1]
 
 
 # ---------------------------------------------------------------------- rows: order, chunks, lanes, means, partitions

@@ -999,6 +999,10 @@ class GaussianProcess(_Arguments):
             `gpbounds audit`: some 10 s of a core at 10 000 rows and above.  ``members="cheap"`` takes the time of an
             objective or two, and ``notes`` of the bounds say what is left out.  The computation runs on the device of
             the model.
+
+        Unless ``options`` have Z, jitter or rigor, an objective that is a lower bound on log p(y), its ``structure`` of
+        K − Q included, is a member for rows in memory: the lower bound is below it by its rounding at most, which is
+        part of ``terms``, or a note says by how much.
         """
         from gpbounds.renyi import evidence
         from gpbounds.renyi.escalation import sharper
@@ -1017,15 +1021,24 @@ class GaussianProcess(_Arguments):
         settings = {"Z": self._inducing_for(points), "jitter": "auto", **options}
         settings["Z"] = place(settings["Z"], self._module())
         pair = evidence(self.kernel_, points, targets, noise=self._model_noise, **settings)
-        if {"Z", "jitter", "rigor"} & set(options) or self.jitter_ >= pair.lower.terms["jitter"]:
+        member = None if {"Z", "jitter", "rigor"} & set(options) else self._own_member(pair.lower.terms["jitter"])
+        if member is None:
             return self._of_residuals(pair)
-        own = settings | {"members": "cheap", "jitter": self.jitter_, "alphas": (1.0,)}  # no bound is below this ELBO
+        name, chosen = member
+        own = settings | {"jitter": self.jitter_, "alphas": (1.0,)} | chosen  # no bound is below this ELBO
         try:
-            pair = sharper(evidence(self.kernel_, points, targets, noise=self._model_noise, **own), pair)
+            other = evidence(self.kernel_, points, targets, noise=self._model_noise, **own)
+            pair = sharper(other, pair)
+            note = _unproved(other.lower.terms[name], pair.lower, self.jitter_)
         except (NotPositiveDefinite, ValueError) as error:
             note = f"The ELBO with the model's jitter, {self.jitter_:.3g}, has no proved error: {error}"
+        if note:
             pair = Interval(*(replace(end, notes=(*end.notes, note)) for end in pair))
         return self._of_residuals(pair)
+
+    def _own_member(self, jitter: float) -> tuple[str, dict[str, Any]] | None:
+        """The member of `evidence` that is the objective, and options; None if the one with ``jitter`` is larger."""
+        return None if self.jitter_ >= jitter else ("elbo 1", {"members": "cheap"})  # more jitter, no larger an ELBO
 
     def _of_residuals(self, bounds: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
         """Bounds for y minus the prior mean, which say so."""
@@ -1052,6 +1065,17 @@ class GaussianProcess(_Arguments):
         """Raw rows in the units of the model, with targets minus the prior mean."""
         own, mean = with_targets(rows, self.y_mean_, self.y_scale_), self._fitted_mean()
         return own if mean is None else changed(own, Residuals(mean))
+
+
+def _unproved(value: float, lower: Bound, jitter: float) -> str:
+    """A sentence if the ``lower`` bound is below the objective's ``value`` by more than the rounding that it states."""
+    below = value - float(lower)
+    if below <= lower.terms["rounding"] + 1e-9 * abs(value):
+        return ""
+    return (
+        f"The objective with the model's jitter, {jitter:.3g}, is {value:.8g} in doubles, but its proved error is more"
+        f" than it gains: the lower bound is {below:.3g} below it."
+    )
 
 
 def _descendants(cls: type) -> list[type]:

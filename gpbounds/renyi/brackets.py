@@ -43,7 +43,7 @@ from gpbounds.renyi.streamed import BLOCK, Fits, LogDeterminant, Problem, Stream
 from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.rows import is_elsewhere
 from gpbounds.validation import non_negative, rigor_of, scalar
-from gpbounds.vecchia import factor, log_det_error, near
+from gpbounds.vecchia import Blocks, factor, log_det_error, near
 
 # Members of the bracket for orders α < 1; they need all of K: O(N³) time, O(N²) memory.
 
@@ -183,6 +183,7 @@ class Bracket:
     problem: Problem
     alphas: tuple[float, ...]
     dense: Callable[[float], Order]
+    parts: int | Blocks = BLOCK
 
     @property
     def rows(self) -> Streamed:
@@ -323,7 +324,7 @@ class Bracket:
     def _by_parts(self, *, conditioned: bool) -> LogDeterminant:
         rows = self.rows
         kernel, X = rows.white.inducing.kernel, rows.white.X
-        return of_blocks(rows, partition(kernel, X, rows.block, conditioned=conditioned))
+        return of_blocks(rows, partition(kernel, X, self.parts, conditioned=conditioned))
 
     @property
     def log_det_above(self) -> float:
@@ -456,7 +457,7 @@ def evidence(
     jitter: Jitter = "auto",
     members: str | Sequence[str] = "auto",
     work: float = WORK,
-    block: int = BLOCK,
+    block: int | Blocks = BLOCK,
     progress: bool = False,
     rigor: str = "auto",
 ) -> Interval:
@@ -525,9 +526,10 @@ def evidence(
         the default, some 10 s of a core, affords "exact" up to N = 10 000, and at N = 100 000 "further" with about
         800 inducing points.  0 leaves both out, which is "cheap".  ``notes`` of the bounds say what is left out and the
         work that it needs.
-    block : int
+    block : int or `gpbounds.vecchia.Blocks`
         Rows of each block b of Δ that "weighted" computes, and the most rows of a part of "blocks" and "conditioned".
-        Larger blocks give tighter bounds; rows in random order give the best ones of "weighted".
+        Larger blocks give tighter bounds; rows in random order give the best ones of "weighted".  `Blocks` are the
+        parts themselves, and the earlier rows that each is given in "conditioned".
     progress : bool
         Show a bar that counts the members.
     rigor : "auto", "float" or "sharp"
@@ -587,6 +589,10 @@ def evidence(
         raise ValueError("Z: expected inducing inputs (M, D), got None, which rigor='sharp' accepts")
     budget = scalar(non_negative, "work", work)
     if is_elsewhere(X):
+        if isinstance(block, Blocks):
+            raise ValueError(
+                "block: expected a number for rows that are read by partitions, got Blocks of rows in memory"
+            )
         chosen = chosen_by_partitions(members, orders)
     else:
         X, Z = exactly("X", X), exactly("Z", Z)
@@ -662,7 +668,7 @@ def further(made: Bracket, points: int) -> Interval:
     kernel, X, Z = rows.white.inducing.kernel, rows.white.X, rows.white.inducing.Z
     more = namespace(X).asarray(further_rows(kernel, host(X), host(Z), points - len(Z)))
     both = namespace(X).concatenate([Z, more])
-    wider = bracket(kernel, X, rows.Y, both, rows.noise, (1.0,), "auto", rows.block, streams=True)
+    wider = bracket(kernel, X, rows.Y, both, rows.noise, (1.0,), "auto", made.parts, streams=True)
     pair = assemble(wider, (*CHEAP, "blocks"))
 
     def named(end: Bound) -> Bound:
@@ -679,13 +685,13 @@ def bracket(
     noise: float,
     orders: tuple[float, ...],
     jitter: Jitter,
-    block: int = BLOCK,
+    block: int | Blocks = BLOCK,
     *,
     streams: bool = False,
 ) -> Bracket:
     """The checked arguments as a `Bracket`; ``streams`` if no member needs all rows at once."""
     make = problem_of if streams else streamed
-    problem: Problem = make(kernel, X, y, Z, noise, jitter, block)
+    problem: Problem = make(kernel, X, y, Z, noise, jitter, BLOCK if isinstance(block, Blocks) else block)
     records: dict[float, Order] = {}
 
     def dense(alpha: float) -> Order:
@@ -696,7 +702,7 @@ def bracket(
             records[alpha] = Order(record, host(rows.Y), rows.noise, alpha)
         return records[alpha]
 
-    result = Bracket(problem, orders, dense)
+    result = Bracket(problem, orders, dense, block)
     return result
 
 

@@ -24,11 +24,17 @@ LARGEST = 0.25
 """Largest change of C, relative to its least eigenvalue 1, for which the determinants are bounded."""
 
 
-def partition(kernel: Kernel, X: Array, block: int, *, conditioned: bool) -> Blocks:
+def partition(kernel: Kernel, X: Array, block: int | Blocks, *, conditioned: bool) -> Blocks:
     """Parts of at most ``block`` rows that lie near each other; if ``conditioned``, with as many near earlier rows.
 
     The parts and their order (of seed 0) are the same in both cases, so that conditioning never raises the bound.
+    `Blocks` of the caller are taken as they are, with their sets if ``conditioned``.
     """
+    if isinstance(block, Blocks):
+        if block.order.size != len(X):
+            raise ValueError(f"block: expected Blocks of {len(X)} rows, as X has, got Blocks of {block.order.size}")
+        alone = [np.empty(0, dtype=np.int64)] * len(block.parts)
+        return block if conditioned else Blocks(block.order, block.parts, alone)
     return near(kernel, X, block=block, neighbours=block if conditioned else 0, rng=0)
 
 

@@ -49,6 +49,7 @@ from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.rigor import above, at_bits, below, exact
 from gpbounds.validation import count, noise_variance, non_negative, scalar
+from gpbounds.vecchia import Blocks
 from gpbounds.whitening import as_targets
 
 # K + σ²I and Q + σ²I of one data set in double-double numbers: what `enclosed_evidence` and `enclosed_gap` bound.
@@ -311,7 +312,7 @@ class _Nearby:
             forms.append(product**2 / curvature if curvature > 0 else exact(0.0))
         return forms
 
-    def lower(self, names: Sequence[str] = (), block: int = BLOCK) -> dict[str, Any]:
+    def lower(self, names: Sequence[str] = (), block: int | Blocks = BLOCK) -> dict[str, Any]:
         """L_VI, and with N log(1 + T/(Ns)) in place of T/s; and those of `LADDER` that are among the names."""
         problem, forms = self.problem, self.forms_above(self.noise)
         ratio, N = self.trace.upper().max(0) / exact(self.noise), problem.N
@@ -319,7 +320,7 @@ class _Nearby:
         above |= {name: self.rung(name, block) for name in LADDER if name in names}
         return {name: problem.log_density(self.volume, forms, log_det) for name, log_det in above.items()}
 
-    def rung(self, name: str, block: int) -> Any:
+    def rung(self, name: str, block: int | Blocks) -> Any:
         """A ball of an upper bound on log|I + D/s|, D = K' + σ'²I − FFᵀ − sI ⪰ 0 (N-fischer, N-fischer-vecchia).
 
         K' + σ'²I = FFᵀ + sI + D, so log|K' + σ'²I| ≤ log|FFᵀ + sI| + log|I + D/s|, as N-fischer needs D ⪰ 0 only.
@@ -482,7 +483,7 @@ def enclosed_evidence(
     noise: float,
     jitter: float = 0.0,
     members: str | Sequence[str] = "auto",
-    block: int = BLOCK,
+    block: int | Blocks = BLOCK,
 ) -> tuple[Bound, Bound]:
     """The bounds of `gpbounds.renyi.evidence` with ``rigor="sharp"``.
 
@@ -499,7 +500,7 @@ def enclosed_evidence(
     jitter : float
         Added to the diagonal of Kuu.
     """
-    size = count("block", block)
+    size = block if isinstance(block, Blocks) else count("block", block)
     problem, centres, amount = _checked(kernel, X, y, Z, noise, jitter)
     names = _names(members, problem.N, centres is None)
     lowers, uppers, terms = {}, {}, {}
