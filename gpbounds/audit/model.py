@@ -18,12 +18,18 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.likelihoods import Likelihood, StudentT
 from gpbounds.likelihoods.base import as_likelihood
-from gpbounds.validation import finite, instance, names_of, noise_variance
+from gpbounds.row_noise import one_for_all
+from gpbounds.validation import finite, instance, names_of
 from gpbounds.whitening import as_targets
 
 NOT_CONCAVE = (
     "the logarithm of a Student-t density is not concave in f, on which the bound (N-fisher) rests; what holds for it "
     "is ELBO ≤ log p(y), so that a larger ELBO proves a smaller divergence"
+)
+
+_SCORED = (
+    "an audit scores predictions of new rows, whose noise is not known; gpbounds.renyi.gap and evidence, and "
+    "gpbounds.iterative.exact_predictions take the noise of each row"
 )
 
 
@@ -201,7 +207,7 @@ def subject(
     centres = None if Z is None else _centres(Z, D)
     names = _columns(columns, D)
     _with_points(posterior, centres)
-    return Subject(kernel, noise_variance(noise), points, targets, centres, names, posterior)
+    return Subject(kernel, one_for_all(noise, _SCORED), points, targets, centres, names, posterior)
 
 
 def latent_subject(

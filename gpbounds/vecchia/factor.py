@@ -19,6 +19,7 @@ from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.row_noise import OF_FACTORS, one_for_all
 from gpbounds.validation import extended, instance, non_negative, positive, scalar
 from gpbounds.vecchia.blocks import Blocks
 
@@ -211,7 +212,7 @@ def factor(
     True
     """
     as_kernel(kernel)
-    X, noise = as_points(X, finite=not is_cupy(X)), scalar(positive, "noise", noise)
+    X, noise = as_points(X, finite=not is_cupy(X)), one_for_all(noise, OF_FACTORS)
     instance("blocks", blocks, Blocks, "what gpbounds.vecchia.near returns")
     scalar(non_negative, "keep", keep)
     if space is not None:
