@@ -1038,7 +1038,13 @@ class GaussianProcess(_Arguments):
 
     def _own_member(self, jitter: float) -> tuple[str, dict[str, Any]] | None:
         """The member of `evidence` that is the objective, and options; None if the one with ``jitter`` is larger."""
-        return None if self.jitter_ >= jitter else ("elbo 1", {"members": "cheap"})  # more jitter, no larger an ELBO
+        penalty, blocking = self._member().penalty, self._blocking
+        if penalty is None:
+            return None if self.jitter_ >= jitter else ("elbo 1", {"members": "cheap"})  # less jitter, a larger ELBO
+        if blocking is None:
+            return None if self.jitter_ == jitter else (penalty, {"members": "cheap"})  # it may move either way
+        rung = "conditioned" if penalty == "vecchia" else "blocks"
+        return rung, {"members": ("trace", rung), "block": blocking.of(host(self.X_train_))}
 
     def _of_residuals(self, bounds: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
         """Bounds for y minus the prior mean, which say so."""

@@ -16,7 +16,7 @@ from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
 from fitting.starts.starts import distinct_rows, units
 from fitting.training import RESUMED, Run, Session
-from gpbounds.arrays import Float, host
+from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source
@@ -173,16 +173,6 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if not hasattr(self, "block_units_"):
             raise ValueError(f"block_units_: expected in a model with structure={self.structure!r}, got none")
         return Blocking(self.block_units_, count("block_size", self.block_size), self._neighbours)
-
-    def _own_member(self, jitter: float) -> tuple[str, dict[str, Any]] | None:
-        penalty = self._member().penalty
-        if penalty is None:
-            return super()._own_member(jitter)
-        blocking = self._blocking
-        if blocking is None:
-            return None if self.jitter_ == jitter else (penalty, {"members": "cheap"})  # it may move either way
-        rung = "conditioned" if penalty == "vecchia" else "blocks"
-        return rung, {"members": ("trace", rung), "block": blocking.of(host(self.X_train_))}
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         return law_of(self._member()), Evidence(float(self.beta))

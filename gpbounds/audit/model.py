@@ -33,7 +33,7 @@ _SCORED = (
 )
 
 
-class Trained:
+class ModelOfRows:
     """A model with its training rows X (N, D)."""
 
     X: Float
@@ -50,7 +50,7 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Subject(Trained):
+class Subject(ModelOfRows):
     """A sparse Gaussian process and its training rows; `subject` checks the arguments.
 
     Attributes
@@ -107,7 +107,7 @@ class Subject(Trained):
 
 
 @dataclass(frozen=True, eq=False)
-class LatentSubject(Trained):
+class LatentSubject(ModelOfRows):
     """A sparse Gaussian process under a log-concave likelihood, and its training rows; `latent_subject` checks them.
 
     Attributes

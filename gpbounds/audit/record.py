@@ -15,7 +15,7 @@ from gpbounds.audit.coverage import Calibration
 from gpbounds.audit.in_words import divergence, retrained_sentence, sentence_of
 from gpbounds.audit.levels import AgainstM, Enough, Pair
 from gpbounds.audit.limits import Hyperparameter
-from gpbounds.audit.model import Subject, Trained
+from gpbounds.audit.model import ModelOfRows, Subject
 from gpbounds.audit.predictions import Consequences
 from gpbounds.audit.risk import Risk
 from gpbounds.audit.unexplained import Places
@@ -53,7 +53,7 @@ class Finding:
     claims: tuple[str, ...] = ()
 
 
-Model = TypeVar("Model", bound=Trained)
+Model = TypeVar("Model", bound=ModelOfRows)
 Curve = TypeVar("Curve", bound=AgainstM[Any])
 
 
