@@ -24,6 +24,7 @@ from gpbounds.rates.noisy_rows import NoisyRows, rows_with_noise
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
 from gpbounds.rates.operator_gap import operator_statement
 from gpbounds.rates.to_come import ToCome, simulation
+from gpbounds.row_noise import is_per_row
 from gpbounds.validation import rigor_of
 
 CRITERIA = ("divergence", "operator")
@@ -321,7 +322,7 @@ def _stated(
 
 def _of_each_row(inputs: Any, noise: Any) -> bool:
     """Whether ``noise`` is one number for each of the given rows."""
-    return isinstance(inputs, Empirical) and np.shape(noise) == (inputs.N,)
+    return isinstance(inputs, Empirical) and is_per_row(noise) and np.shape(noise) == (inputs.N,)
 
 
 def _refuse_of_divergences(draws: int | str | None, **given: Any) -> None:
