@@ -265,7 +265,7 @@ def _shifted(end: Bound, shift: float, names: AbstractSet[str]) -> Bound:
 
 def _beside(points: Array, column: Array) -> Array:
     xp = namespace(points)
-    return xp.ascontiguousarray(xp.column_stack([xp.asarray(points, dtype=np.float64), xp.asarray(column)]))
+    return xp.concatenate([xp.asarray(points, dtype=np.float64), xp.asarray(column)[:, None]], axis=1)
 
 
 def at_unit_noise(kernel: Kernel, X: Any, y: Any, noise: Any) -> UnitNoise:

@@ -88,3 +88,16 @@ def test_predictions_of_rows_far_apart_in_noise_have_the_asked_width() -> None:
     noise = np.where(np.arange(12) % 2, 1e-8, 1e4)
     made = exact_predictions(KERNEL, X, Y, X[:3] + 0.2, noise=noise)
     assert (made.mean[1] - made.mean[0] < 1e-2).all()
+
+
+@pytest.mark.gpu
+def test_the_gpu_computes_what_the_cpu_does(cupy) -> None:
+    arrays = X, Y, Z
+    for function, rest, options in (
+        (evidence, (), {"members": "cheap"}),
+        (gap, (1.0,), {"method": "streamed"}),
+    ):
+        on_host = function(KERNEL, *arrays, *rest, noise=NOISE, **options)
+        for noise in (NOISE, cupy.asarray(NOISE)):
+            on_device = function(KERNEL, *map(cupy.asarray, arrays), *rest, noise=noise, **options)
+            np.testing.assert_allclose([float(end) for end in on_device], [float(end) for end in on_host], rtol=1e-8)
