@@ -29,12 +29,22 @@ EVIDENCE = 0
 """The number of the row that holds log p(y) per row, in the column of the mean."""
 
 
+@dataclass(frozen=True)
+class Setting:
+    """How a library is asked: the number of rows, the precision, the tolerance of conjugate gradients at predictions.
+
+    ``factor``: a Cholesky factor in place of conjugate gradients and probes, whatever the number of rows.
+    """
+
+    N: int
+    precision: str = "float64"
+    tolerance: float = 0.01
+    factor: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Rows, new points, the hyperparameters of an exact GP, and the settings in which a library is asked.
-
-    ``settings`` has by name the number of rows, the precision, and the tolerance of conjugate gradients at predictions.
-    """
+    """Rows, new points, the hyperparameters of an exact GP, and the settings in which a library is asked."""
 
     X: Any
     y: Any
@@ -43,7 +53,7 @@ class Problem:
     variance: float
     lengthscale: float
     noise: float
-    settings: dict[str, tuple[int, str, float]]
+    settings: dict[str, Setting]
 
 
 def botorch_1211() -> Problem:
@@ -54,9 +64,9 @@ def botorch_1211() -> Problem:
     line = np.full((81, 5), 0.5)
     line[:, 0] = np.linspace(0.0, 1.0, 81)
     settings = {
-        "800 rows": (800, "float64", 0.01),
-        "801 rows": (801, "float64", 0.01),
-        "800 rows, float32": (800, "float32", 0.01),
+        "800 rows": Setting(800),
+        "801 rows": Setting(801),
+        "800 rows, float32": Setting(800, "float32"),
     }
     return Problem(X, (y - y.mean()) / y.std(), line, 2.5, 4.0, 2.0, 1e-4, settings)
 
@@ -64,10 +74,13 @@ def botorch_1211() -> Problem:
 def gpytorch_728() -> Problem:
     """sin(60x⁴) at 999 even points: smooth rows without noise, by a smooth kernel with little noise."""
     X = np.linspace(0.0, 1.0, 999)[:, None]
-    settings = {"default": (999, "float64", 0.01), "tolerance 1e-6": (999, "float64", 1e-6)}
-    return Problem(
-        X, np.sin(60.0 * X[:, 0] ** 4), np.linspace(0.0, 1.0, 101)[:, None], math.inf, 1.0, 0.1, 1e-4, settings
-    )
+    settings = {
+        "default": Setting(999),
+        "tolerance 1e-6": Setting(999, tolerance=1e-6),
+        "by a factor": Setting(999, factor=True),
+    }
+    y, X_new = np.sin(60.0 * X[:, 0] ** 4), np.linspace(0.0, 1.0, 101)[:, None]
+    return Problem(X, y, X_new, math.inf, 1.0, 0.015, 1e-4, settings)
 
 
 def gpytorch_2148() -> Problem:
@@ -76,7 +89,7 @@ def gpytorch_2148() -> Problem:
     X = rng.uniform(0.0, 1.0, (1000, 4))
     f = np.sin(6.0 * X[:, 0]) + X[:, 1] ** 2 - np.cos(4.0 * X[:, 2] * X[:, 3])
     y = f + 0.03 * rng.standard_normal(1000)
-    settings = {"tolerance 1e-2": (1000, "float64", 1e-2), "tolerance 1e-6": (1000, "float64", 1e-6)}
+    settings = {"tolerance 1e-2": Setting(1000), "tolerance 1e-6": Setting(1000, tolerance=1e-6)}
     return Problem(X, y, rng.uniform(0.0, 1.0, (100, 4)), math.inf, 1.0, 0.5, 0.01, settings)
 
 
@@ -93,8 +106,8 @@ def ask(problem: Problem, setting: str) -> tuple[float, Any, Any]:
     import torch
 
     torch.manual_seed(0)
-    N, precision, tolerance = problem.settings[setting]
-    dtype = getattr(torch, precision)
+    asked = problem.settings[setting]
+    N, dtype, fast = asked.N, getattr(torch, asked.precision), not asked.factor
     X, y, new = (torch.tensor(each, dtype=dtype) for each in (problem.X[:N], problem.y[:N], problem.X_new))
 
     class Model(gpytorch.models.ExactGP):  # type: ignore[misc, name-defined]
@@ -113,7 +126,8 @@ def ask(problem: Problem, setting: str) -> tuple[float, Any, Any]:
     model.covar_module.outputscale = problem.variance
     model.covar_module.base_kernel.lengthscale = problem.lengthscale
     likelihood.noise = problem.noise
-    with torch.no_grad(), gpytorch.settings.eval_cg_tolerance(tolerance):
+    ways = gpytorch.settings.fast_computations(fast, fast, fast)
+    with torch.no_grad(), gpytorch.settings.eval_cg_tolerance(asked.tolerance), ways:
         model.train()
         likelihood.train()
         value = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(X), y)
@@ -155,19 +169,19 @@ def examined(report: str, setting: str, path: Path = SAID) -> Any:
     from gpbounds.renyi import Model
 
     problem = REPORTS[report]()
-    N, precision, _ = problem.settings[setting]
+    asked = problem.settings[setting]
     smooth = math.isinf(problem.nu)
     make = kernels.SquaredExponential if smooth else lambda *values: kernels.Matern(problem.nu, *values)
     model = Model(make(problem.variance, problem.lengthscale), problem.noise, None)
     value, mean, variance = said(path, report, setting)
     return examine(
         model,
-        problem.X[:N],
-        problem.y[:N],
+        problem.X[: asked.N],
+        problem.y[: asked.N],
         claimed_evidence=value,
         claimed_predictions=(problem.X_new, mean, variance),
         per_row=True,
-        dtype=precision,
+        dtype=asked.precision,
         name=f"{report}, {setting}",
     )
 
@@ -175,20 +189,34 @@ def examined(report: str, setting: str, path: Path = SAID) -> Any:
 def draw(reports: Sequence[str], answers: dict[tuple[str, str], Any], out: Path) -> None:
     """Claimed over exact standard deviations at each point, a panel for each report."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import ScalarFormatter
 
-    from gpbounds.plotting import CYCLE, GREEN
+    from gpbounds.plotting import BLACK, CYCLE
 
-    figure = Figure(figsize=(4.4 * len(reports), 3.4), layout="constrained")
+    figure = Figure(figsize=(5.4 * len(reports), 3.6), layout="constrained")
     axes = np.atleast_1d(np.asarray(figure.subplots(1, len(reports))))
     for axis, report in zip(axes, reports, strict=True):
-        for color, setting in zip(CYCLE, REPORTS[report]().settings, strict=False):
-            low, high = answers[report, setting].predictions.ratio
-            axis.plot(answers[report, setting].numbers, np.sqrt(low * high), ".", color=color, label=setting)
-        axis.axhline(1.0, color=GREEN, linewidth=1.0)
+        looks = zip(REPORTS[report]().settings, CYCLE, ("o", "s", "x"), strict=False)
+        for setting, color, marker in looks:
+            answer = answers[report, setting]
+            low, high = answer.predictions.ratio
+            axis.plot(
+                answer.numbers,
+                np.sqrt(low * high),
+                marker,
+                color=color,
+                markersize=4.0,
+                fillstyle="none",
+                label=f"{setting}: {answer.evidence.error[0] / answer.evidence.N:+.2g} nats a row",
+            )
+        axis.axhline(1.0, color=BLACK, linewidth=0.8)
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(ScalarFormatter())
+        axis.yaxis.set_minor_formatter(ScalarFormatter())
+        axis.tick_params(axis="y", which="minor", labelsize=7)
         axis.set_xlabel("new point")
         axis.set_title(report, fontsize=10)
-        axis.legend(fontsize=8)
+        axis.legend(fontsize=8, title="claimed − exact log p(y)", title_fontsize=8)
     axes[0].set_ylabel("claimed / exact standard deviation of f")
     figure.savefig(out, dpi=150)
 
@@ -210,8 +238,8 @@ def main(words: Sequence[str] | None = None) -> None:
     answers = {}
     for report in reports:
         for setting in REPORTS[report]().settings:
-            answers[report, setting] = found = examined(report, setting, args.said)
-            print(f"{found}\n", flush=True)
+            answers[report, setting] = answer = examined(report, setting, args.said)
+            print(f"{answer}\n", flush=True)
     draw(reports, answers, args.out)
     print(f"Saved {args.out}")
 

@@ -94,6 +94,9 @@ DOORS = {
     "gpbounds.audit.consequences": [
         {"about": _subject, "levels": lambda: audit.enough(_subject()), "X_new": X},
     ],
+    "gpbounds.audit.claimed_predictions": [
+        {"about": _subject, "X_new": X, "mean": Y, "variance": X[:, 0] + 1.0, "offset": Y}
+    ],
     "gpbounds.audit.event_interval": [{"probability": SPREADS / 3.0, "divergence": 0.2}],
     "gpbounds.audit.held_out_risk": [{"y": Y, "mean": Y, "variance": X[:, 0] + 1.0, "epsilon": 1.0, "delta": 0.1}],
     "gpbounds.audit.latent_subject": [
@@ -309,6 +312,7 @@ DOORS = {
     "fitting.certify": [{"model": lambda: MODEL, "X": X, "y": Y, "nonrigorous": True, "epsilon": 1.0}],
     "fitting.classification_error": [{"y": np.array([0.0, 1.0, 1.0]), "m": MEANS}],
     "fitting.coverage": [TRIPLE | {"level": 0.5}],
+    "fitting.examine": [{"model": lambda: MODEL, "X": X, "y": Y, "claimed_evidence": 1.0}],
     "fitting.log_loss": [TRIPLE],
     "fitting.mean_relative_error": [{"y": SPREADS, "prediction": MEANS}],
     "fitting.objective": [{"X": X, "y": Y}],
@@ -334,7 +338,7 @@ RECORDS = {  # what functions return, and parts of models: functions that read t
     *("ProductSample", "Nystrom", "Source", "Blocks", "Factor", "Composed", "FeatureKernel", "FourierMap"),
     *("HilbertMap", "MercerMap", "Network", "Projection", "Scaled", "IterativeEvidence", "Resolution", "Run"),
     *("Steps", "Sampler"),
-    *("Compared", "HeldOut", "Model", "Stationary", "TableOfNumbers"),
+    *("ClaimedPredictions", "Compared", "HeldOut", "Model", "Stationary", "TableOfNumbers"),
     *("EventBounds", "LatentModel", "LatentSubject", "RowProbabilities"),
 }
 ELSEWHERE = {  # tested below, or by `source`

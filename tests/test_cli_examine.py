@@ -59,7 +59,7 @@ def test_a_right_claim_and_a_wrong_one(capsys, here):
     assert right["evidence"]["verdict"] == "inside"
     low, high = right["evidence"]["log p(y)"]
     assert low <= truth <= high
-    wrong = answer(capsys, *model, "--claimed-evidence", truth + 3.0, "--jitter", "1e-6", "--dtype", "float32")
+    wrong = answer(capsys, *model, "--claimed-evidence", truth + 3.0, "--claimed-jitter", "1e-6", "--dtype", "float32")
     assert wrong["evidence"]["verdict"] == "above"
     assert wrong["evidence"]["error"][0] <= 3.0 <= wrong["evidence"]["error"][1]
     assert [each["cause"] for each in wrong["causes"]["evidence"]] == ["jitter", "dtype", "solver"]
@@ -74,16 +74,16 @@ def test_what_predict_writes_is_right(capsys, here):
     """The predictions of a saved exact GP, by `gpbounds predict`, are those of its exact GP; the model has its rows."""
     assert main(["predict", str(here / "exact.npz"), str(here / "rows.csv"), "--out", "said.csv"]) == 0
     capsys.readouterr()
-    told = answer(capsys, here / "exact.npz", here / "rows.csv", "--claimed-predictions", "said.csv")
-    assert (told["predictions"]["points"], told["predictions"]["outside"]) == (40, 0)
+    stated = answer(capsys, here / "exact.npz", here / "rows.csv", "--claimed-predictions", "said.csv")
+    assert (stated["predictions"]["points"], stated["predictions"]["outside"]) == (40, 0)
     noisy = answer(capsys, here / "exact.npz", here / "rows.csv", "--claimed-predictions", "said.csv", "--noisy")
     assert (noisy["predictions"]["outside"], noisy["predictions"]["of new targets"]) == (0, True)
     assert main(["predict", str(here / "exact.npz"), str(here / "new.csv"), "--out", "said.csv"]) == 0
     capsys.readouterr()
     words = ["--claimed-predictions", "said.csv", "--test", here / "new.csv"]
-    told = answer(capsys, here / "exact.npz", *words)
-    assert (told["predictions"]["points"], told["predictions"]["outside"]) == (7, 0)
-    assert told["data"]["N"] == 30
+    stated = answer(capsys, here / "exact.npz", *words)
+    assert (stated["predictions"]["points"], stated["predictions"]["outside"]) == (7, 0)
+    assert stated["data"]["N"] == 30
     lines = (here / "new.csv").read_text("utf-8").split()
     made = np.loadtxt("said.csv", delimiter=",", skiprows=1)
     made[3, 1] += 1.0
@@ -101,7 +101,10 @@ def test_what_predict_writes_is_right(capsys, here):
         (["model.json", "rows.csv"], "expected at least one claim"),
         (["model.json", "--claimed-evidence", "1"], "FILE: expected the rows that"),
         (["rows.csv", "--claimed-evidence", "1"], "MODEL: expected a file .npz or .json"),
-        (["model.json", "rows.csv", "--claimed-evidence", "1", "--jitter", "-1"], "--jitter: expected a number >= 0"),
+        (
+            ["model.json", "rows.csv", "--claimed-evidence", "1", "--claimed-jitter", "-1"],
+            "--claimed-jitter: expected a number >= 0",
+        ),
         (["model.json", "rows.csv", "--claimed-evidence", "1", "--noisy"], "--noisy: expected --claimed-predictions"),
         (["model.json", "rows.csv", "--claimed-predictions", "new.csv"], "a header with the column mean"),
         (["model.json", "new.csv", "--claimed-evidence", "1"], "does not fit new"),

@@ -110,14 +110,14 @@ def test_claims_that_are_right_are_inside_and_wrong_rows_are_found(rows):
     wrong = mean.copy(), variance.copy()
     wrong[0][2] += 0.5 * math.sqrt(variance[2])
     wrong[1][4], wrong[1][6] = 9.0 * variance[4], -1e-6
-    found = claimed_predictions(about, X_new, *wrong)
-    assert np.flatnonzero(found.outside).tolist() == [2, 4, 6]
-    assert found.worst == (2, 6)
-    assert found.off[0][2] <= 0.5 * (1.0 + 1e-6)
-    assert found.off[1][2] >= 0.5 * (1.0 - 1e-6)
-    assert found.ratio[0][4] <= 3.0 + 1e-6
-    assert found.ratio[1][4] >= 3.0 - 1e-6
-    assert found.share == (3 / 9, 3 / 9)
+    answer = claimed_predictions(about, X_new, *wrong)
+    assert np.flatnonzero(answer.outside).tolist() == [2, 4, 6]
+    assert answer.worst == (2, 6)
+    assert answer.off[0][2] <= 0.5 * (1.0 + 1e-6)
+    assert answer.off[1][2] >= 0.5 * (1.0 - 1e-6)
+    assert answer.ratio[0][4] <= 3.0 + 1e-6
+    assert answer.ratio[1][4] >= 3.0 - 1e-6
+    assert answer.share == (3 / 9, 3 / 9)
 
 
 def test_a_mean_of_the_prior_moves_the_means_only(rows):
@@ -137,14 +137,14 @@ def test_a_row_is_outside_only_where_all_numbers_between_the_ends_say_so(seed):
     claimed = rng.uniform(-0.1, 2.0, 4)
     near = rng.uniform(size=4) < 0.5
     mean, claimed = np.where(near, low, mean), np.where(near, 0.5 * (least + most), claimed)
-    found = ClaimedPredictions(mean, claimed, ExactPredictions((low, high), (least, most), True, "cholesky"), 0.1)
+    answer = ClaimedPredictions(mean, claimed, ExactPredictions((low, high), (least, most), True, "cholesky"), 0.1)
     for w in rng.uniform(size=(20, 2)):
         exact, variance = low + w[0] * (high - low), least + w[1] * (most - least)
         std = np.sqrt(variance)
         off = np.abs(mean - exact) > 0.1 * std
         spread = (claimed < 0.0) | (np.abs(np.log(np.sqrt(np.maximum(claimed, 1e-300)) / std)) > math.log1p(0.1))
-        assert (found.outside <= (off | spread)).all()
-        inside = ~found.outside & ~found.open
+        assert (answer.outside <= (off | spread)).all()
+        inside = ~answer.outside & ~answer.open
         assert (inside <= ~(off | spread)).all()
 
 
@@ -156,11 +156,11 @@ def test_causes_add_up_to_the_error(rows, Z, single):
     about = subject(KERNEL, X, y, Z, noise=NOISE)
     value, mean, variance = dense(X, y, X_new)
     claims = claimed_predictions(about, X_new, mean + 0.1, 2.0 * variance)
-    found = causes(about, claimed_evidence(about, value - 5.0), claims, X_new, jitter=1e-3, single=single)
+    answer = causes(about, claimed_evidence(about, value - 5.0), claims, claimed_jitter=1e-3, single=single)
     point = claims.worst
     errors = {"evidence": -5.0, "mean": 0.1, "variance": variance[point[1]]}
     for part, error in errors.items():
-        each = getattr(found, part)
+        each = getattr(answer, part)
         assert [cause.name for cause in each] == [
             *(["sparsity"] if Z is not None else []),
             "jitter",
@@ -173,13 +173,13 @@ def test_causes_add_up_to_the_error(rows, Z, single):
         assert high - low < 1e-6
     if Z is not None:
         gap = value - float(elbo(KERNEL, X, y, Z, 1.0, noise=NOISE))
-        assert -found.evidence[0].ends[0] == pytest.approx(gap, rel=1e-6)
-        assert found.evidence[0].effect == "lowers"
+        assert -answer.evidence[0].ends[0] == pytest.approx(gap, rel=1e-6)
+        assert answer.evidence[0].effect == "lowers"
     elif not single:
         moved = dense(X, y, X_new, NOISE + 1e-3)[0] - value
-        assert found.evidence[0].ends[0] <= moved <= found.evidence[0].ends[1]
-        assert found.evidence[0].proved
-    assert len(rows_of(found)) == sum(len(getattr(found, part)) for part in errors)
+        assert answer.evidence[0].ends[0] <= moved <= answer.evidence[0].ends[1]
+        assert answer.evidence[0].proved
+    assert len(rows_of(answer)) == sum(len(getattr(answer, part)) for part in errors)
 
 
 def test_a_jitter_and_single_precision_are_found_as_what_they_are(rows):
@@ -187,21 +187,20 @@ def test_a_jitter_and_single_precision_are_found_as_what_they_are(rows):
     X, y, X_new = rows
     about = subject(KERNEL, X, y, noise=NOISE)
     with_jitter = dense(X, y, X_new, NOISE + 0.01)
-    found = causes(
+    answer = causes(
         about,
         claimed_evidence(about, with_jitter[0]),
         claimed_predictions(about, X_new, *with_jitter[1:]),
-        X_new,
-        jitter=0.01,
+        claimed_jitter=0.01,
     )
-    assert [each.effect for each in found.evidence] == [
+    assert [each.effect for each in answer.evidence] == [
         "raises" if with_jitter[0] > dense(X, y, X_new)[0] else "lowers",
         "none",
     ]
-    assert [each.effect for each in (found.mean[-1], found.variance[-1])] == ["none", "none"]
+    assert [each.effect for each in (answer.mean[-1], answer.variance[-1])] == ["none", "none"]
     made = exact_in_single(KERNEL, X, y, X_new, noise=NOISE)
-    found = causes(about, claimed_evidence(about, made.evidence), single=True)
-    assert found.evidence[-1].ends == pytest.approx((0.0, 0.0), abs=1e-9)
+    answer = causes(about, claimed_evidence(about, made.evidence), single=True)
+    assert answer.evidence[-1].ends == pytest.approx((0.0, 0.0), abs=1e-9)
 
 
 def test_single_precision_is_that_of_the_formulas(rows):
@@ -213,7 +212,7 @@ def test_single_precision_is_that_of_the_formulas(rows):
     assert made.mean == pytest.approx(mean, abs=1e-4)
     assert made.variance == pytest.approx(variance, abs=1e-5)
     Z = X[::6]
-    sparse = sparse_in_single(KERNEL, X, y, Z, X_new, noise=NOISE, jitter=1e-4)
+    sparse = sparse_in_single(KERNEL, X, y, Z, X_new, noise=NOISE, added=1e-4)
     exact = float(elbo(KERNEL, X, y, Z, 1.0, noise=NOISE, jitter=1e-4))
     assert 0.0 < abs(sparse.evidence - exact) < 5e-3
     with pytest.raises(NotPositiveDefinite, match="single precision"):
@@ -224,9 +223,9 @@ def test_what_is_not_known_is_left_to_the_next_cause(rows):
     """Without a factor in single precision its part is not decided, and the solver's rest says that it contains it."""
     X, y, _ = rows
     about = subject(SquaredExponential(1.0, 5.0), X, 1e-4 * y, noise=1e-7)
-    found = causes(about, claimed_evidence(about, 1e6), single=True)
-    assert [each.effect for each in found.evidence] == ["none", "not decided", "raises"]
-    assert found.evidence[-1].why == "with dtype"
+    answer = causes(about, claimed_evidence(about, 1e6), single=True)
+    assert [each.effect for each in answer.evidence] == ["none", "not decided", "raises"]
+    assert answer.evidence[-1].why == "with dtype"
 
 
 def test_noise_of_each_row(rows):
@@ -257,10 +256,10 @@ def test_beyond_the_work_the_interval_has_a_probability(rows):
     assert claim.to_dict()["confidence"] == 0.9
     assert float(claim.evidence.lower) <= truth <= float(claim.evidence.upper)
     assert not claimed_predictions(about, X_new, mean, variance, work=0.0).outside.any()
-    found = causes(about, claim, jitter=1e-3, single=True, work=0.0)
-    low, high = found.evidence[0].ends
+    answer = causes(about, claim, claimed_jitter=1e-3, single=True, work=0.0)
+    low, high = answer.evidence[0].ends
     assert low <= dense(X, y, X_new, 0.301, Matern(0.5, 1.0, 1.0))[0] - truth <= high
-    assert found.evidence[1].why == "work affords no factor of K + σ²I"
+    assert answer.evidence[1].why == "work affords no factor of K + σ²I"
 
 
 def test_the_door_takes_models_and_estimators(rows):
@@ -268,17 +267,17 @@ def test_the_door_takes_models_and_estimators(rows):
     X, y, X_new = rows
     value, mean, variance = dense(X, y, X_new)
     model = Model(KERNEL, NOISE, None, LinearMean(7.0))
-    found = fitting.examine(
+    answer = fitting.examine(
         model, X, y + 7.0, claimed_evidence=value, claimed_predictions=(X_new, mean + 7.0, variance)
     )
-    assert found.evidence.verdict == "inside"
-    assert not found.predictions.outside.any()
-    record = json.loads(json.dumps(found.to_dict()))
+    assert answer.evidence.verdict == "inside"
+    assert not answer.predictions.outside.any()
+    record = json.loads(json.dumps(answer.to_dict()))
     assert record["evidence"]["verdict"] == "inside"
     assert record["predictions"]["worst mean"]["row"] in range(1, 10)
-    assert "the claim is right, within 0.01 nats" in str(found)
-    assert "<svg" in found.page()
-    axes = found.plot().axes
+    assert "the claim is right, within 0.01 nats" in str(answer)
+    assert "<svg" in answer.page()
+    axes = answer.plot().axes
     assert [axis.get_title() for axis in axes] == [
         "log p(y): claimed − exact, nats",
         "worst mean",
@@ -289,9 +288,9 @@ def test_the_door_takes_models_and_estimators(rows):
         warnings.simplefilter("ignore")
         own = fitting.ExactGP(normalize_y=True, random_state=0, max_iter=5).fit(X, 100.0 + 30.0 * y)
     at, std = own.predict(X_new, return_std=True)
-    found = fitting.examine(own, claimed_predictions=(X_new, at, std**2))
-    assert not found.predictions.outside.any()
-    assert found.evidence is None
+    answer = fitting.examine(own, claimed_predictions=(X_new, at, std**2))
+    assert not answer.predictions.outside.any()
+    assert answer.evidence is None
     again = fitting.examine(own, X, 100.0 + 30.0 * y, claimed_predictions=(X_new, at + 1.0))
     assert again.predictions.outside.all()
 
@@ -300,11 +299,11 @@ def test_a_q_that_is_not_the_best_one_is_a_cause(rows):
     X, y, _ = rows
     Z = np.linspace(0.0, 6.0, 6)[:, None]
     q = InducingLaw(np.zeros(6), 0.5 * np.eye(6), whitened=True, jitter=1e-6)
-    found = fitting.examine(Model(KERNEL, NOISE, Z, None, q), X, y, claimed_evidence=0.0)
-    assert [each.name for each in found.causes.evidence] == ["sparsity", "jitter", "posterior", "solver"]
-    assert found.causes.jitter == 1e-6
-    assert found.causes.evidence[2].effect == "lowers"
-    assert sum(each.ends[0] for each in found.causes.evidence) == pytest.approx(found.evidence.error[0], abs=1e-5)
+    answer = fitting.examine(Model(KERNEL, NOISE, Z, None, q), X, y, claimed_evidence=0.0)
+    assert [each.name for each in answer.causes.evidence] == ["sparsity", "jitter", "posterior", "solver"]
+    assert answer.causes.jitter == 1e-6
+    assert answer.causes.evidence[2].effect == "lowers"
+    assert sum(each.ends[0] for each in answer.causes.evidence) == pytest.approx(answer.evidence.error[0], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +312,7 @@ def test_a_q_that_is_not_the_best_one_is_a_cause(rows):
         ({}, ValueError, "claimed_evidence, claimed_predictions: expected at least one claim"),
         ({"claimed_evidence": "high"}, ValueError, "claimed_evidence: "),
         ({"claimed_evidence": math.nan}, ValueError, "claimed_evidence: "),
-        ({"claimed_evidence": 1.0, "jitter": -1.0}, ValueError, "jitter: "),
+        ({"claimed_evidence": 1.0, "claimed_jitter": -1.0}, ValueError, "claimed_jitter: "),
         ({"claimed_evidence": 1.0, "dtype": "float16"}, ValueError, "dtype: "),
         ({"claimed_evidence": 1.0, "nats": 0.0}, ValueError, "nats: "),
         ({"claimed_predictions": [1.0]}, ValueError, "claimed_predictions: expected"),

@@ -56,7 +56,9 @@ def test_a_jitter_moves_log_p_y_within_its_ends(
         slack = mp.mpf(2) ** -52 * (N + square)
         observe.lower("N-jitter", truth, low - slack)
         observe.upper("N-jitter", truth, high + slack)
-        ends = jitter_effect(N, noises if per_row else float(noises[0]), j, float(square) * (1.0 + 1e-15))
+        ends = jitter_effect(
+            N, noise=noises if per_row else float(noises[0]), added=j, square=float(square) * (1.0 + 1e-15)
+        )
         observe.lower("N-jitter", low, mp.mpf(ends[0]))
         observe.upper("N-jitter", high, mp.mpf(ends[1]))
 
@@ -88,7 +90,7 @@ def test_the_parts_of_an_error_hold_the_truth(
     X, y = rng.uniform(-2.0, 2.0, (N, 1)), rng.standard_normal(N)
     about = subject(kernel, X, y, noise=s2)
     evidence = claimed_evidence(about, float(rng.uniform(-30.0, 30.0)))
-    found = causes(about, evidence, jitter=j)
+    found = causes(about, evidence, claimed_jitter=j)
     with mp.workdps(50):
         exact = log_density(dense(kernel, X, np.full(N, s2)), y)
         moved = log_density(dense(kernel, X, np.full(N, s2 + j)), y)

@@ -47,7 +47,7 @@ def examine(
     claimed_predictions: Any = None,
     per_row: bool = False,
     noisy: bool = False,
-    jitter: float | None = None,
+    claimed_jitter: float | None = None,
     dtype: Literal["float64", "float32"] = "float64",
     nats: float = NATS,
     deviation: float = DEVIATION,
@@ -82,7 +82,7 @@ def examine(
         The claimed evidence is log p(y)/N, as GPyTorch's marginal log likelihood is.
     noisy : bool
         The claimed variances are those of new targets, with the noise; by default of the latent f.
-    jitter : float, optional
+    claimed_jitter : float, optional
         What the library adds to the diagonal of K, or of Kuu where the model has inducing points; by default that of
         the model's q(u), or 0.
     dtype : {"float64", "float32"}
@@ -115,9 +115,9 @@ def examine(
     >>> from gpbounds.kernels import SquaredExponential
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
     >>> y = np.sin(X[:, 0])
-    >>> found = examine(Model(SquaredExponential(), 0.1, None), X, y, claimed_evidence=-10.5)
-    >>> found.evidence.verdict, [round(float(end), 3) for end in found.evidence.evidence]
-    ('below', [2.306, 2.306])
+    >>> answer = examine(Model(SquaredExponential(), 0.1, None), X, y, claimed_evidence=-10.5)
+    >>> answer.evidence.verdict, [round(float(end), 3) for end in answer.evidence.evidence]
+    ('below', [-4.194, -4.194])
     """
     asked = ExamineQuestion(
         None
@@ -125,7 +125,9 @@ def examine(
         else validation.scalar(validation.finite, "claimed_evidence", claimed_evidence),
         validation.flag("per_row", per_row),
         validation.flag("noisy", noisy),
-        None if jitter is None else validation.scalar(validation.non_negative, "jitter", jitter),
+        None
+        if claimed_jitter is None
+        else validation.scalar(validation.non_negative, "claimed_jitter", claimed_jitter),
         validation.choice("dtype", dtype, ("float64", "float32")) == "float32",
         validation.scalar(validation.positive, "nats", nats),
         validation.scalar(validation.positive, "deviation", deviation),
@@ -204,15 +206,8 @@ def examined(
         predictions = steps.take("predictions", compute)
     causes = None
     if evidence is not None or predictions is not None:
-        split: dict[str, Any] = {
-            "jitter": jitter,
-            "single": asked.single,
-            "offset": offset,
-            "work": asked.work,
-            "rows": known,
-        }
-        X_new = None if claimed is None else claimed.X
-        causes = steps.take("causes", partial(audits.causes, about, evidence, predictions, X_new, **split))
+        split: dict[str, Any] = {"claimed_jitter": jitter, "single": asked.single, "work": asked.work, "rows": known}
+        causes = steps.take("causes", partial(audits.causes, about, evidence, predictions, **split))
     steps.finish(evidence is not None or predictions is not None)
     return ModelExamination(
         subject.table.name,
@@ -259,16 +254,18 @@ def _subject(model: Any, rows: TableRows | None, asked: ExamineQuestion) -> _Sub
             raise WrongArguments(
                 f"{spelled('X')}: expected the rows that the model was trained on, as it does not hold them, got none"
             )
-        found = of_points(model, rows, asked.source, AuditQuestion(spelled=spelled))
+        answer = of_points(model, rows, asked.source, AuditQuestion(spelled=spelled))
         mean = model.mean
-        notes = tuple(note for note in found.notes if "Calibration" not in note)
-        return _Subject(rows, found.subject, found.about, notes, lambda X: 0.0 if mean is None else np.asarray(mean(X)))
+        notes = tuple(note for note in answer.notes if "Calibration" not in note)
+        return _Subject(
+            rows, answer.subject, answer.about, notes, lambda X: 0.0 if mean is None else np.asarray(mean(X))
+        )
     where = f" in {asked.source}" if asked.source else ""
     own = rows is None
     table = _own_rows(model) if rows is None else rows
     supported(model, table, where, spelled)
     numbers = training_rows(model, table, where, spelled)
-    found = of_model(model, table, (numbers[0], numbers[1][:0]), ())
+    answer = of_model(model, table, (numbers[0], numbers[1][:0]), ())
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     zero = Model(model.kernel_, 1.0, None, model.mean_)
     method = getattr(model, "method", "vfe")
@@ -277,9 +274,9 @@ def _subject(model: Any, rows: TableRows | None, asked: ExamineQuestion) -> _Sub
     )
     return _Subject(
         table,
-        found.subject,
-        found.about,
-        (*found.notes, note),
+        answer.subject,
+        answer.about,
+        (*answer.notes, note),
         lambda X: shift - scale * zero.residuals(X, np.zeros(len(X))),
         method if method != "vfe" else "",
     )
@@ -310,10 +307,15 @@ def _about_causes(subject: _Subject, jitter: float, asked: ExamineQuestion) -> t
         )
     if jitter == 0.0:
         notes.append(
-            f"No jitter was stated: if the library adds one, pass it, {asked.spelled('jitter')}; else it is counted "
-            "as the solver's."
+            f"No jitter was stated: if the library adds one, pass it, {asked.spelled('claimed_jitter')}; else it is "
+            "counted as the solver's."
         )
-    if not asked.single:
+    if asked.single:
+        notes.append(
+            "The part of single precision is that of entries of the kernel rounded once, and a Cholesky factor; what a "
+            "library loses beyond it, by distances |x|² + |x'|² − 2x·x' for example, is in the part of the solver."
+        )
+    else:
         notes.append(
             f"The library is taken to compute in double precision; if not, {asked.spelled('dtype', 'float32')} splits "
             "off the part of single precision."
@@ -370,11 +372,11 @@ class ModelExamination(Examination, Answer):
         return claims_figure(self)
 
 
-def _in_text(found: Examination) -> list[str]:
+def _in_text(answer: Examination) -> list[str]:
     """The causes as a table for each number."""
-    assert found.causes is not None
+    assert answer.causes is not None
     lines, title = list[str](), ""
-    rows = rows_of(found.causes)
+    rows = rows_of(answer.causes)
     for name in dict.fromkeys(row[0] for row in rows):
         lines += [f"{name}:"] if not title else ["", f"{name}:"]
         title = name

@@ -20,6 +20,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative import ExactPredictions
 from gpbounds.renyi.attained import attained
 from gpbounds.renyi.members import WORK
+from gpbounds.validation import non_negative, scalar
 from gpbounds.whitening import inducing
 
 Ends = tuple[float, float]
@@ -128,11 +129,9 @@ def causes(
     about: Subject,
     evidence: ClaimedEvidence | None = None,
     predictions: ClaimedPredictions | None = None,
-    X_new: Float | None = None,
     *,
-    jitter: float = 0.0,
+    claimed_jitter: float = 0.0,
     single: bool = False,
-    offset: Float | float = 0.0,
     work: float = WORK,
     rows: ExactRows | None = None,
 ) -> Causes:
@@ -149,14 +148,10 @@ def causes(
     evidence : ClaimedEvidence, optional
     predictions : ClaimedPredictions, optional
         Its worst mean and its worst variance are split.
-    X_new : array (n, D), optional
-        The points of ``predictions``.
-    jitter : float
+    claimed_jitter : float
         What the library adds to the diagonal of K, or of Kuu of a model with inducing points.
     single : bool
         Whether the library computed in single precision.
-    offset : array (n,) or float
-        As of `claimed_predictions`.
     work : float
     rows : ExactRows, optional
 
@@ -168,8 +163,8 @@ def causes(
     [('sparsity', 'lowers', -1.31), ('jitter', 'none', 0.0), ('solver', 'none', 0.01)]
     """
     worst = (0, 0) if predictions is None else predictions.worst
-    points = about.X[[0, 0]] if X_new is None else np.asarray(X_new, dtype=np.float64)[list(worst)]
-    shifts = np.broadcast_to(np.asarray(offset, dtype=np.float64), (0 if predictions is None else predictions.n,))
+    points = about.X[[0, 0]] if predictions is None else predictions.X[list(worst)]
+    jitter = scalar(non_negative, "claimed_jitter", claimed_jitter)
     known = ExactRows.of(about) if rows is None else rows
     split = _Split(about, points, predictions is not None, jitter, single, work, known)
     chain = split.stages(evidence)
@@ -179,9 +174,9 @@ def causes(
         of_evidence = _differences(first, [(each, each.evidence) for each in chain], evidence.value, evidence.nats)
     if predictions is not None:
         deviation, row = predictions.deviation, worst[0]
-        exact = (float(end[row]) - float(shifts[row]) for end in predictions.exact.mean)
+        exact = (float(end[row]) - float(predictions.offset[row]) for end in predictions.exact.mean)
         least = deviation * float(predictions.stds[0][row])
-        claimed = float(predictions.mean[row]) - float(shifts[row])
+        claimed = float(predictions.mean[row]) - float(predictions.offset[row])
         of_mean = _differences(_pair(exact), [(each, each.mean) for each in chain], claimed, least)
         if predictions.variance is not None:
             row, noise = worst[1], float(about.noise) if predictions.noisy else 0.0
@@ -199,21 +194,21 @@ def _pair(values: Any) -> Ends:
 
 def _differences(exact: Ends, chain: Sequence[tuple[_Stage, Ends]], claimed: float, least: float) -> tuple[Cause, ...]:
     """The causes: differences of neighbours in the chain that are known, and the solver's rest."""
-    found, before, missing = list[Cause](), exact, list[str]()
+    parts, before, missing = list[Cause](), exact, list[str]()
     proved = True
     for stage, ends in chain:
         if stage.same:
-            found.append(Cause(stage.name, (0.0, 0.0), least))
+            parts.append(Cause(stage.name, (0.0, 0.0), least))
             continue
         if not all(map(math.isfinite, (*ends, *before))):
-            found.append(Cause(stage.name, UNKNOWN, least, False, stage.why))
+            parts.append(Cause(stage.name, UNKNOWN, least, False, stage.why))
             missing.append(stage.name)
             continue
-        found.append(Cause(stage.name, _less(ends, before), least, proved and stage.proved, stage.why))
+        parts.append(Cause(stage.name, _less(ends, before), least, proved and stage.proved, stage.why))
         before, proved = ends, stage.proved
     rest = f"with {' and '.join(missing)}" if missing else ""
-    found.append(Cause("solver", _less((claimed, claimed), before), least, proved, rest))
-    return tuple(found)
+    parts.append(Cause("solver", _less((claimed, claimed), before), least, proved, rest))
+    return tuple(parts)
 
 
 def _less(ends: Ends, before: Ends) -> Ends:
@@ -269,7 +264,7 @@ class _Split:
         ends = mean = variance = UNKNOWN
         if evidence is not None:
             squares = float((self.about.y**2 / self.about.noise).sum()) * (1.0 + 1e-12)
-            moved = jitter_effect(self.about.N, self.about.noise, self.jitter, squares)
+            moved = jitter_effect(self.about.N, noise=self.about.noise, added=self.jitter, square=squares)
             low, high = (float(end) for end in evidence.evidence)
             ends = math.nextafter(low + moved[0], -math.inf), math.nextafter(high + moved[1], math.inf)
             if rows.affords(self.work):
@@ -318,7 +313,7 @@ class _Split:
             if about.Z is None:
                 made = exact_in_single(rows.kernel, rows.X, rows.y, places, noise=rows.noise)
             else:
-                options = {"noise": rows.noise, "jitter": self.jitter}
+                options = {"noise": rows.noise, "added": self.jitter}
                 made = sparse_in_single(rows.kernel, rows.X, rows.y, self._centres, places, **options)
         except NotPositiveDefinite as error:
             return _Stage("dtype", proved=False, why=str(error))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points
+from gpbounds.arrays import Float, as_host_points, exactly
 from gpbounds.audit.exact_rows import ExactRows
 from gpbounds.audit.model import Subject
 from gpbounds.bound import outward
-from gpbounds.errors import NonFinite
 from gpbounds.interval import Interval
 from gpbounds.iterative import ExactPredictions
 from gpbounds.renyi.members import WORK
@@ -181,6 +180,10 @@ class ClaimedPredictions:
         Errors of a mean below this share of the exact standard deviation count as none, and errors of the standard
         deviation below this share of it.
     noisy : bool
+    X : array (n, D)
+        The points.
+    offset : array (n,)
+        The prior mean there, which is in ``mean`` and in the exact means.
     """
 
     mean: Float
@@ -188,6 +191,8 @@ class ClaimedPredictions:
     exact: ExactPredictions
     deviation: float = DEVIATION
     noisy: bool = False
+    X: Float = field(default_factory=lambda: np.empty((0, 1)))
+    offset: Float = field(default_factory=lambda: np.empty(0))
 
     @property
     def n(self) -> int:
@@ -297,7 +302,7 @@ def claimed_predictions(
     variance: ArrayLike | None = None,
     *,
     noisy: bool = False,
-    offset: Float | float = 0.0,
+    offset: ArrayLike = 0.0,
     deviation: float = DEVIATION,
     work: float = WORK,
     progress: bool = False,
@@ -313,7 +318,7 @@ def claimed_predictions(
     variance : array (n,), optional
         Of the latent f, or with ``noisy`` of new targets.  Any number is taken: a negative one is wrong, and counted.
     noisy : bool
-    offset : array (n,) or float
+    offset : float or array (n,)
         The prior mean at ``X_new``, which was taken off the targets of ``about``.
     deviation : float
         Errors below this share of the exact standard deviation count as none.
@@ -347,24 +352,21 @@ def claimed_predictions(
         )
     known = ExactRows.of(about) if rows is None else rows
     made = known.predictions(points, tolerance=FINER * min(threshold, 0.1), work=work, progress=progress)
-    low, high = (end + offset for end in made.mean)
-    ends = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+    shift = np.broadcast_to(finite("offset", exactly("offset", offset)), means.shape)
+    low, high = (end + shift for end in made.mean)
+    shifted = made.mean if not shift.any() else (np.nextafter(low, -np.inf), np.nextafter(high, np.inf))
     spread = made.variance
     if noisy:
         spread = np.nextafter(spread[0] + about.noise, 0.0), np.nextafter(spread[1] + about.noise, np.inf)
-    if np.ndim(offset) == 0 and offset == 0.0:
-        ends = made.mean
-    return ClaimedPredictions(means, variances, replace(made, mean=ends, variance=spread), threshold, bool(noisy))
+    exact = replace(made, mean=shifted, variance=spread)
+    return ClaimedPredictions(means, variances, exact, threshold, bool(noisy), points, shift)
 
 
 def _claims(name: str, values: ArrayLike, n: int) -> Float:
     """Claimed numbers (n,)."""
-    array = np.asarray(values, dtype=np.float64)
+    array = finite(name, exactly(name, values))
     if array.shape != (n,):
         raise ValueError(f"{name}: expected shape ({n},), one for each row of X_new, got {array.shape}")
-    if not np.isfinite(array).all():
-        first = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise NonFinite(f"{name}: expected finite claims, got {array[first]} at row {first}: leave such rows out")
     return array
 
 

@@ -48,9 +48,9 @@ class ExactRows:
     unit: UnitNoise | None = None
 
     @classmethod
-    def of(cls, about: Subject, jitter: float = 0.0) -> ExactRows:
-        """Those of a model, with ``jitter`` added to the noise of each row."""
-        given = replace(about, noise=about.noise + jitter) if jitter else about
+    def of(cls, about: Subject, added: float = 0.0) -> ExactRows:
+        """Those of a model, with ``added`` in the noise of each row."""
+        given = replace(about, noise=about.noise + added) if added else about
         if not is_per_row(given.noise):
             return cls(about.kernel, about.X, about.y, given.noise, given)
         unit = at_unit_noise(about.kernel, about.X, about.y, given.noise)
@@ -127,8 +127,8 @@ class ExactRows:
         )
 
 
-def jitter_effect(N: int, noise: Any, jitter: float, square: float) -> tuple[float, float]:
-    """Ends of log p(y) at σ² + ``jitter`` less log p(y) at σ², for any kernel (N-jitter).
+def jitter_effect(N: int, *, noise: Any, added: float, square: float) -> tuple[float, float]:
+    """Ends of log p(y) at σ² + ``added`` less log p(y) at σ², for any kernel (N-jitter).
 
         −½Σ log(1 + j/σ_i²) ≤ difference ≤ ½ max_i(j/(σ_i² + j)) yᵀA⁻¹y ≤ ½ max_i(j/(σ_i² + j)) Σ y_i²/σ_i²
 
@@ -137,20 +137,20 @@ def jitter_effect(N: int, noise: Any, jitter: float, square: float) -> tuple[flo
     N : int
     noise : float or array (N,)
         σ², in squared units of y.
-    jitter : float
+    added : float
         j ≥ 0, on the diagonal of K.
     square : float
         An upper bound on yᵀA⁻¹y, A = K + σ²I, or Σ y_i²/σ_i².
 
-    >>> jitter_effect(10, 0.1, 0.0, 5.0)
+    >>> jitter_effect(10, noise=0.1, added=0.0, square=5.0)
     (0.0, 0.0)
-    >>> low, high = jitter_effect(10, 0.1, 0.1, 5.0)
+    >>> low, high = jitter_effect(10, noise=0.1, added=0.1, square=5.0)
     >>> round(low, 4), round(high, 4)
     (-3.4657, 1.25)
     """
-    if jitter == 0.0:
+    if added == 0.0:
         return 0.0, 0.0
     each = np.broadcast_to(np.asarray(noise, dtype=np.float64), (N,))
-    logs = 0.5 * math.fsum(np.log1p(jitter / each).tolist())
-    most = 0.5 * float((jitter / (each + jitter)).max()) * square
+    logs = 0.5 * math.fsum(np.log1p(added / each).tolist())
+    most = 0.5 * float((added / (each + added)).max()) * square
     return -logs * (1.0 + 1e-12), most * (1.0 + 1e-12)

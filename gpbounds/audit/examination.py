@@ -86,8 +86,10 @@ class Examination:
         if not sentences:
             return None
         large = any(each.effect != "none" for part in PARTS for each in getattr(self.causes, part))
-        proofs = ("N-computed", "N-jitter") if self.causes.evidence else ("N-solve",)
-        return Finding("Causes", "warn" if large else "good", " ".join(sentences), proofs)
+        proofs = ["N-jitter"] if self.causes.evidence else []
+        proofs += ["N-forms"] if self.causes.evidence and self.subject.Z is not None else []
+        proofs += ["N-solve"] if self.causes.mean else []
+        return Finding("Causes", "warn" if large else "good", " ".join(sentences), tuple(proofs))
 
     def to_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""
@@ -202,12 +204,12 @@ _NAMES = {
 
 def rows_of(causes: Causes) -> list[tuple[str, str, str, str, str]]:
     """The causes as rows of a table: the number, the cause, its contribution, its effect, how it is known."""
-    found = []
+    lines = []
     for part, title in PARTS.items():
         for each in getattr(causes, part):
             finite = all(map(math.isfinite, each.ends))
             size = ends(each.ends[0], each.ends[1], 6) if finite else "not decided"
             known = "proved" if each.proved else "in doubles" if finite else ""
             why = f" ({each.why})" if each.why else ""
-            found.append((title, f"{each.name}: {MEANINGS[each.name]}{why}", size, each.effect, known))
-    return found
+            lines.append((title, f"{each.name}: {MEANINGS[each.name]}{why}", size, each.effect, known))
+    return lines

@@ -58,7 +58,7 @@ def exact_in_single(kernel: Kernel, X: Float, y: Float, X_new: Float, *, noise: 
     N = len(rows)
     A = np.empty((N, N), dtype=np.float32)
     for part in slices(N, ROWS):
-        A[part] = kernel(rows[part], rows)
+        A[part, : part.stop] = kernel(rows[part], rows[: part.stop])  # only the lower triangle is read
     A.reshape(-1)[:: N + 1] += np.float32(noise)
     L = _factor(A, "K + σ²I")
     half = _solved(L, targets[:, None])[:, 0]
@@ -70,19 +70,19 @@ def exact_in_single(kernel: Kernel, X: Float, y: Float, X_new: Float, *, noise: 
 
 
 def sparse_in_single(
-    kernel: Kernel, X: Float, y: Float, Z: Float, X_new: Float, *, noise: float, jitter: float
+    kernel: Kernel, X: Float, y: Float, Z: Float, X_new: Float, *, noise: float, added: float
 ) -> Single:
     """The ELBO and predictions of the best posterior with inducing points Z (Titsias), in single precision.
 
     Raises
     ------
     NotPositiveDefinite
-        where Kuu + jitter·I, rounded, has no factor.
+        where Kuu + added·I, rounded, has no factor.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X = np.array([[0.0], [1.0], [2.0]])
     >>> made = sparse_in_single(
-    ...     SquaredExponential(), X, np.array([1.0, 0.5, -0.5]), X[::2], X[:1], noise=0.1, jitter=0.0
+    ...     SquaredExponential(), X, np.array([1.0, 0.5, -0.5]), X[::2], X[:1], noise=0.1, added=0.0
     ... )
     >>> round(made.evidence, 3)
     -4.51
@@ -90,7 +90,7 @@ def sparse_in_single(
     rows, points, centres, targets = _rounded(X), _rounded(X_new), _rounded(Z), y.astype(np.float32)
     N, M, s2 = len(rows), len(centres), np.float32(noise)
     Kuu = kernel(centres).astype(np.float32)
-    Kuu.reshape(-1)[:: M + 1] += np.float32(jitter)
+    Kuu.reshape(-1)[:: M + 1] += np.float32(added)
     L = _factor(Kuu, "Kuu + jitter·I")
     gram, projected = np.zeros((M, M), dtype=np.float32), np.zeros(M, dtype=np.float32)
     for part in slices(N, ROWS):

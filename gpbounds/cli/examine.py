@@ -32,7 +32,7 @@ function f; with --noisy std_y or variance_y, of new targets), as `gpbounds pred
 columns with the names of the inputs; else the rows of --test, or of FILE, that its column row numbers, or in order.
 
 GPyTorch's marginal log likelihood is log p(y) per row: --per-row.  State what the library adds to the diagonal by
---jitter, and --dtype float32 if it computed in single precision.
+--claimed-jitter, and --dtype float32 if it computed in single precision.
 
 theorem: N-computed and N-exact for log p(y), N-solve for predictions, N-jitter and N-forms for the parts of an error.
 Beyond 10 000 rows log p(y) is bounded with a probability (N-slq).  The answer never changes the exit status.
@@ -116,7 +116,7 @@ def _add_claims(parser: argparse.ArgumentParser) -> None:
 def _add_library(parser: argparse.ArgumentParser) -> None:
     """How the library computed."""
     parser.add_argument(
-        "--jitter",
+        "--claimed-jitter",
         metavar="J",
         type=options.number,
         help="what the library adds to the diagonal of K, or of the inducing points' covariance (default: that of the "
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> None:
         args.claimed_evidence,
         args.per_row,
         args.noisy,
-        args.jitter,
+        args.claimed_jitter,
         args.dtype == "float32",
         args.nats,
         args.deviation,
@@ -158,14 +158,14 @@ def run(args: argparse.Namespace) -> None:
     if args.claimed_predictions is not None:
         reading = {"noisy": args.noisy, "spelled": options.flag}
         claims = partial(_claims, partial(in_file, args.claimed_predictions, **reading))
-    found = examined(model, rows, claims, asked, points)
-    found.save(args.out)
+    answer = examined(model, rows, claims, asked, points)
+    answer.save(args.out)
     if args.json:
-        output.print_json({**found.to_dict(), "out": str(args.out)})
+        output.print_json({**answer.to_dict(), "out": str(args.out)})
     else:
-        found.print()
+        answer.print()
         print(f"\nSaved {args.out}")
-    output.leave(found.interrupted)
+    output.leave(answer.interrupted)
 
 
 def _claims(read: Any, points: TableRows) -> Any:
@@ -187,8 +187,8 @@ def _check(args: argparse.Namespace) -> None:
     for option, value in (("--test", args.test), ("--noisy", args.noisy or None)):
         if value is not None and args.claimed_predictions is None:
             raise options.UsageError(f"{option}: expected --claimed-predictions, got none")
-    if args.jitter is not None and not args.jitter >= 0.0:
-        raise options.UsageError(f"--jitter: expected a number >= 0, got {args.jitter:g}")
+    if args.claimed_jitter is not None and not args.claimed_jitter >= 0.0:
+        raise options.UsageError(f"--claimed-jitter: expected a number >= 0, got {args.claimed_jitter:g}")
     if args.work is not None and not args.work >= 0.0:
         raise options.UsageError(f"--work: expected a number >= 0, got {args.work:g}")
     for option, value in (("--nats", args.nats), ("--deviation", args.deviation)):

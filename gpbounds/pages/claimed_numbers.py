@@ -21,12 +21,12 @@ _WORST = 10
 """Rows of the table of the worst ones."""
 
 
-def examination_page(found: Examination, title: str | None = None) -> str:
+def examination_page(answer: Examination, title: str | None = None) -> str:
     """The page of an examination.
 
     Parameters
     ----------
-    found : Examination
+    answer : Examination
     title : str, optional
         By default "What was claimed of" the name of the data.
 
@@ -42,19 +42,19 @@ def examination_page(found: Examination, title: str | None = None) -> str:
     >>> "<h1>What was claimed of three</h1>" in page, "too high" in page
     (True, True)
     """
-    about = found.subject
-    heading = title or f"What was claimed of {found.name}"
+    about = answer.subject
+    heading = title or f"What was claimed of {answer.name}"
     points = "no inducing points" if about.M is None else f"{about.M} inducing points"
     facts = (
-        f"{found.model}; {about.N} training rows, {about.D} inputs, {points}. Numbers are in the units of the table."
+        f"{answer.model}; {about.N} training rows, {about.D} inputs, {points}. Numbers are in the units of the table."
     )
-    cited = {claim for each in found.findings for claim in each.claims}
+    cited = {claim for each in answer.findings for claim in each.claims}
     sections = [
-        summary(found.findings),
-        "" if found.evidence is None else _evidence(found.evidence),
-        "" if found.predictions is None else _predictions(found.predictions, np.asarray(found.numbers)),
-        _causes(found),
-        foundations(_bounds(found), cited, found.notes),
+        summary(answer.findings),
+        "" if answer.evidence is None else _evidence(answer.evidence),
+        "" if answer.predictions is None else _predictions(answer.predictions, np.asarray(answer.numbers)),
+        _causes(answer),
+        foundations(_bounds(answer), cited, answer.notes),
     ]
     body = f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{''.join(sections)}</main>"
     return document(heading, body, style=STYLE, script=SCRIPT)
@@ -64,8 +64,8 @@ def _p(text: object) -> str:
     return f"<p>{escaped(text)}</p>\n"
 
 
-def _bounds(found: Examination) -> list[Bound]:
-    return [] if found.evidence is None else list(found.evidence.evidence)
+def _bounds(answer: Examination) -> list[Bound]:
+    return [] if answer.evidence is None else list(answer.evidence.evidence)
 
 
 def _evidence(claim: ClaimedEvidence) -> str:
@@ -140,17 +140,17 @@ def _chart(numbers: Any, kept: Any, pair: Any, claims: ClaimedPredictions, label
     return Chart(marks, "row", label, log_y=True, width=480.0, height=330.0, about=f"{label} against the row")
 
 
-def _causes(found: Examination) -> str:
+def _causes(answer: Examination) -> str:
     """The parts of each error, which add up to it."""
-    if found.causes is None:
+    if answer.causes is None:
         return ""
-    rows, parts = rows_of(found.causes), list[str]()
+    rows, parts = rows_of(answer.causes), list[str]()
     for name in dict.fromkeys(row[0] for row in rows):
         cells = [row[1:] for row in rows if row[0] == name]
         parts.append(table(("part", "contribution", "effect", "known"), cells, name))
     text = (
         "Each part is the difference of two numbers that follow each other: the exact GP, the model with its inducing "
-        f"points, with a jitter of {found.causes.jitter:g}, in the library's precision, and the claim. The parts add "
+        f"points, with a jitter of {answer.causes.jitter:g}, in the library's precision, and the claim. The parts add "
         "up to the error."
     )
     return section("causes", "Why", _p(text), *parts)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TITLES = {"evidence": "log p(y): claimed − exact, nats", "mean": "worst mean", "variance": "worst variance"}
 
 
-def claims_figure(found: Examination) -> Any:
+def claims_figure(answer: Examination) -> Any:
     """The figure of an examination; a panel for each number whose error is split, and one for all predictions.
 
     Raises
@@ -26,16 +26,16 @@ def claims_figure(found: Examination) -> Any:
     """
     from matplotlib.figure import Figure
 
-    parts = [] if found.causes is None else [name for name in TITLES if getattr(found.causes, name)]
-    panels = len(parts) + (found.predictions is not None)
+    parts = [] if answer.causes is None else [name for name in TITLES if getattr(answer.causes, name)]
+    panels = len(parts) + (answer.predictions is not None)
     if not panels:
         raise ValueError("plot: expected a claim that was examined, got none; its notes say why")
     figure = Figure(figsize=(4.6 * panels, 3.4), layout="constrained")
     axes = np.atleast_1d(np.asarray(figure.subplots(1, panels)))
     for axis, part in zip(axes, parts, strict=False):
-        _bars(axis, getattr(found.causes, part), TITLES[part])
-    if found.predictions is not None:
-        _predictions(axes[-1], found)
+        _bars(axis, getattr(answer.causes, part), TITLES[part])
+    if answer.predictions is not None:
+        _predictions(axes[-1], answer)
     return figure
 
 
@@ -62,9 +62,9 @@ def _bars(axis: Any, causes: tuple[Cause, ...], title: str) -> None:
     axis.locator_params(axis="x", numticks=5)
 
 
-def _predictions(axis: Any, found: Examination) -> None:
+def _predictions(axis: Any, answer: Examination) -> None:
     """Claimed standard deviations over exact ones, or errors of means, against the number of the row."""
-    claims = found.predictions
+    claims = answer.predictions
     assert claims is not None
     outside = claims.outside
     if claims.ratio is not None:
@@ -76,7 +76,7 @@ def _predictions(axis: Any, found: Examination) -> None:
     else:
         values, label, level = claims.off[1], "|claimed − exact mean|, exact st. dev.", claims.deviation
         axis.set_yscale("log")
-    numbers = np.asarray(found.numbers)
+    numbers = np.asarray(answer.numbers)
     axis.plot(numbers[~outside], values[~outside], ".", color=BLUE, label="within, or not decided")
     axis.plot(numbers[outside], values[outside], ".", color=VERMILLION, label="off for certain")
     axis.axhline(level, color=GREEN, linewidth=1.0)
