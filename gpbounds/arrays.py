@@ -302,10 +302,10 @@ def kind_of_caller(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def answered(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not any(map(_is_of_another, map(type, (*args, *kwargs.values())))):
+            return function(*args, **kwargs)
         given: list[tuple[str, Any]] = [*zip(names, args, strict=False), *kwargs.items()]
         others = {name: value for name, value in given if _is_of_another(cast(Any, type(value)))}
-        if not others:
-            return function(*args, **kwargs)
         caller = _deciding(others)
         read = {name: on_host(name, value) for name, value in others.items()}
         changed: Any = {name: read.get(name, value) for name, value in kwargs.items()}
