@@ -387,6 +387,8 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
             f"y: expected shape ({N},) or ({N}, P), one row of targets for each row of X, got {targets.shape}"
         )
     require_finite_rows("y", targets)
+    if xp is np:
+        sums_of_squares(targets.astype(np.float64, copy=False))
     return targets.astype(X.dtype, copy=False)
 
 

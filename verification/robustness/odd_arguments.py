@@ -336,7 +336,8 @@ def _tried(call: Call, arguments: Mapping[str, Any]) -> tuple[Any, BaseException
             signal.alarm(0)
             signal.signal(signal.SIGALRM, before)
     foreign = [each for each in caught if not issubclass(each.category, UserWarning)]
-    return answer, error, [f"{each.category.__name__}: {str(each.message)[:100]}" for each in foreign]
+    told = [f"{w.category.__name__}: {str(w.message)[:100]} @ {Path(w.filename).name}:{w.lineno}" for w in foreign]
+    return answer, error, told
 
 
 def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str:
@@ -354,6 +355,8 @@ def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str
     raised = ours and (last.line or "").startswith("raise")  # not by an operator of NumPy in a line of ours
     if not raised and not isinstance(error, OSError):
         return f"leaks {told}"
+    if isinstance(error, OSError):
+        return ""  # of the system, which names the path
     if "\n" in text or len(text) > LONGEST:
         return f"long {told}"
     names = [argument] if asks == BAD else list(call.arguments)

@@ -1,14 +1,16 @@
 """Public callables of both packages with right arguments: the table of the gate for arrays, and what it leaves out.
 
 A record that a function returns is made by the library alone, and pages and figures are drawn from its own numbers:
-their constructors are not called.  Nor are the methods by which a kernel, a likelihood or a feature map is extended: they
-get arrays that the library has made.
+their constructors are not called.  Nor are the methods by which a kernel, a likelihood or a feature map is extended:
+they get arrays that the library has made.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import inspect
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from gpbounds.divergences import collapsed_posterior, full_posterior
 from gpbounds.kdpp import expected_residual
 from gpbounds.lowrank import leverage_density
 from gpbounds.pacbayes import HyperGrid, Split
+from gpbounds.renyi import from_sklearn
 from robustness.odd_arguments import Call
 from tests import test_array_gate as gate
 
@@ -53,6 +56,22 @@ def _bound() -> Any:
     return rate(SE, 9, 4, 1.0, inputs=Gaussian(), noise=0.5)
 
 
+@cache
+def _folder() -> Path:
+    """A folder with a table and a model, until this process ends."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    place = Path(folder.name)
+    (place / "rows.csv").write_text("a,b\n0.5,1.0\n1.5,2.0\n", encoding="utf-8")
+    from_sklearn(_regressor()).save(place / "model.json")
+    return place
+
+
+@cache
+def _regressor() -> GaussianProcessRegressor:
+    return GaussianProcessRegressor(optimizer=None).fit(X, Y)
+
+
 def functions() -> dict[str, list[Mapping[str, Any]]]:
     """Right arguments of functions and constructors that the gate's table leaves out."""
     held = audit.HeldOut(X, Y, Y, np.ones(len(Y)))
@@ -62,6 +81,9 @@ def functions() -> dict[str, list[Mapping[str, Any]]]:
         "gpbounds.Sampler": [{"draw": _normal}],
         "gpbounds.audit.compare": [{"about": _subject(), "held": held}],
         "gpbounds.audit.enough": [{"about": _subject()}],
+        "gpbounds.audit.elbo_of": [
+            {"about": _latent(), "posterior": audit.best_law(_latent(), Z[:2]).posterior},
+        ],
         "gpbounds.audit.event_bounds": [{"divergence": _bound()}],
         "gpbounds.audit.hyperparameters": [{"about": _subject()}],
         "gpbounds.audit.latent_enough": [{"about": _latent()}],
@@ -93,7 +115,9 @@ def functions() -> dict[str, list[Mapping[str, Any]]]:
         "gpbounds.pacbayes.Scaling": [{}],
         "gpbounds.pacbayes.Split": [{}],
         "gpbounds.renyi.direction_factor": [{"alpha": 0.5}],
-        "gpbounds.renyi.from_sklearn": [{"model": GaussianProcessRegressor(optimizer=None).fit(X, Y)}],
+        "gpbounds.renyi.from_sklearn": [{"model": _regressor()}],
+        "gpbounds.renyi.imported_model": [{"path": str(_folder() / "model.json")}],
+        "gpbounds.rows.read_table": [{"path": str(_folder() / "rows.csv")}],
         "gpbounds.rows.is_elsewhere": [{"X": X}],
         "gpbounds.vecchia.log_det_error": [{"U": factor, "variance": 2.0, "entry": 1e-16, "noise": 0.5}],
     }
