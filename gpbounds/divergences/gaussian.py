@@ -120,7 +120,8 @@ def _renyi(shift: Array, difference: Array, chol2: Cholesky, alpha: float) -> fl
     if 1.0 + beta * x[-1] <= 0.0:
         return np.inf
     z = host(basis.T @ chol2.solve_lower(shift))
-    return float(0.5 * alpha * (z * z / (1.0 + beta * x)).sum() + _volume(x, alpha).sum())
+    with np.errstate(over="ignore"):
+        return float(0.5 * alpha * (z * z / (1.0 + beta * x)).sum() + _volume(x, alpha).sum())
 
 
 def _eigh(A: Array) -> tuple[Float, Array]:
