@@ -257,8 +257,7 @@ def _law(features: ArrayLike | Array, y: ArrayLike | Array, noise: float) -> tup
     if strong(G):
         rows = namespace(Xi).concatenate([Xi, Y], axis=1) / math.sqrt(s2)
         return Xi, targets, root_law(G, rows), s2
-    with np.errstate(over="ignore"):
-        return Xi, targets, gram_law(G, Xi.T @ Y / s2), s2
+    return Xi, targets, gram_law(G, Xi.T @ Y / s2), s2
 
 
 def _matrix(name: str, values: ArrayLike | Array) -> Array:

@@ -165,8 +165,7 @@ class QuadraticForm:
         product, off = times
         product, off = product + noise * v, off + 4.0 * U * (xp.abs(product) + noise * xp.abs(v))
         r = Y - product
-        with np.errstate(over="ignore"):
-            base = float((v * (2.0 * Y - product)).sum())
+        base = float((v * (2.0 * Y - product)).sum())
         error = float((xp.abs(v) * (off + gamma(N + P + 6.0) * (2.0 * xp.abs(Y) + xp.abs(product)))).sum())
         gap = UP * (norm(r) + norm(off + U * xp.abs(r)))
         return cls(base, UP * error, UP * gap * gap / noise, v, gap)
@@ -276,8 +275,7 @@ class _Pair:
 
     def _exact_times(self, V: Array) -> tuple[Array, Array]:
         product, sizes, terms = blocked(self.K, V)
-        with np.errstate(over="ignore"):
-            return product, UP * (gamma(terms) * sizes + self.entry * namespace(V).abs(V).sum(axis=0))
+        return product, UP * (gamma(terms) * sizes + self.entry * namespace(V).abs(V).sum(axis=0))
 
     def _rank_times(self, V: Array) -> tuple[Array, Array]:
         weights, lengths, first = blocked(self.features.T, V)

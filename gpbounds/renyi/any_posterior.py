@@ -110,8 +110,7 @@ def renyi_bound(
     if not spread.min() > 0.0:
         diverged = np.inf if side == "upper" else -np.inf
         return _bound(diverged, side, claim, {"L_Jensen(q)": value}, record.jitter)
-    with np.errstate(over="ignore"):
-        shift = 0.5 * beta * float((turned**2 / spread).sum())
+    shift = 0.5 * beta * float((turned**2 / spread).sum())
     volume = 0.5 * float(_residual(beta * (shifted - 1.0), spread).sum()) / beta if beta else 0.0
     terms = {"L_Jensen(q)": value, "quadratic": shift, "volume": volume}
     return _bound(value + shift + volume, side, claim, terms, record.jitter)
@@ -212,8 +211,7 @@ def variational_bound(
 def _misfit(whitener: Inducing, law: FactorLaw, X: Array, y: Array, V: Array) -> float:
     """Σ_i [(y_i − m_i)² + s_i] of some rows."""
     means, variances = law.moments(V, residual_diagonal(whitener.kernel.diag(X), V))
-    with np.errstate(over="ignore"):
-        return float(((y - means[:, 0]) ** 2 + variances).sum())
+    return float(((y - means[:, 0]) ** 2 + variances).sum())
 
 
 def _moments(mean: ArrayLike | Array, covariance: ArrayLike | Array, Z: Array) -> tuple[Array, Array]:
@@ -242,11 +240,9 @@ def _dense(
 def _jensen(record: Nystrom, law: FactorLaw, y: Float, noise: float, alpha: float) -> tuple[float, Float, Float]:
     """L_Jensen, and b and A + I of the quadratic g; computed in the eigenbasis of Δ, where D is diagonal."""
     beta = 1.0 - alpha
-    with np.errstate(over="ignore"):
-        weights = 1.0 / (noise + beta * record.eigenvalues)
+    weights = 1.0 / (noise + beta * record.eigenvalues)
     rows = record.rotated(record.V)
-    with np.errstate(over="ignore"):
-        misfit = record.rotated(y[None, :])[0] - law.mean[:, 0] @ rows
+    misfit = record.rotated(y[None, :])[0] - law.mean[:, 0] @ rows
     half = law.factor.T @ rows
     seen = (half * weights) @ half.T
     normaliser = record.N * float(np.log(2.0 * np.pi * noise))

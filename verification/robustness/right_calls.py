@@ -300,7 +300,8 @@ WORDS = ("a word", "its digits")
 RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("*", "rng"): ("None", "10^400"),  # any whole number is a seed, and None is one that nobody knows
     ("*", "jitter"): ("3",),
-    ("*", "record"): ("a dict",),
+    ("*", "record"): ("a dict",),  # whose fields the error names
+    ("*", "X"): ("a word",),  # a path of rows, of which the error names what is missing
     ("gpbounds.Gaussian", "cov"): ("None",),
     ("gpbounds.Sampler", "draw"): ("a function",),
     ("gpbounds.Sampler", "name"): ("a word",),
