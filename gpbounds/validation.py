@@ -6,6 +6,7 @@ The choice of a device and logarithms of parameters are such arguments.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -201,6 +202,13 @@ def instance(name: str, value: Any, kinds: type | tuple[type, ...], expected: st
     if not isinstance(value, kinds):
         raise ValueError(f"{name}: expected {expected}, got {shown(value)}")
     return value
+
+
+def path_of(path: Any) -> str:
+    """A path as a string."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"path: expected the path of a file, got {shown(path)}")
+    return os.fspath(path)
 
 
 def function(name: str, value: Any, expected: str) -> Any:

@@ -400,17 +400,21 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
             f"y: expected shape ({N},) or ({N}, P), one row of targets for each row of X, got {targets.shape}"
         )
     require_finite_rows("y", targets)
+    if xp is np:
+        sums_of_squares(targets.astype(np.float64, copy=False))
     return targets.astype(X.dtype, copy=False)
 
 
-def sums_of_squares(targets: Array) -> Array:
+def sums_of_squares(targets: Array, name: str = "y") -> Array:
     """Σy² of each output; refused where it is no finite double."""
     xp = namespace(targets)
     with np.errstate(over="ignore"):
         squares = (targets * targets).sum(axis=0)
     if not bool(xp.isfinite(squares).all()):
         largest = float(xp.abs(targets).max())
-        raise ValueError(f"y: expected targets whose squares add to a double, got |y| up to {largest:.3g}: rescale y")
+        raise ValueError(
+            f"{name}: expected numbers whose squares add to a double, got |{name}| up to {largest:.3g}: rescale y"
+        )
     return squares
 
 

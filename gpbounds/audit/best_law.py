@@ -89,6 +89,8 @@ def elbo_of(about: LatentSubject, posterior: SparsePosterior) -> float:
     >>> round(elbo_of(about, q), 6)  # −E log(1 + e^−f), f ~ N(0, 1)
     -0.806059
     """
+    as_latent_subject(about)
+    as_sparse(posterior)
     law = FactorLaw(posterior.mean[:, None], posterior.factor)
     return _Rows(about, posterior.inducing).elbo(law)[0]
 

@@ -360,7 +360,7 @@ def compare(
     wanted = (MANY if about.N <= FACTOR else ROWS) if rows is None else count("rows", rows)
     chosen = rows_to_test(n, rng, wanted)
     here = held.part(chosen)
-    tolerance = min(RESOLUTION * threshold, 1e-3)
+    tolerance = max(min(RESOLUTION * threshold, 1e-3), 1e-300)
     made = exact_predictions(
         about.kernel, about.X, about.y, here.X, noise=about.noise, tolerance=tolerance, progress=progress
     )

@@ -303,6 +303,7 @@ def _statistics(pit: Float, size: int) -> Float:
 
 def _scores(y: Float, mean: Float, variance: Float) -> tuple[float, float]:
     """Root mean squared error, and −mean log N(y; mean, variance)."""
-    error = (y - mean) ** 2
+    with np.errstate(over="ignore"):
+        error = (y - mean) ** 2
     loss = 0.5 * np.mean(np.log(2.0 * np.pi * variance) + error / variance)
     return float(np.sqrt(error.mean())), float(loss)

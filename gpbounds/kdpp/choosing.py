@@ -355,7 +355,7 @@ def residual_trace(K: ArrayLike, indices: ArrayLike) -> float:
     Z = distinct_indices(indices, matrix.shape[0])
     residual = matrix.diagonal().copy()
     if Z.size:
-        V = cholesky(matrix[np.ix_(Z, Z)], name="K_ZZ").solve_lower(matrix[Z])
+        V = cholesky(matrix[np.ix_(Z, Z)], name="K: K_ZZ").solve_lower(matrix[Z])
         residual -= np.einsum("ij,ij->j", V, V)
         residual[Z] = 0.0
     return float(np.maximum(residual, 0.0).sum())

@@ -14,6 +14,7 @@ from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, Square
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
+from gpbounds.lowrank.features.sines import FARTHEST
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
 from gpbounds.row_noise import OF_INPUTS, one_for_all
 from gpbounds.validation import choice, count, open_unit, positive, rigor_of, scalar, whole
@@ -62,7 +63,7 @@ class _Setting:
             )
         assert isinstance(kernel, SquaredExponential | Matern | RationalQuadratic)
         level = one_for_all(noise, OF_INPUTS) / kernel.variance
-        ratio = N / level
+        ratio = N / level if level > 0.0 else math.inf
         if not ratio <= LARGEST:
             raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
         weighted = isinstance(kernel, SquaredExponential) and not classical
@@ -74,6 +75,8 @@ class _Setting:
                     "rule='classical' needs none"
                 )
             width = positive("width", width)
+            if (width > FARTHEST).any():
+                raise ValueError(f"width: expected at most {FARTHEST:g}, got {width.max():g}")
             density = leverage_density(scaled_widths(kernel, width), ratio)
             shells = partial(enclosed_density, kernel, width, density)
             total = density.total

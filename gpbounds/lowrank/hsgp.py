@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_points, host
 from gpbounds.bound import UP, Bound
 from gpbounds.errors import NotConverged
-from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
+from gpbounds.kernels.facts import has_formula
 from gpbounds.kernels.plain import stationary
 from gpbounds.lowrank.divergence import kl_features
 from gpbounds.lowrank.features.sines import FARTHEST, HilbertFeatures
@@ -155,6 +156,14 @@ def hilbert_report(
             f"X, centre: expected rows that differ in every column, by less than {FARTHEST:g}, got half widths "
             f"{reach.tolist()} about {middle.tolist()}"
         )
+    if has_formula(kernel, SquaredExponential, Matern):
+        known: Any = kernel
+        scales = reach / known.lengthscales(len(reach))
+        if not ((scales >= 1e-2) & (scales <= 1e6)).all():
+            raise ValueError(
+                "X, centre: expected rows within 0.01 to 1e6 lengthscales of the centre in every column, got "
+                f"{scales.tolist()}"
+            )
     features = HilbertFeatures(kernel, m, c, half_width=reach, centre=middle)  # type: ignore[arg-type]
     N, at_rows, enough = len(points), None, None
     bound = hilbert_kl(kernel, N, m, c, half_width=UP * reach, noise=noise, rigor=rigor)

@@ -108,7 +108,7 @@ def bound(
     pinsker = choice("relaxation", relaxation, RELAXATIONS) == "pinsker"
     upper = choice("side", side, ("upper", "lower")) == "upper"
     constant = xi(checked.N) if form == "sharpest" else 2.0 * np.sqrt(checked.N)
-    parts = (checked.kl / checked.N, checked.prior / checked.N, np.log(constant / checked.delta) / checked.N)
+    parts = (checked.kl / checked.N, checked.prior / checked.N, _log_ratio(constant, checked.delta) / checked.N)
     divergence = _certified_divergence(checked, form) if proved else parts[0] + (parts[1] + parts[2])
     if pinsker:
         value = (_certified_pinsker if proved else _pinsker)(checked.risk, divergence, upper)
@@ -156,6 +156,12 @@ def _arguments(risk: ArrayLike, kl: ArrayLike, N: ArrayLike, delta: ArrayLike, p
         log_prior_penalty=extended("log_prior_penalty", prior),
     )
     return _Arguments(*checked)
+
+
+def _log_ratio(constant: Float, delta: Float) -> Float:
+    """ln(c/δ), also for δ so small that c/δ is above all doubles."""
+    tiny = delta < 1e-290
+    return np.where(tiny, np.log(constant) - np.log(delta), np.log(constant / np.where(tiny, 1.0, delta)))
 
 
 def _pinsker(risk: Float, divergence: Float, upper: bool) -> Float:
@@ -436,7 +442,9 @@ def tandem_bound(
     0.097647
     """
     both = closed_unit("tandem", tandem)
-    pairs = bound(both, 2.0 * extended("kl", kl), N, delta=delta, log_prior_penalty=log_prior_penalty, rigor=rigor)
+    with np.errstate(over="ignore"):
+        twice = 2.0 * extended("kl", kl)
+    pairs = bound(both, twice, N, delta=delta, log_prior_penalty=log_prior_penalty, rigor=rigor)
     terms = {
         "T_S": pairs.terms["R_S"],
         "2KL/N": pairs.terms["KL/N"],

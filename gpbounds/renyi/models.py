@@ -32,7 +32,7 @@ from gpbounds.records import (
     read_json,
     to_json,
 )
-from gpbounds.validation import finite, flag, noise_variance, non_negative, positive, scalar
+from gpbounds.validation import finite, flag, noise_variance, non_negative, path_of, positive, scalar
 from gpbounds.whitening import inducing
 
 
@@ -270,7 +270,7 @@ def imported_model(path: str | os.PathLike[str]) -> Model | LatentModel:
     ValueError, OSError
         as `Model.load`.
     """
-    latent = _kind_of(read_json(path, "a model that gpbounds.renyi.Model.save wrote")) == LatentModel.kind
+    latent = _kind_of(read_json(path_of(path), "a model that gpbounds.renyi.Model.save wrote")) == LatentModel.kind
     return LatentModel.load(path) if latent else Model.load(path)
 
 

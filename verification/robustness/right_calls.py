@@ -1,14 +1,17 @@
 """Public callables of both packages with right arguments: the table of the gate for arrays, and what it leaves out.
 
 A record that a function returns is made by the library alone, and pages and figures are drawn from its own numbers:
-their constructors are not called.  Nor are the methods by which a kernel, a likelihood or a feature map is extended: they
-get arrays that the library has made.
+their constructors are not called.  Nor are the methods by which a kernel, a likelihood or a feature map is extended:
+they get arrays that the library has made.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import inspect
+import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -23,6 +26,7 @@ from gpbounds.divergences import collapsed_posterior, full_posterior
 from gpbounds.kdpp import expected_residual
 from gpbounds.lowrank import leverage_density
 from gpbounds.pacbayes import HyperGrid, Split
+from gpbounds.renyi import from_sklearn
 from robustness.odd_arguments import Call
 from tests import test_array_gate as gate
 
@@ -53,6 +57,22 @@ def _bound() -> Any:
     return rate(SE, 9, 4, 1.0, inputs=Gaussian(), noise=0.5)
 
 
+@cache
+def _folder() -> Path:
+    """A folder with a table and a model, until this process ends."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    place = Path(folder.name)
+    (place / "rows.csv").write_text("a,b\n0.5,1.0\n1.5,2.0\n", encoding="utf-8")
+    from_sklearn(_regressor()).save(place / "model.json")
+    return place
+
+
+@cache
+def _regressor() -> GaussianProcessRegressor:
+    return GaussianProcessRegressor(optimizer=None).fit(X, Y)
+
+
 def functions() -> dict[str, list[Mapping[str, Any]]]:
     """Right arguments of functions and constructors that the gate's table leaves out."""
     held = audit.HeldOut(X, Y, Y, np.ones(len(Y)))
@@ -62,6 +82,9 @@ def functions() -> dict[str, list[Mapping[str, Any]]]:
         "gpbounds.Sampler": [{"draw": _normal}],
         "gpbounds.audit.compare": [{"about": _subject(), "held": held}],
         "gpbounds.audit.enough": [{"about": _subject()}],
+        "gpbounds.audit.elbo_of": [
+            {"about": _latent(), "posterior": audit.best_law(_latent(), Z[:2]).posterior},
+        ],
         "gpbounds.audit.event_bounds": [{"divergence": _bound()}],
         "gpbounds.audit.hyperparameters": [{"about": _subject()}],
         "gpbounds.audit.latent_enough": [{"about": _latent()}],
@@ -93,7 +116,9 @@ def functions() -> dict[str, list[Mapping[str, Any]]]:
         "gpbounds.pacbayes.Scaling": [{}],
         "gpbounds.pacbayes.Split": [{}],
         "gpbounds.renyi.direction_factor": [{"alpha": 0.5}],
-        "gpbounds.renyi.from_sklearn": [{"model": GaussianProcessRegressor(optimizer=None).fit(X, Y)}],
+        "gpbounds.renyi.from_sklearn": [{"model": _regressor()}],
+        "gpbounds.renyi.imported_model": [{"path": str(_folder() / "model.json")}],
+        "gpbounds.rows.read_table": [{"path": str(_folder() / "rows.csv")}],
         "gpbounds.rows.is_elsewhere": [{"X": X}],
         "gpbounds.vecchia.log_det_error": [{"U": factor, "variance": 2.0, "entry": 1e-16, "noise": 0.5}],
     }
@@ -275,7 +300,8 @@ WORDS = ("a word", "its digits")
 RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("*", "rng"): ("None", "10^400"),  # any whole number is a seed, and None is one that nobody knows
     ("*", "jitter"): ("3",),
-    ("*", "record"): ("a dict",),
+    ("*", "record"): ("a dict",),  # whose fields the error names
+    ("*", "X"): ("a word",),  # a path of rows, of which the error names what is missing
     ("gpbounds.Gaussian", "cov"): ("None",),
     ("gpbounds.Sampler", "draw"): ("a function",),
     ("gpbounds.Sampler", "name"): ("a word",),
@@ -296,3 +322,17 @@ def allowed(name: str, argument: str, kind: str) -> bool:
     """Whether a value of this kind is right for an argument."""
     places = ((name, argument), ("*", argument), (name, "*"))
     return any({kind, "*"} & set(RIGHT.get(place, ())) for place in places)
+
+
+ENDS = re.compile(r"1e150|1e-310|largest doubles|2\^62|shifted|4\.94e-324|1e-300|1e\+300|1\.7e\+308")
+"""Kinds of values at the ends of the range of doubles."""
+
+
+def known(wrong: str) -> bool:
+    """Whether a fault, as the script prints it, is one of numbers at the ends of the range that are not mended yet."""
+    name, argument, kind, _ = wrong.split(" | ", 3)
+    return bool(ENDS.fullmatch(kind)) and any(name.endswith(each) for each in UNSETTLED.get(argument, ()))
+
+
+UNSETTLED: dict[str, tuple[str, ...]] = {}
+"""Functions, by argument, in which numbers at the ends of the range of doubles overflow with a warning or an error."""
