@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.errors import NonFinite
+from gpbounds.errors import NonFinite, shown
 
 # The parts of `exactly`, which all arguments pass: arrays and tables become doubles of exactly the same numbers.
 #
@@ -290,6 +290,14 @@ def is_cupy(array: object) -> bool:
     return type(array).__module__.partition(".")[0] == "cupy"
 
 
+def has_axes(value: Any) -> bool:
+    """Whether ``value`` is more than one number: an array with axes, or a list, also one that is no array."""
+    try:
+        return np.ndim(value) > 0
+    except (TypeError, ValueError):  # ragged
+        return True
+
+
 def exactly(name: str, value: Any) -> Any:
     """The gate for arguments: ``value`` as an array of the same numbers; what NumPy would change silently is refused.
 
@@ -311,6 +319,21 @@ def exactly(name: str, value: Any) -> Any:
 9007199254740993, which changes by 1 in row 1: subtract a common offset while they are integers, t - t[0]
     """
     return require(name, value) if is_cupy(value) else on_host(name, value)
+
+
+def length(value: Any) -> int:
+    """The number of rows of an array; 0 for one number, and for what is no array."""
+    shape = getattr(value, "shape", ())
+    return int(shape[0]) if shape else 0
+
+
+def array_of(xp: Any, name: str, value: Any) -> Array:
+    """``value`` as an array of ``xp`` of the same numbers, whose type and shape the caller tests."""
+    given = exactly(name, value)
+    try:
+        return xp.asarray(given)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected an array of numbers, got {shown(value)}") from None
 
 
 def host(array: Any) -> Float:
@@ -399,7 +422,7 @@ def as_reals(xp: Any, name: str, value: Any) -> Array:
     try:
         array = xp.asarray(given)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected numbers, got {value!r}") from None
+        raise ValueError(f"{name}: expected numbers, got {shown(value)}") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
     if bool(xp.isnan(array).any()):
@@ -409,7 +432,7 @@ def as_reals(xp: Any, name: str, value: Any) -> Array:
 
 def broadcastable(**arguments: Any) -> tuple[Any, list[Array]]:
     """The array module, and the arguments as finite arrays of doubles whose shapes broadcast."""
-    xp = namespace(*(v for v in arguments.values() if is_cupy(v) or np.ndim(v)))
+    xp = namespace(*(v for v in arguments.values() if has_axes(v)))
     arrays = [as_reals(xp, name, value) for name, value in arguments.items()]
     for name, array in zip(arguments, arrays, strict=True):
         if bool(xp.isinf(array).any()):

@@ -14,6 +14,9 @@ from typing import Any
 SECOND = "fitting"
 """The second package of this distribution; a file ``fitting.py`` beside a script hides it: Python looks there first."""
 
+LONGEST = 200
+"""Characters of a caller's argument that an error quotes."""
+
 
 class NotPositiveDefinite(ValueError):
     """A matrix is not positive (semi-)definite at its precision, but must be.
@@ -50,6 +53,22 @@ class ImpossibleInterval(RuntimeError):
 
     It is no `ArithmeticError`, which callers catch to compute in another way.
     """
+
+
+def shown(value: object) -> str:
+    """``value`` as an error quotes it: what it is, in one line of at most `LONGEST` characters.
+
+    >>> shown("se"), shown([0.5] * 99)[-12:]
+    ("'se'", '0.5, 0.5 ...')
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an object of the caller's that cannot even say what it is
+        text = f"an object of type {type(value).__name__}"
+    if len(text) <= LONGEST:
+        return text
+    shape = getattr(value, "shape", None)
+    return f"{type(value).__name__} of shape {shape}" if shape is not None else f"{text[: LONGEST - 4]} ..."
 
 
 class Hidden(ImportError):

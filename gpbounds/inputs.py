@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, exactly
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.arrays import Array, Float, array_of, as_points
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg import eigen
-from gpbounds.validation import count, finite, positive
+from gpbounds.validation import column_numbers, count, finite, function, generator, instance, positive, within_memory
 
 _TRIAL = 8
 """Number of rows that a `Sampler` draws twice when it is made."""
@@ -77,7 +77,9 @@ class Gaussian:
         cov = None if self.cov is None else finite("cov", self.cov)
         if cov is not None:
             if std.ndim or std != 1.0:
-                raise ValueError(f"std: expected none with cov, whose diagonal states the variances, got {self.std!r}")
+                raise ValueError(
+                    f"std: expected none with cov, whose diagonal states the variances, got {shown(self.std)}"
+                )
             std = _standard_deviations(cov)
         size = None if dim == 1 else dim
         for name, values in (("std" if cov is None else "cov", std), ("mean", mean)):
@@ -129,9 +131,10 @@ class Gaussian:
         """Whether the columns depend on each other."""
         return self.cov is not None
 
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
+    def sample(self, N: int, rng: np.random.Generator | int) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        z = rng.standard_normal((N, self.dim))
+        with within_memory("N"):
+            z = generator(rng).standard_normal((count("N", N, 0), self.dim))
         centred = z * self.stds if self._factor is None else z @ self._factor.T
         return centred + self.means
 
@@ -168,15 +171,19 @@ class Uniform:
         except ValueError:
             raise ValueError(f"low, high: expected matching shapes, got {low.shape} and {high.shape}") from None
         if low.ndim != 1 or low.size == 0 or not (low < high).all():
-            raise ValueError(f"low, high: expected low < high in every dimension, got {self.low!r} and {self.high!r}")
+            raise ValueError(
+                f"low, high: expected low < high in every dimension, got {shown(self.low)} and {shown(self.high)}"
+            )
         for name, end in (("low", low), ("high", high)):
             object.__setattr__(self, name, float(end[0]) if low.size == 1 else tuple(end.tolist()))
         object.__setattr__(self, "dim", low.size)
         object.__setattr__(self, "widths", high - low)
 
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
+    def sample(self, N: int, rng: np.random.Generator | int) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        return np.atleast_1d(finite("low", self.low)) + rng.random((N, self.dim)) * self.widths
+        with within_memory("N"):
+            u = generator(rng).random((count("N", N, 0), self.dim))
+        return np.atleast_1d(finite("low", self.low)) + u * self.widths
 
     def marginal(self, columns: Sequence[int]) -> Uniform:
         """The law of these columns, in this order."""
@@ -233,9 +240,10 @@ def _standard_deviations(cov: Float) -> Float:
 
 def _columns(columns: Sequence[int], dim: int) -> list[int]:
     """``columns`` as a list, all below ``dim``."""
-    if max(columns) >= dim:
-        raise ValueError(f"columns: expected numbers below {dim}, the dimension of the inputs, got {list(columns)}")
-    return list(columns)
+    chosen = column_numbers(columns)
+    if max(chosen) >= dim:
+        raise ValueError(f"columns: expected numbers below {dim}, the dimension of the inputs, got {list(chosen)}")
+    return list(chosen)
 
 
 def independent_stds(inputs: Gaussian) -> Float:
@@ -251,7 +259,7 @@ def independent_stds(inputs: Gaussian) -> Float:
     """
     if inputs.correlated:
         raise ValueError(
-            f"inputs: expected independent columns, got {inputs!r}; gpbounds.spectrum rotates them, and "
+            f"inputs: expected independent columns, got {shown(inputs)}; gpbounds.spectrum rotates them, and "
             "Gaussian(inputs.stds) is the law with independent columns of the same standard deviations"
         )
     return inputs.stds
@@ -300,8 +308,8 @@ class Sampler:
     dim: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if not callable(self.draw):
-            raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got {type(self.draw).__name__}")
+        function("draw", self.draw, "a callable (N, rng) -> array (N, dim)")
+        instance("name", self.name, str, "a word for the law")
         try:
             inspect.signature(self.draw).bind(_TRIAL, None)
         except TypeError as error:
@@ -345,14 +353,16 @@ class Sampler:
 
         return cls(draw, type(model).__name__)
 
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
+    def sample(self, N: int, rng: np.random.Generator | int) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        return self._check(self._rows(N, rng), N)
+        size = count("N", N)
+        with within_memory("N"):
+            return self._check(self._rows(size, generator(rng)), size)
 
     def _rows(self, N: int, rng: np.random.Generator) -> Float:
         """What ``draw`` returns, as N finite rows."""
         returned = self.draw(N, rng)
-        rows = np.asarray(exactly("draw", returned))
+        rows = array_of(np, "draw", returned)
         if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[0] != N or rows.shape[1] == 0:
             kind = f"{type(returned).__name__} of {rows.dtype}" if rows.ndim else type(returned).__name__
             got = f"shape {rows.shape}" if rows.dtype.kind in "biuf" else kind

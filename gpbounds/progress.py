@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any
 
+from gpbounds.validation import flag
+
 SIZE = 80, 24
 """Columns and lines of a terminal that states 0, as in containers and in ``script``; tqdm alone draws nothing there."""
 
@@ -29,14 +31,14 @@ def bar(name: str, total: int | None, unit: str, shown: bool, **options: Any) ->
     """
     from tqdm.auto import tqdm
 
-    if shown and sys.stderr.isatty():
+    if flag("progress", shown) and sys.stderr.isatty():
         options["ncols"], options["nrows"] = _size()
     return tqdm(desc=name, total=total, unit=unit, leave=False, disable=not shown, **options)
 
 
 def on_terminal(wanted: bool = True) -> bool:
     """Whether bars are ``wanted`` and stderr is a terminal."""
-    return wanted and sys.stderr.isatty()
+    return flag("progress", wanted) and sys.stderr.isatty()
 
 
 def _size() -> tuple[int, int]:

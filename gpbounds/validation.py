@@ -5,15 +5,18 @@ The choice of a device and logarithms of parameters are such arguments.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, exactly, is_cupy
+from gpbounds.arrays import Float, array_of, exactly, is_cupy
+from gpbounds.errors import shown
 
 
 def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
@@ -26,7 +29,7 @@ def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
             raise TypeError
         return numbers.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected {expected}, got {value!r}") from None
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}") from None
 
 
 def _check(name: str, numbers: Float, good: Any, expected: str, end: str = "") -> Float:
@@ -93,6 +96,19 @@ def each_dimension(name: str, value: ArrayLike, dim: int) -> Float:
     return own
 
 
+def broadcast(**numbers: Float) -> list[Float]:
+    """The arrays in their common shape; an error names those whose shapes do not broadcast.
+
+    >>> [array.shape for array in broadcast(N=np.ones(3), delta=np.ones(()))]
+    [(3,), (3,)]
+    """
+    try:
+        return list(np.broadcast_arrays(*numbers.values()))
+    except ValueError:
+        shapes = " and ".join(f"{name} of shape {np.shape(array)}" for name, array in numbers.items())
+        raise ValueError(f"{', '.join(numbers)}: expected shapes that broadcast, got {shapes}") from None
+
+
 def noise_variance(value: Any) -> float:
     """σ² > 0, one number."""
     checked = positive("noise", value)
@@ -151,16 +167,96 @@ def count(name: str, value: Any, low: int = 1) -> int:
 
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of the ``allowed`` words."""
-    if value not in allowed:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {value!r}")
+    if not (isinstance(value, str) and value in allowed):
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return str(value)
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False, and nothing that merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}: expected True or False, got {value!r}")
+        raise ValueError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
+
+
+def jitter_or_auto(jitter: Any) -> float | Literal["auto"]:
+    """A number >= 0 to add to a diagonal, or "auto"."""
+    if isinstance(jitter, str) and jitter == "auto":
+        return "auto"
+    if isinstance(jitter, str | bytes):
+        raise ValueError(f"jitter: expected a number >= 0 or 'auto', got {shown(jitter)}")
+    return scalar(non_negative, "jitter", jitter)
+
+
+def instance(name: str, value: Any, kinds: type | tuple[type, ...], expected: str) -> Any:
+    """``value``, which must be of one of ``kinds``; ``expected`` says what one is and where to get it.
+
+    >>> instance("law", 0.5, str, "a word")
+    Traceback (most recent call last):
+    ...
+    ValueError: law: expected a word, got 0.5
+    """
+    if not isinstance(value, kinds):
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}")
+    return value
+
+
+def path_of(path: Any) -> str:
+    """A path as a string."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"path: expected the path of a file, got {shown(path)}")
+    return os.fspath(path)
+
+
+def function(name: str, value: Any, expected: str) -> Any:
+    """``value``, which must be callable and no class."""
+    if isinstance(value, type) or not callable(value):
+        raise ValueError(f"{name}: expected {expected}, got {shown(value)}")
+    return value
+
+
+def column_numbers(columns: Any) -> tuple[int, ...]:
+    """Different numbers of columns, at least one.
+
+    >>> column_numbers([0, 2])
+    (0, 2)
+    """
+    numbers = array_of(np, "columns", columns)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {shown(columns)}")
+    if int(numbers.min()) < 0 or len(set(numbers.tolist())) < numbers.size:
+        raise ValueError(f"columns: expected different numbers >= 0, got {numbers.tolist()}")
+    return tuple(numbers.tolist())
+
+
+@contextlib.contextmanager
+def within_memory(name: str) -> Iterator[None]:
+    """A refusal by ``name`` where the arrays that an argument asks for do not fit into memory."""
+    try:
+        yield
+    except MemoryError as error:
+        asked = " ".join(str(error).split()) or "they do not"
+        raise ValueError(f"{name}: expected a number for which the arrays fit into memory: {asked}") from None
+
+
+def names_of(columns: Any) -> tuple[str, ...]:
+    """The names of columns: a sequence of words, not one word."""
+    listed = columns if isinstance(columns, list | tuple) else getattr(columns, "tolist", list)()
+    if isinstance(columns, str | bytes) or not listed or not all(isinstance(name, str) for name in listed):
+        raise ValueError(f"columns: expected a list of names, got {shown(columns)}")
+    return tuple(listed)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The Generator ``rng``, or a new one from a seed; None stands for a seed that nobody knows.
+
+    >>> generator(7).integers(100) == generator(np.random.default_rng(7)).integers(100)
+    True
+    """
+    if not isinstance(rng, str | bytes):
+        with contextlib.suppress(TypeError, ValueError):
+            return np.random.default_rng(rng)
+    raise ValueError(f"rng: expected a whole number >= 0 as a seed or a NumPy Generator, got {shown(rng)}")
 
 
 # The words that ``rigor=`` takes.
@@ -184,13 +280,13 @@ def rigor_of(rigor: str, certified: bool | None = None, *, was: str = "sharp") -
     >>> rigor_of("sharp")
     'sharp'
     """
-    if rigor == "arb":
+    if isinstance(rigor, str) and rigor == "arb":
         deprecated("rigor='arb'", "rigor='sharp'")
         rigor = "sharp"
     stated = choice("rigor", rigor, RIGOR)
     if certified is None:
         return stated
-    replacement = was if certified else "float"
+    replacement = was if flag("certified", certified) else "float"
     deprecated(f"certified={certified}", f"rigor={replacement!r}")
     return stated if stated == "sharp" or (stated == "float" and not certified) else replacement
 
@@ -270,10 +366,10 @@ def _line(error: BaseException) -> str:
 
 def as_log_parameters(values: ArrayLike, names: tuple[str, ...]) -> Float:
     """``values`` as finite float64, one for each of ``names``."""
-    logarithms = finite("log_parameters", values)
+    logarithms = finite("values", values)
     if logarithms.shape != (len(names),):
         raise ValueError(
-            f"log_parameters: expected shape ({len(names)},), one for each of {names}, got {logarithms.shape}"
+            f"values: expected log_parameters of shape ({len(names)},), one for each of {names}, got {logarithms.shape}"
         )
     return logarithms
 
@@ -284,5 +380,5 @@ def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
         values = np.exp(logs)
     for name, log, value in zip(names, logs, values, strict=True):
         if not 0.0 < value < np.inf:
-            raise ValueError(f"log_parameters: expected log {name} within the range of float64, got {log:.6g}")
+            raise ValueError(f"values: expected log {name} within the range of float64, got {log:.6g}")
     return values.tolist()

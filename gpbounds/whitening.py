@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, exactly, host, is_cupy, namespace, require_finite_rows
+from gpbounds.arrays import EPS, Array, array_of, as_points, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -28,7 +28,7 @@ from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.residuals import least_sound_jitter
 from gpbounds.readings import Readings
 from gpbounds.texts import in_one_line
-from gpbounds.validation import count
+from gpbounds.validation import count, jitter_or_auto
 
 CHUNK = 1024
 """Rows of X in a chunk: M × 1024 doubles fit a cache, and matrix products run at full speed."""
@@ -275,6 +275,7 @@ def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter:
     An error advises a larger jitter only to a caller who passed a number.
     """
     as_kernel(kernel)
+    jitter = jitter_or_auto(jitter)
     if jitter != "auto":
         return _advised(jitter, lambda: attempt(jitter))
     largest = kernel.largest_variance(Z)
@@ -391,7 +392,7 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
     if is_cupy(y) != (xp is not np):
         expected, came = ("a NumPy", "a CuPy") if xp is np else ("a CuPy", "a NumPy")
         raise ValueError(f"y: expected {expected} array, as X is, got {came} array")
-    targets = xp.asarray(exactly("y", y))
+    targets = array_of(xp, "y", y)
     if targets.dtype.kind not in "biuf":
         raise ValueError(f"y: expected real numbers, got dtype {targets.dtype}")
     if targets.ndim not in (1, 2) or targets.shape[0] != N or targets.shape[-1] == 0:
@@ -399,6 +400,8 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
             f"y: expected shape ({N},) or ({N}, P), one row of targets for each row of X, got {targets.shape}"
         )
     require_finite_rows("y", targets)
+    if xp is np:
+        sums_of_squares(targets.astype(np.float64, copy=False))
     return targets.astype(X.dtype, copy=False)
 
 

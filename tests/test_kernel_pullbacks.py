@@ -157,7 +157,7 @@ def test_parameters_go_there_and_back(kernel: Kernel) -> None:
     again = kernel.with_log_parameters(logs + 0.5)
     assert type(again) is type(kernel)
     np.testing.assert_allclose(again.log_parameters, logs + 0.5, rtol=0, atol=1e-14)
-    with pytest.raises(ValueError, match="log_parameters: expected shape"):
+    with pytest.raises(ValueError, match="values: expected log_parameters of shape"):
         kernel.with_log_parameters(logs[:-1])
     for bad in (800.0, -800.0):
         with pytest.raises(ValueError, match="within the range of float64"):

@@ -349,7 +349,7 @@ def test_matrices_without_a_law_are_refused():
         kl(-2 * K2, K2, noise=1.0)
     with pytest.raises(NotPositiveDefinite, match=r"K \+ noise I"):
         kl_features(np.diag([-2.0] + [1.0] * 7), np.ones((8, 1)), noise=1.0)
-    with pytest.raises(NotPositiveDefinite, match="K: expected a positive semi-definite"):
+    with pytest.raises(NotPositiveDefinite, match="eigenvalues: expected a positive semi-definite"):
         optimal_kl(-K2, noise=1.0)
 
 

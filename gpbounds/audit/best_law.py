@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.audit.latent_model import LatentSubject
+from gpbounds.audit.latent_model import LatentSubject, as_latent_subject
 from gpbounds.divergences import SparsePosterior
-from gpbounds.divergences.sparse import whitened_at
+from gpbounds.divergences.sparse import as_sparse, whitened_at
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, gram_law
 from gpbounds.linalg import Jitter
@@ -89,6 +89,8 @@ def elbo_of(about: LatentSubject, posterior: SparsePosterior) -> float:
     >>> round(elbo_of(about, q), 6)  # −E log(1 + e^−f), f ~ N(0, 1)
     -0.806059
     """
+    as_latent_subject(about)
+    as_sparse(posterior)
     law = FactorLaw(posterior.mean[:, None], posterior.factor)
     return _Rows(about, posterior.inducing).elbo(law)[0]
 
@@ -123,6 +125,9 @@ def best_law(
     >>> round(best_law(about, about.Z).elbo, 3)
     -43.132
     """
+    as_latent_subject(about)
+    if start is not None:
+        as_sparse(start, "start")
     points = inducing(about.kernel, Z, jitter)
     rows = _Rows(about, points)
     mean, factor = np.zeros((points.M, 1)), np.eye(points.M)

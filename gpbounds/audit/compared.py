@@ -12,7 +12,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.audit.coverage import rows_to_test
 from gpbounds.audit.levels import Enough, Level, level_at
-from gpbounds.audit.model import Subject
+from gpbounds.audit.model import Subject, as_subject
 from gpbounds.audit.scores import (
     Difference,
     Enclosure,
@@ -27,7 +27,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative import exact_predictions
 from gpbounds.progress import bar
 from gpbounds.renyi.further import further_rows
-from gpbounds.validation import count, positive, scalar
+from gpbounds.validation import count, instance, positive, scalar
 
 LOSS = 0.01
 """Differences of log loss below this count as none: nats a row."""
@@ -353,7 +353,10 @@ def compare(
     >>> result.verdict, [(each.M, each.kind) for each in result.levels]
     ('enough', [(3, 'chosen'), (7, 'chosen'), (15, 'model'), (30, 'added')])
     """
-    threshold, n = scalar(positive, "loss", loss), len(held.y)
+    as_subject(about)
+    instance("held", held, HeldOut, "a HeldOut")
+    instance("levels", levels, (Enough, type(None)), "what gpbounds.audit.enough returns, or None")
+    threshold, n, largest = scalar(positive, "loss", loss), len(held.y), count("most", most)
     wanted = (MANY if about.N <= FACTOR else ROWS) if rows is None else count("rows", rows)
     chosen = rows_to_test(n, rng, wanted)
     here = held.part(chosen)
@@ -377,7 +380,7 @@ def compare(
     scored, left_out, stopped = [own], list[str](), False
     with bar("Predictions against M", None, "set", progress) as sets:
         try:
-            for kind, Z in _sets(about, levels, count("most", most)):
+            for kind, Z in _sets(about, levels, largest):
                 try:
                     scored.append(_at(about, here, result, levels, kind, Z))
                 except NotPositiveDefinite as error:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, exactly
+from gpbounds.arrays import Float, array_of
 from gpbounds.audit.ranks import Ranges, ranges
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.validation import count, finite, positive
+from gpbounds.validation import count, finite, generator, positive, within_memory
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = Fraction(1, 20)
@@ -192,6 +192,7 @@ def calibration(
     """
     from scipy.special import ndtr
 
+    level = None if baseline is None else _baseline(baseline)
     targets, means, variances = finite("y", y), finite("mean", mean), positive("variance", variance)
     if targets.ndim != 1 or targets.size == 0 or not targets.shape == means.shape == variances.shape:
         raise ValueError(
@@ -231,7 +232,7 @@ def calibration(
         test,
         untested,
         *_scores(targets, means, variances),
-        None if baseline is None else _scores(targets, np.full(n, baseline[0]), np.full(n, baseline[1])),
+        None if level is None else _scores(targets, np.full(n, level[0]), np.full(n, level[1])),
     )
 
 
@@ -241,14 +242,24 @@ def rows_to_test(n: int, rng: int | np.random.Generator = 0, most: int = MOST) -
     >>> rows_to_test(5), rows_to_test(5, most=2).size
     (array([0, 1, 2, 3, 4]), 2)
     """
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(rng).permutation(n)[:most])
+    rows, chosen, source = count("n", n), count("most", most), generator(rng)
+    with within_memory("n"):
+        return np.arange(rows) if rows <= chosen else np.sort(source.permutation(rows)[:chosen])
+
+
+def _baseline(baseline: Any) -> Float:
+    """Mean and variance of one normal law."""
+    law = finite("baseline", baseline)
+    if law.shape != (2,) or not law[1] > 0.0:
+        raise ValueError(f"baseline: expected a mean and a variance > 0, got {shown(baseline)}")
+    return law
 
 
 def _rows(rows: ArrayLike | None, n: int) -> Any:
     """The numbers of the tested rows."""
     if rows is None:
         return np.arange(n)
-    numbers = np.asarray(exactly("rows", rows))
+    numbers = array_of(np, "rows", rows)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not 0 < np.unique(numbers).size == numbers.size:
         raise ValueError(f"rows: expected different row numbers, shape (k,), got {numbers.dtype} of {numbers.shape}")
     if numbers.min() < 0 or numbers.max() >= n:
@@ -275,9 +286,9 @@ def _simulated(factor: Cholesky, std: Float, sets: int, size: int, rng: Any) -> 
     """The statistics of sets of targets from N(mean, LLᵀ), some sets at a time."""
     from scipy.special import ndtr
 
-    generator = np.random.default_rng(rng)
+    source = generator(rng)
     for start in range(0, sets, 250):
-        noise = generator.standard_normal((std.size, min(250, sets - start)))
+        noise = source.standard_normal((std.size, min(250, sets - start)))
         yield _statistics(ndtr((np.tril(factor.L) @ noise) / std[:, None]), size)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,10 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, host
 from gpbounds.bound import Bound
 from gpbounds.likelihoods import Bernoulli, Likelihood
+from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.pacbayes import kl_inverse
 from gpbounds.rates.base import total_variation
-from gpbounds.validation import finite, non_negative
+from gpbounds.validation import closed_unit, extended, instance, scalar
 
 USELESS = 0.9995
 """A total variation from which on nothing is said of probabilities."""
@@ -119,9 +119,7 @@ def event_interval(probability: ArrayLike, divergence: float) -> tuple[Float, Fl
     >>> low.round(3), high.round(3)
     (array([0.401, 0.956]), array([0.599, 0.999]))
     """
-    p, d = np.asarray(finite("probability", probability), dtype=np.float64), float(divergence)
-    if not math.isinf(d):
-        non_negative("divergence", d)
+    p, d = closed_unit("probability", probability), scalar(extended, "divergence", divergence)
     low, high = (np.asarray(kl_inverse(p, d, side, rigor="sharp")) for side in ("lower", "upper"))
     return low, high
 
@@ -136,6 +134,9 @@ def event_bounds(divergence: Bound, rows: RowProbabilities | None = None) -> Eve
     >>> round(float(event_bounds(bound).tv), 4), round(float(event_bounds(Bound(4.0, "upper", 1.0, "N-fisher")).tv), 4)
     (0.5, 0.9908)
     """
+    instance("divergence", divergence, Bound, "a Bound on KL[q‖p], such as that of PosteriorGap")
+    if rows is not None:
+        instance("rows", rows, RowProbabilities, "what gpbounds.audit.row_probabilities returns")
     kl = max(float(divergence), 0.0)
     value = min(total_variation(kl, 1.0) * (1.0 + 1e-15), 1.0)
     claim = ", ".join(dict.fromkeys((*divergence.claim.split(", "), "N-event")))
@@ -176,7 +177,8 @@ def row_probabilities(
     >>> rows.model.round(4), rows.same, bool(rows.low[0] < rows.model[0] < rows.high[0])
     (array([0.9772]), 1.0, True)
     """
-    labels = isinstance(likelihood, Bernoulli)
+    labels = isinstance(as_likelihood(likelihood), Bernoulli)
+    scalar(extended, "divergence", divergence)
     if labels:
         model, event = likelihood.predictive_mean(m, v), "the second label"
     else:

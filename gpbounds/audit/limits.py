@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpbounds.audit.model import Subject
+from gpbounds.audit.model import Subject, as_subject
+from gpbounds.errors import shown
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.facts import Fold, numbered
+from gpbounds.validation import instance
 
 LONG, SHORT = 10.0, 0.01
 """A lengthscale above the first or below the second multiple of the range of its input gets a remark."""
@@ -43,6 +45,14 @@ class Hyperparameter:
     remark: str = ""
 
 
+def _ends(limited: Any) -> dict[str, Any]:
+    """The mapping of names to "lower" or "upper", or none."""
+    at = {} if limited is None else dict(instance("limited", limited, Mapping, "a mapping of names to ends"))
+    if any(end not in ("lower", "upper") for end in at.values()):
+        raise ValueError(f"limited: expected 'lower' or 'upper' for each name, got {shown(at)}")
+    return at
+
+
 def hyperparameters(about: Subject, limited: Mapping[str, Limit] | None = None) -> tuple[Hyperparameter, ...]:
     """The hyperparameters with remarks on those at a limit or at a value that the rows cannot determine.
 
@@ -58,7 +68,8 @@ def hyperparameters(about: Subject, limited: Mapping[str, Limit] | None = None) 
     >>> [(each.name, round(each.relative, 6)) for each in hyperparameters(about) if each.remark]
     [('lengthscale', 25.0)]
     """
-    at, spread = dict(limited or {}), float(about.y.var()) or 1.0
+    as_subject(about)
+    at, spread = _ends(limited), float(about.y.var()) or 1.0
     ranges = np.ptp(about.X, axis=0)
     names = about.kernel.parameter_names
     values = np.exp(about.kernel.log_parameters)

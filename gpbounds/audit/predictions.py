@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float, exactly
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.audit.levels import Enough
-from gpbounds.audit.model import Subject
+from gpbounds.audit.model import Subject, as_subject
 from gpbounds.divergences import SparsePosterior
 from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.sandwich import Sandwich, sandwich
+from gpbounds.validation import count, instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +85,13 @@ def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 30
     >>> bool(result.measured.mean.max() <= result.model.mean)
     True
     """
+    as_subject(about)
+    instance("levels", levels, Enough, "what gpbounds.audit.enough returns")
+    most = count("rows", rows, 0)
     own = None if levels.divergence is None else sandwich(levels.divergence[1])
     measured = None
-    X_new = np.asarray(exactly("X_new", X_new))
-    if about.Z is not None and about.N <= rows and len(X_new):
+    X_new = as_host_points(X_new, "X_new", about.D)
+    if about.Z is not None and about.N <= most:
         measured = differences(about, about.law, X_new)
     return Consequences(own, sandwich(levels.target), measured)
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import exactly
 from gpbounds.bound import Bound
 from gpbounds.losses import Band
 from gpbounds.pacbayes import bound
-from gpbounds.validation import open_unit, scalar
+from gpbounds.validation import finite, non_negative, open_unit, scalar
 
 ASSUMPTIONS = (
     "The held-out rows and new rows are drawn independently from one law.",
@@ -71,8 +70,11 @@ def held_out_risk(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, epsilon: f
     0.0291
     """
     failure = scalar(open_unit, "delta", delta)
-    targets, means, variances = exactly("y", y), exactly("mean", mean), exactly("variance", variance)
-    losses = Band(epsilon).expectation(np.asarray(targets, dtype=np.float64), means, variances)
+    targets, means, variances = finite("y", y), finite("mean", mean), non_negative("variance", variance)
+    if targets.ndim != 1 or not targets.size or not targets.shape == means.shape == variances.shape:
+        shapes = f"{targets.shape}, {means.shape} and {variances.shape}"
+        raise ValueError(f"y, mean, variance: expected one number for each row, shape (n,), got shapes {shapes}")
+    losses = Band(epsilon).expectation(targets, means, variances)
     n, mean_loss = int(np.size(losses)), float(np.mean(losses))
     value = float(bound(mean_loss, 0.0, n, delta=failure, rigor="sharp"))
     terms = {"R_S": mean_loss, "KL": 0.0, "n": n}

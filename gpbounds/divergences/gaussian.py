@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_reals, exactly, host, is_cupy, namespace
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.arrays import Array, Float, array_of, as_reals, has_axes, host, is_cupy, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg.psd import Cholesky, cholesky, failures_raise, require_symmetric
 from gpbounds.numerics.scalars import log1p_residual
-from gpbounds.validation import finite, non_negative, scalar
+from gpbounds.validation import finite, function, non_negative, scalar
 
 
 def gaussian_kl(
@@ -73,27 +73,37 @@ def gaussian_renyi(
     >>> gaussian_renyi(0.0, 2.0, 0.0, 1.0, 2.5)
     inf
     """
-    a = scalar(finite, "alpha", alpha)
-    namespace(*(value for value in (mean1, cov1, mean2, cov2) if np.ndim(value)))
-    m1, S1 = _law(mean1, cov1, "1")
-    m2, S2 = _law(mean2, cov2, "2")
+    return between((mean1, cov1), (mean2, cov2), scalar(finite, "alpha", alpha), ("mean1", "cov1"), ("mean2", "cov2"))
+
+
+Law = tuple[Any, Any]
+"""Mean and covariance."""
+Names = tuple[str, str]
+"""What the caller calls them."""
+
+
+def between(first: Law, second: Law, a: float, names1: Names, names2: Names) -> float:
+    """D_a[first‖second], with the names of the caller's arguments in errors."""
+    namespace(*(value for value in (*first, *second) if has_axes(value)))
+    m1, S1 = _law(first, names1)
+    m2, S2 = _law(second, names2)
     if m1.shape != m2.shape:
-        raise ValueError(f"mean1, mean2: expected equal lengths, got {m1.size} and {m2.size}")
-    chol1, chol2 = cholesky(S1, name="cov1"), cholesky(S2, name="cov2")
+        raise ValueError(f"{names1[0]}, {names2[0]}: expected equal lengths, got {m1.size} and {m2.size}")
+    chol1, chol2 = cholesky(S1, name=names1[1]), cholesky(S2, name=names2[1])
     if a < 0.0:  # D_α[N1‖N2] = α/(1−α) · D_(1−α)[N2‖N1]
         return a / (1.0 - a) * _renyi(m2 - m1, S2 - S1, chol1, 1.0 - a)
     return _renyi(m1 - m2, S1 - S2, chol2, a)
 
 
-def _law(mean: ArrayLike | Array, cov: ArrayLike | Array, which: str) -> tuple[Array, Array]:
-    xp = namespace(mean, cov)
-    m, S = (as_reals(xp, f"{name}{which}", value) for name, value in (("mean", mean), ("cov", cov)))
+def _law(law: Law, names: Names) -> tuple[Array, Array]:
+    xp, both = namespace(*law), ", ".join(names)
+    m, S = (as_reals(xp, name, value) for name, value in zip(names, law, strict=True))
     if not bool(xp.isfinite(m).all() & xp.isfinite(S).all()):
-        raise NonFinite(f"mean{which}, cov{which}: expected finite numbers, got infinity")
+        raise NonFinite(f"{both}: expected finite numbers, got infinity")
     m, S = xp.atleast_1d(m), xp.atleast_2d(S)
     if m.ndim != 1 or S.shape != (m.size, m.size):
-        raise ValueError(f"mean{which}, cov{which}: expected shapes (n,) and (n, n), got {m.shape} and {S.shape}")
-    require_symmetric(f"cov{which}", S)
+        raise ValueError(f"{both}: expected shapes (n,) and (n, n), got {m.shape} and {S.shape}")
+    require_symmetric(names[1], S)
     return m, S
 
 
@@ -172,9 +182,9 @@ def mean_at(prior_mean: PriorMean, X: Array) -> Array:
     xp = namespace(X)
     if prior_mean is None:
         return xp.zeros(X.shape[0])
-    values = xp.asarray(exactly("prior_mean", prior_mean(X)))
+    values = array_of(xp, "prior_mean", function("prior_mean", prior_mean, "a function of points (n, D)")(X))
     if values.shape != (X.shape[0],) or values.dtype.kind not in "biuf":
-        raise ValueError(f"prior_mean: expected {X.shape[0]} real numbers for {X.shape[0]} points, got {values!r}")
+        raise ValueError(f"prior_mean: expected {X.shape[0]} real numbers for {X.shape[0]} points, got {shown(values)}")
     if not bool(xp.isfinite(values).all()):
         raise NonFinite("prior_mean: expected finite values, got NaN or infinity")
     return values.astype(np.float64, copy=False)
@@ -192,9 +202,9 @@ def double(points: Array, name: str) -> Array:
 def vector(name: str, value: Any, like: Array) -> Array:
     """Finite float64 numbers of shape (n,), n the number of rows of ``like``, on its device."""
     xp, n = namespace(like), like.shape[0]
-    if is_cupy(value) != (xp is not np) and np.ndim(value):
+    if is_cupy(value) != (xp is not np) and has_axes(value):
         raise ValueError(f"{name}: expected an array of {xp.__name__} like the other arguments, got another kind")
-    numbers = xp.asarray(exactly(name, value))
+    numbers = array_of(xp, name, value)
     if numbers.dtype.kind not in "biuf" or numbers.shape != (n,):
         raise ValueError(f"{name}: expected {n} real numbers, shape ({n},), got {numbers.dtype} of {numbers.shape}")
     if not bool(xp.isfinite(numbers).all()):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.kernels.matrices import LARGEST, SMALLEST, EnclosedKernel
 from gpbounds.linalg.pair_inverse import BITS, LEAST, U, Verified, dot, norm_above, verified
 from gpbounds.linalg.pair_products import UP, left, multiply, product, right
@@ -271,7 +271,7 @@ def collapsed_law(
     """
     _in_range("noise", noise)
     if power > LARGEST:
-        raise ValueError(f"power: expected a number up to {LARGEST:g}, got {power!r}")
+        raise ValueError(f"power: expected a number up to {LARGEST:g}, got {shown(power)}")
     basis = _PairBasis.of(kernel, Z, jitter)
     sums = _Sums.empty(basis.M)
     for X, y in parts():
@@ -375,4 +375,6 @@ def _minus(a: Pair) -> Pair:
 def _in_range(name: str, value: Any, *, zero: bool = False) -> None:
     """Refuse numbers whose products could over- or underflow."""
     if not (SMALLEST <= value <= LARGEST or (zero and value <= LARGEST)):
-        raise ValueError(f"{name}: expected numbers between {SMALLEST:g} and {LARGEST:g} for a proof, got {value!r}")
+        raise ValueError(
+            f"{name}: expected numbers between {SMALLEST:g} and {LARGEST:g} for a proof, got {shown(value)}"
+        )

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, exactly, namespace
+from gpbounds.arrays import EPS, Array, array_of, as_points, is_cupy, namespace
 from gpbounds.divergences.errors import (
     ENOUGH,
     MARGIN,
@@ -32,8 +32,8 @@ from gpbounds.divergences.gaussian import (
     Prediction,
     PriorMean,
     absolute_error,
+    between,
     double,
-    gaussian_kl,
     mean_at,
     rounded_up,
     vector,
@@ -46,7 +46,7 @@ from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
 from gpbounds.rows.program import Statistics
-from gpbounds.validation import noise_variance, non_negative, scalar
+from gpbounds.validation import function, instance, noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, matched, whitened, with_jitter
 
 
@@ -74,8 +74,9 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
     >>> round(sparse_kl([[1.0]], [1.0], [[2.0]]), 6)  # 1 − ½ log 2
     0.653426
     """
-    mean, covariance, Kuu = exactly("mean", mean), exactly("covariance", covariance), exactly("Kuu", Kuu)
-    return gaussian_kl(mean, covariance, namespace(mean).zeros(np.shape(mean)), Kuu)
+    xp = namespace(*(value for value in (mean, covariance, Kuu) if is_cupy(value)))
+    shift = array_of(xp, "mean", mean)
+    return between((shift, covariance), (xp.zeros(shift.shape), Kuu), 1.0, ("mean", "covariance"), ("mean", "Kuu"))
 
 
 def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:
@@ -209,6 +210,13 @@ class SparsePosterior:
         return mean, left + within, mean_error, variance_error
 
 
+def as_sparse(posterior: object, name: str = "posterior") -> SparsePosterior:
+    """The posterior, or an error that says how to make one."""
+    expected = "a SparsePosterior, as gpbounds.divergences.collapsed_posterior returns"
+    known: SparsePosterior = instance(name, posterior, SparsePosterior, expected)
+    return known
+
+
 def whitened_posterior(
     kernel: Kernel,
     Z: ArrayLike | Array,
@@ -259,6 +267,8 @@ def whitened_at(
     points: Inducing, mean: ArrayLike | Array, factor: ArrayLike | Array, prior_mean: PriorMean, error: float
 ) -> SparsePosterior:
     """As `whitened_posterior`, with the factor of Kuu given."""
+    if prior_mean is not None:
+        function("prior_mean", prior_mean, "a function of points (n, D)")
     C = triangular("factor", factor)
     if C.shape[0] != points.M:
         raise ValueError(f"factor: expected shape ({points.M}, {points.M}), one row for each row of Z, got {C.shape}")

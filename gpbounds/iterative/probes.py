@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpbounds.records import WHOLE, WHOLES, Record, Slots
+from gpbounds.validation import generator
 
 
 @dataclass(frozen=True)
@@ -50,4 +51,4 @@ def fresh(rng: object) -> np.random.Generator:
             "depend on them, so that the interval would not hold with the stated probability. Pass rng=None for fresh "
             "probes"
         )
-    return np.random.default_rng(rng)  # type: ignore[arg-type]
+    return generator(rng)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, Indices, as_host_points
 from gpbounds.bound import UP, Bound, upper_bound
-from gpbounds.errors import NotConverged, NotPositiveDefinite
+from gpbounds.errors import NotConverged, NotPositiveDefinite, shown
 from gpbounds.interval import possible
 from gpbounds.kdpp.approximations import nystrom_tv
 from gpbounds.kdpp.draws import DENSE, prefixes
@@ -527,7 +527,7 @@ def best_selection(
     if certain and y is None:
         raise ValueError("draws: expected a whole number without y, got 'certain': redrawing ends by looking at y")
     if not certain and most is not None:
-        raise ValueError(f"most: expected only with draws='certain', got {most!r} with draws={draws!r}")
+        raise ValueError(f"most: expected only with draws='certain', got {shown(most)} with draws={draws!r}")
     targets = None if y is None else as_targets(y, X)
     problem = DrawsProblem(
         kernel,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.arrays import Float, Indices, as_host_points
+from gpbounds.errors import shown
 from gpbounds.kdpp.draws import (
     factor_of,
     kdpp_draw,
@@ -26,7 +27,17 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.pivoted import pivoted, too_few
-from gpbounds.validation import choice, count, non_negative, positive, scalar
+from gpbounds.validation import (
+    choice,
+    count,
+    generator,
+    jitter_or_auto,
+    non_negative,
+    open_unit,
+    order,
+    positive,
+    scalar,
+)
 from gpbounds.whitening import with_jitter
 
 METHODS = ("greedy", "kdpp", "best", "rpcholesky", "leverage", "kmeans", "uniform")
@@ -135,16 +146,21 @@ def select(
     """
     as_kernel(kernel)
     choice("method", method, METHODS)
-    points, M = as_host_points(X), count("M", M)
+    points, M, source = as_host_points(X), count("M", M), generator(rng)
+    jitter = jitter_or_auto(jitter)
+    scalar(order, "alpha", alpha)
+    scalar(open_unit, "delta", delta)
     target = _target(method, trace)
     if rank is not None:
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
+    if not isinstance(candidates, list | tuple):
+        raise ValueError(f"candidates: expected a list of inducing points, each (M, D), got {shown(candidates)}")
     of_best = {"draws": draws, "most": most, "y": y, "noise": noise, "candidates": candidates or None}
     _refuse_what_does_not_apply(method, {"ridge": ridge, "rank": rank, **of_best})
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
-        raise ValueError(f"jitter: expected 0, as {method!r} never divides by a variance near 0, got {jitter!r}")
+        raise ValueError(f"jitter: expected 0, as {method!r} never divides by a variance near 0, got {shown(jitter)}")
     if method != "greedy" and rng is None:
         raise ValueError(f"rng: expected a numpy.random.Generator or a seed, as {method!r} is random, got None")
     groups = groups_of(points)
@@ -153,10 +169,9 @@ def select(
         raise ValueError(f"M: expected at most {distinct} points, the number of distinct rows of X, got {M}")
     if method == "greedy":
         return _greedy(kernel, points, M, target, groups)
-    generator = np.random.default_rng(rng)
-    args = kernel, points, M, generator
+    args = kernel, points, M, source
     details: dict[str, Any] = {}
-    order: Indices | None = None
+    chosen: Indices | None = None
     if method == "rpcholesky":
         return _randomly_pivoted(*args, target, groups)
     if method == "best":
@@ -176,16 +191,16 @@ def select(
             candidates=candidates,
         )
     if method == "uniform":
-        order, law = uniform_order(M, generator, groups)
+        chosen, law = uniform_order(M, source, groups)
     elif method == "leverage":
-        order, law, details["ridge"] = leverage_order(*args, groups, ridge, rank)
+        chosen, law, details["ridge"] = leverage_order(*args, groups, ridge, rank)
     elif method == "kdpp":
-        order, law, details["tv"] = kdpp_draw(*args, groups, rank)
+        chosen, law, details["tv"] = kdpp_draw(*args, groups, rank)
     else:
-        Z, law = kmeans_centres(points, M, generator)
-    if order is not None:
-        Z = points[order]
-    return _measured(kernel, points, order, Z, groups, jitter, target, method=method, law=law, **details)
+        Z, law = kmeans_centres(points, M, source)
+    if chosen is not None:
+        Z = points[chosen]
+    return _measured(kernel, points, chosen, Z, groups, jitter, target, method=method, law=law, **details)
 
 
 _USERS = {"ridge": ("leverage",), "rank": ("kdpp", "best", "leverage")}
@@ -206,7 +221,7 @@ def _target(method: str, trace: float | None) -> float | None:
         return None
     if method not in _ORDERED:
         raise ValueError(
-            f"trace: expected None with method {method!r}, got {trace!r}: its points are chosen all at once: a "
+            f"trace: expected None with method {method!r}, got {shown(trace)}: its points are chosen all at once: a "
             f"part of them is no smaller {'clustering' if method == 'kmeans' else 'sample'}. Choose M, or use "
             f"{', '.join(_ORDERED)}"
         )
@@ -339,7 +354,7 @@ def residual_trace(K: ArrayLike, indices: ArrayLike) -> float:
     Z = distinct_indices(indices, matrix.shape[0])
     residual = matrix.diagonal().copy()
     if Z.size:
-        V = cholesky(matrix[np.ix_(Z, Z)], name="K_ZZ").solve_lower(matrix[Z])
+        V = cholesky(matrix[np.ix_(Z, Z)], name="K: K_ZZ").solve_lower(matrix[Z])
         residual -= np.einsum("ij,ij->j", V, V)
         residual[Z] = 0.0
     return float(np.maximum(residual, 0.0).sum())

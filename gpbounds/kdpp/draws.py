@@ -19,7 +19,7 @@ from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.pivoted import Choice, Pivoted, Rows, extend, pivoted
 from gpbounds.linalg.psd import computed_eigenvalues
-from gpbounds.validation import count, positive, scalar
+from gpbounds.validation import count, generator, positive, scalar
 from gpbounds.whitening import inducing, require_residual, slices
 
 # Ridge leverage scores: the share of each point in the effective dimension.
@@ -63,7 +63,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     points, rho = as_host_points(X), scalar(positive, "ridge", ridge)
     if landmarks is None:
         return _exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
-    S = distinct_indices(landmarks, points.shape[0])
+    S = distinct_indices(landmarks, points.shape[0], "landmarks")
     diagonal = kernel.diag(points)
     tau = diagonal / rho
     if S.size:
@@ -271,8 +271,8 @@ def rpcholesky(kernel: Kernel, X: ArrayLike, M: int, rng: np.random.Generator | 
     return randomly_pivoted(
         kernel_rows(kernel, points),
         kernel.diag(points),
-        count("M", M, 0),
-        np.random.default_rng(rng),
+        min(count("M", M, 0), len(points) + 1),
+        generator(rng),
         groups=groups,
     )
 
@@ -359,6 +359,8 @@ def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     array([1.  , 0.75, 0.75])
     """
     rho, M = checked(eigenvalues).copy(), count("M", M, 0)
+    if M >= rho.size:  # all rows are pivots
+        return np.zeros_like(rho)
     # relative errors add: Φ(ρ) ≤ Φ(ρ̃) ≤ (1 + η)Φ(ρ) if ρ ≤ ρ̃ ≤ (1 + η)ρ, and the error of one step is less than this
     step = 1.0 + 2.0 * (rho.size + 8.0) * EPS
     for _ in range(M):

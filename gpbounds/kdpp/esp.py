@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from gpbounds.arrays import Float
 from gpbounds.linalg.psd import computed_eigenvalues
 from gpbounds.numerics.search import bisected
-from gpbounds.validation import count, noise_variance
+from gpbounds.validation import count, noise_variance, within_memory
 
 Exponent = NDArray[np.int64]
 _LOG_2 = log(2.0)
@@ -73,7 +73,8 @@ def scaled_esp(eigenvalues: ArrayLike, k_max: int) -> tuple[Float, Exponent]:
     k_max = count("k_max", k_max, 0)
     values = descending(checked(eigenvalues))
     k = min(k_max, values.size)
-    mantissa, exponent = np.zeros(k_max + 1), np.zeros(k_max + 1, dtype=np.int64)
+    with within_memory("k_max"):
+        mantissa, exponent = np.zeros(k_max + 1), np.zeros(k_max + 1, dtype=np.int64)
     R, shift = _fill(values, k)
     product, power = scaled_cumprod(values[:k])
     mantissa[0], mantissa[1 : k + 1], exponent[1 : k + 1] = 1.0, product, power

@@ -17,7 +17,7 @@ from gpbounds.kdpp import balls as enclosures
 from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp, undefined_size
 from gpbounds.numerics.scalars import trace_term
 from gpbounds.rigor import exact, outer
-from gpbounds.validation import choice, closed_unit, non_negative, order, positive, rigor_of, whole
+from gpbounds.validation import broadcast, choice, closed_unit, non_negative, order, positive, rigor_of, whole
 
 _LOG_2 = log(2.0)
 
@@ -100,7 +100,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: s
     3.0
     """
     values = checked(eigenvalues)
-    sizes, orders = np.broadcast_arrays(_defined_sizes(values, M), whole("j", j, 0).astype(np.int64))
+    sizes, orders = broadcast(M=_defined_sizes(values, M), j=whole("j", j, 0).astype(np.int64))
     if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda m, k: enclosures.mean_esp(balls(values), m, k), sizes, orders))
     mantissa, exponent = scaled_esp(values, int((sizes + orders).max(initial=0)))
@@ -141,7 +141,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike,
     2.036882
     """
     values = checked(eigenvalues)
-    sizes, factors = np.broadcast_arrays(_defined_sizes(values, M), non_negative("c", c))
+    sizes, factors = broadcast(M=_defined_sizes(values, M), c=non_negative("c", c))
     if rigor_of(rigor) == "sharp":
         return as_number(
             outer(lambda m, f: enclosures.log_mean_determinant(balls(values), m, exact(f)), sizes, factors)
@@ -295,8 +295,8 @@ def expected_logdet_bound(
     """
     choice("form", form, ("sharpest", "printed"))
     values = checked(eigenvalues)
-    sizes, variances, orders = np.broadcast_arrays(
-        _defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
+    sizes, variances, orders = broadcast(
+        M=_defined_sizes(values, M), noise=positive("noise", noise), alpha=order("alpha", alpha)
     )
     terms: dict[str, Any] = {}
     proved = rigor_of(rigor) == "sharp"
@@ -432,7 +432,7 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     0.18
     """
     choice("form", form, ("sharpest", "printed"))
-    points, rest = np.broadcast_arrays(whole("N", N), _rest_sizes(N, M))
+    points, rest = broadcast(N=whole("N", N), M=_rest_sizes(N, M))
     scale = positive("variance", variance) * closed_unit("tv", tv)
     result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)

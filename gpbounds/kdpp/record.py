@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float, Indices, exactly, is_cupy
+from gpbounds.arrays import Float, Indices, array_of, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.linalg.psd import symmetric_matrix
 
@@ -116,17 +116,17 @@ def kernel_matrix(K: ArrayLike) -> Float:
     return matrix
 
 
-def distinct_indices(indices: Any, N: int) -> NDArray[np.int64]:
+def distinct_indices(indices: Any, N: int, name: str = "indices") -> NDArray[np.int64]:
     """Distinct row numbers in 0 … N−1."""
-    rows = np.asarray(exactly("indices", indices))
+    rows = array_of(np, name, indices)
     if rows.size == 0:
         return np.empty(0, dtype=np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise ValueError(f"indices: expected whole numbers of shape (M,), got dtype {rows.dtype}, shape {rows.shape}")
+        raise ValueError(f"{name}: expected whole numbers of shape (M,), got dtype {rows.dtype}, shape {rows.shape}")
     if (rows < 0).any() or (rows >= N).any():
-        raise ValueError(f"indices: expected numbers in 0 ... {N - 1}, got {rows[(rows < 0) | (rows >= N)][0]}")
+        raise ValueError(f"{name}: expected numbers in 0 ... {N - 1}, got {rows[(rows < 0) | (rows >= N)][0]}")
     if np.unique(rows).size < rows.size:
-        raise ValueError("indices: expected distinct numbers, got repeated ones")
+        raise ValueError(f"{name}: expected distinct numbers, got repeated ones")
     return rows.astype(np.int64)
 
 

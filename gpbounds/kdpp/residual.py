@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float
+from gpbounds.errors import shown
 from gpbounds.kdpp.balls import enclosed_residual
 from gpbounds.kdpp.esp import TINY, checked, log_tilt, undefined_size
 from gpbounds.kdpp.mean_residual import ExpectedResidual
@@ -185,7 +186,7 @@ def expected_residual(
         nonzero = np.zeros(values.size, dtype=bool)
         nonzero[np.argsort(-values, kind="stable")[: values.size if rank is None else count("rank", rank)]] = True
     elif rank is not None:
-        raise ValueError(f"rank: expected only with rounding > 0, where zeros are not exact, got {rank!r}")
+        raise ValueError(f"rank: expected only with rounding > 0, where zeros are not exact, got {shown(rank)}")
     most = int(nonzero.sum())
     if size > most:
         raise undefined_size(size, most)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import EPS, Float, Indices, as_points, exactly, is_cupy
+from gpbounds.arrays import EPS, Float, Indices, array_of, as_points, is_cupy
 from gpbounds.errors import NonFinite, NotConverged
 from gpbounds.kdpp.approximations import rounding_tv
 from gpbounds.kdpp.esp import log_tilt
@@ -19,7 +19,7 @@ from gpbounds.kernels.base import Kernel, as_kernel
 from gpbounds.linalg import cholesky, eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.linalg.psd import computed_eigenvalues
-from gpbounds.validation import choice, count, finite, open_unit
+from gpbounds.validation import choice, count, finite, generator, open_unit
 
 # The two phases of an exact k-DPP sample, both by rejection: no table, and less than O(N M) work for each point.
 #
@@ -198,7 +198,7 @@ def sample_eigen(
         raise ValueError(
             f"eigenvalues, eigenvectors: expected shapes (n,) and (N, n), got {values.shape} and {vectors.shape}"
         )
-    M, generator = count("M", M, 0), np.random.default_rng(rng)
+    M, source = count("M", M, 0), generator(rng)
     rounding = vectors.shape[0] * EPS * max(float(values.max()), 0.0)
     above = np.flatnonzero(values > rounding)
     if above.size < M:
@@ -207,11 +207,11 @@ def sample_eigen(
             "k-DPP of that size is undefined. Take fewer points; duplicates and long lengthscales lower the rank"
         )
     mixed = values if weights is None else _weights(weights, values.size, above)
-    chosen = above[choose_eigenvectors(np.log(mixed[above]), M, generator)]
+    chosen = above[choose_eigenvectors(np.log(mixed[above]), M, source)]
     V = np.ascontiguousarray(vectors[:, chosen], dtype=np.float64)
     if not np.abs(V.T @ V - np.eye(M)).max(initial=0.0) <= 1e-8:  # NaN, too
         raise ValueError("eigenvectors: expected orthonormal columns, got VᵀV that differs from I by more than 1e-8")
-    return draw_projection(V.__getitem__, np.einsum("ij,ij->i", V, V), M, generator)
+    return draw_projection(V.__getitem__, np.einsum("ij,ij->i", V, V), M, source)
 
 
 def _weights(weights: ArrayLike, n: int, above: Indices) -> Float:
@@ -265,7 +265,7 @@ def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indic
     >>> sample_factor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]], 2, np.random.default_rng(0))
     array([0, 2])
     """
-    return FactorSampler(V).draw(M, np.random.default_rng(rng))
+    return FactorSampler(V).draw(M, generator(rng))
 
 
 class FactorSampler:
@@ -281,7 +281,7 @@ class FactorSampler:
     def __init__(self, V: ArrayLike) -> None:
         if is_cupy(V):
             raise ValueError("V: expected a NumPy array, got a CuPy array: pass V.get()")
-        factor = np.asarray(exactly("V", V))
+        factor = array_of(np, "V", V)
         if factor.ndim != 2 or factor.size == 0 or factor.dtype.kind not in "biuf":
             raise ValueError(
                 f"V: expected real numbers of shape (N, r), N, r >= 1, got shape {factor.shape}, dtype {factor.dtype}"
@@ -563,17 +563,17 @@ def sample_kernel(
         raise ValueError(f"tv: expected one number in (0, 1), got shape {requested.shape}")
     if M > N:
         raise ValueError(f"M: expected at most N = {N} points, got {M}")
-    generator = np.random.default_rng(rng)
+    source = generator(rng)
     if M == 0:
         return Sample(np.empty(0, dtype=np.int64), 0.0, method, 0, 0.0)
     if method == "exact":
         spectrum = eigen(kernel(points), "k(X, X)", vectors=True)
         assert spectrum.vectors is not None
-        drawn = sample_eigen(spectrum.values, spectrum.vectors, M, generator)
+        drawn = sample_eigen(spectrum.values, spectrum.vectors, M, source)
         return Sample(drawn, 0.0, method, 0, float(rounding_tv(spectrum.values, spectrum.rounding, M)))
     walk = Walk(kernel, points, _greedy_start(kernel, points, M))
     rarity = walk.log_rarity()
     steps = min(steps_for(float(requested), M, rarity), limit)
-    walk.run(steps, generator)
+    walk.run(steps, source)
     proved = tv_after(steps, M, rarity)
     return Sample(np.sort(walk.Z), proved if proved < 1.0 else None, method, steps, min(1.0, steps * walk.drift))

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.errors import shown
 from gpbounds.kernels import per_dimension
 from gpbounds.kernels.expressions import Expression, Pair, on_columns
 from gpbounds.kernels.facts import Facts, Fold, Place, Result, unknown
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.numerics.pairs import Pair as DoublePair
-from gpbounds.validation import as_log_parameters
+from gpbounds.validation import as_log_parameters, column_numbers
 
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
@@ -209,11 +210,12 @@ class Kernel(Facts, ABC):
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
 
-def as_kernel(kernel: object) -> Kernel:
+def as_kernel(kernel: object, name: str = "kernel") -> Kernel:
     """The kernel, or an error that says what one is."""
     if not isinstance(kernel, Kernel):
         raise ValueError(
-            f"kernel: expected a kernel of gpbounds.kernels, such as SquaredExponential(1.0, [0.5]), got {kernel!r}"
+            f"{name}: expected a kernel of gpbounds.kernels, such as SquaredExponential(1.0, [0.5]), got "
+            f"{shown(kernel)}"
         )
     return kernel
 
@@ -245,6 +247,10 @@ class _Pair(Kernel):
     k1: Kernel
     k2: Kernel
     operation: ClassVar[Literal["+", "*"]]
+
+    def __post_init__(self) -> None:
+        as_kernel(self.k1, "k1")
+        as_kernel(self.k2, "k2")
 
     @property
     def expression(self) -> Expression | None:
@@ -361,13 +367,8 @@ class OnColumns(Kernel):
 
     def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
         as_kernel(kernel)
-        numbers = np.asarray(columns)
-        if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
-            raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {columns!r}")
-        if int(numbers.min()) < 0 or len(set(numbers.tolist())) < numbers.size:
-            raise ValueError(f"columns: expected different numbers >= 0, got {numbers.tolist()}")
         object.__setattr__(self, "kernel", kernel)
-        object.__setattr__(self, "columns", tuple(numbers.tolist()))
+        object.__setattr__(self, "columns", column_numbers(columns))
 
     def chosen(self, X: ArrayLike | Array, name: str = "X") -> Array:
         """The columns of X (N, D) that the kernel reads, (N, len(columns)), C-contiguous."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from gpbounds.errors import shown
+
 Place = TypeVar("Place")
 Result = TypeVar("Result")
 
@@ -82,7 +84,7 @@ def _no_slope(self: Any, *place: Any) -> Any:
 
 def has_formula(kernel: Any, *families: type[Any]) -> bool:
     """Whether ``kernel`` has the formula of one of these classes, which a subclass with another formula has not."""
-    return getattr(kernel, "formula_class", None) in families
+    return not isinstance(kernel, type) and getattr(kernel, "formula_class", None) in families
 
 
 def where_known(join: Callable[[Any, Any], Result]) -> Callable[[Any, Any], Result | None]:
@@ -137,7 +139,7 @@ def unknown(kernel: object) -> ValueError:
     """The error to raise for a kernel without proved rounding errors."""
     return ValueError(
         "kernel: expected a kernel of gpbounds (a Matérn kernel with half-integer nu), or sums and products of them, "
-        f"whose rounding errors are proved, got {kernel!r}"
+        f"whose rounding errors are proved, got {shown(kernel)}"
     )
 
 

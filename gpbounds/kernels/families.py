@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.errors import shown
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.inner_products import Linear, Polynomial
@@ -103,6 +104,6 @@ def _part(name: str) -> Callable[[Scale], Kernel]:
         nu = smoothness(name)
     except ValueError:
         raise ValueError(
-            f"kernel: expected {WORDS} with a DEGREE up to 20, or several joined by +, got {name!r}"
+            f"kernel: expected {WORDS} with a DEGREE up to 20, or several joined by +, got {shown(name)}"
         ) from None
     return lambda s: stationary(nu, s.square, s.lengths)

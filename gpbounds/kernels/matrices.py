@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.errors import shown
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.errors import entry_errors
 from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error, pair_variances
@@ -46,7 +47,7 @@ class EnclosedKernel:
         """
         largest = kernel.max_variance
         if math.isfinite(largest) and not SMALLEST <= largest <= LARGEST:
-            raise ValueError(f"kernel: expected a variance between {SMALLEST:g} and {LARGEST:g}, got {largest!r}")
+            raise ValueError(f"kernel: expected a variance between {SMALLEST:g} and {LARGEST:g}, got {shown(largest)}")
         return EnclosedKernel(kernel, has_pairs(kernel))
 
     def gram(self, X: Float) -> tuple[Pair, float]:
@@ -93,5 +94,5 @@ class EnclosedKernel:
                 largest = float(self.kernel.diag(X).max(initial=0.0))
             if not largest <= LARGEST:
                 raise ValueError(
-                    f"kernel: expected variances k(x, x) of at most {LARGEST:g} at the rows, got {largest!r}"
+                    f"kernel: expected variances k(x, x) of at most {LARGEST:g} at the rows, got {shown(largest)}"
                 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpbounds.arrays import EPS, TINIEST, Float
+from gpbounds.errors import shown
 from gpbounds.kernels.base import PIECE, Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.facts import Fold, Result
 from gpbounds.numerics.pairs import Pair, add, divide, multiply, two_sum
@@ -131,7 +132,8 @@ def require_doubles(kernel: Kernel, X: Float) -> None:
     _require(kernel)
     if kernel.fold(_POWERS, _reach(X))[0] > EXPONENTS:
         raise ValueError(
-            f"kernel: expected a largest variance below 2**{EXPONENTS} at the rows with rigor='sharp', got {kernel!r}"
+            f"kernel: expected a largest variance below 2**{EXPONENTS} at the rows with rigor='sharp', got "
+            f"{shown(kernel)}"
         )
 
 
@@ -243,8 +245,8 @@ def _require(kernel: Kernel) -> None:
         raise ValueError(
             "kernel: expected squared exponential, periodic, constant, linear or polynomial kernels (degree at most "
             f"{DEGREE}), Matérn kernels with nu = 0.5, 1.5, ..., 20.5, rational quadratic ones (shape from 1e-6 to "
-            f"1e6), or sums and products of them, which are computed to 30 digits, got {part!r}; rigor='float' takes "
-            "other kernels"
+            f"1e6), or sums and products of them, which are computed to 30 digits, got {shown(part)}; rigor='float' "
+            "takes other kernels"
         )
 
 

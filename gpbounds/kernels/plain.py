@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
+from gpbounds.errors import shown
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.facts import Fold
@@ -57,7 +58,7 @@ def smoothness(name: str) -> float:
         value = math.nan
     if not (0.0 < value < math.inf):
         raise ValueError(
-            f"kernel: expected se (or rbf), matern12, matern32, matern52 or matern:NU with NU > 0, got {name!r}"
+            f"kernel: expected se (or rbf), matern12, matern32, matern52 or matern:NU with NU > 0, got {shown(name)}"
         )
     return value
 

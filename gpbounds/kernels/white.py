@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float
+from gpbounds.errors import shown
 from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum, as_kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.validation import as_log_parameters, exponentials, positive, scalar
@@ -111,8 +112,8 @@ def _multiplied(first: Parts, second: Parts) -> Parts:
         if share and other is not None:
             if not has_one_variance(other):
                 raise ValueError(
-                    f"kernel: expected White times kernels with the same k(x, x) for all x, got {other!r}: noise that "
-                    "varies with x is not a noise variance"
+                    f"kernel: expected White times kernels with the same k(x, x) for all x, got {shown(other)}: noise "
+                    "that varies with x is not a noise variance"
                 )
             noise += share * other.max_variance
     return None if first[0] is None or second[0] is None else Product(first[0], second[0]), noise

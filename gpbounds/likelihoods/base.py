@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
 from gpbounds.bound import outward
-from gpbounds.errors import NotConverged
+from gpbounds.errors import NotConverged, shown
 from gpbounds.numerics.hermite import Series
 from gpbounds.records import Named
-from gpbounds.validation import as_log_parameters, choice, exponentials, positive, scalar
+from gpbounds.validation import as_log_parameters, choice, exponentials, flag, instance, positive, scalar
 
 # The record of proved ranges: for every real f they contain p(y|f) and its first two derivatives in f.
 
@@ -221,8 +221,9 @@ class Likelihood(Named, ABC):
             for a y the likelihood has no density for, another form, or ``repaired`` with the sharpest one.
         """
         choice("form", form, FORMS)
+        flag("repaired", repaired)
         if repaired and form != "printed":
-            raise ValueError(f"repaired: expected form='printed' with it, got {form!r}, which has no misprints")
+            raise ValueError(f"repaired: expected form='printed' with it, got {shown(form)}, which has no misprints")
         _, (targets,) = broadcastable(y=y)
         return self._range(self._targets(targets), form, repaired)
 
@@ -290,7 +291,7 @@ class Likelihood(Named, ABC):
         """
         a = scalar(positive, "power", power)
         if a > 1.0:
-            raise ValueError(f"power: expected a number in (0, 1], got {power!r}")
+            raise ValueError(f"power: expected a number in (0, 1], got {shown(power)}")
 
         def function(y: Array, m: Array, v: Array, with_gradient: bool) -> tuple[Array, ...]:
             return self._log_expected_power(y, m, v, a, with_gradient)
@@ -381,6 +382,8 @@ class Likelihood(Named, ABC):
         parameters: bool,
         checked: bool = False,
     ) -> Any:
+        for name, value in (("gradient", gradient), ("parameters", parameters), ("checked", checked)):
+            flag(name, value)
         if parameters and not gradient:
             raise ValueError("parameters: expected False without gradient=True, got True")
         if checked and is_cupy(m):
@@ -410,6 +413,13 @@ class Likelihood(Named, ABC):
         names = self.parameter_names
         parameters = exponentials(as_log_parameters(values, names), names)
         return replace(self, **dict(zip(names, parameters, strict=True)))  # type: ignore[type-var]
+
+
+def as_likelihood(likelihood: object) -> Likelihood:
+    """The likelihood, or an error that says what one is."""
+    expected = "one of gpbounds.likelihoods, such as Poisson('exp')"
+    known: Likelihood = instance("likelihood", likelihood, Likelihood, expected)
+    return known
 
 
 def _require_converged(values: Array) -> None:

@@ -148,8 +148,9 @@ def integrate(
         level[chosen] = k + DOUBLING
     if bool(left.any()):
         raise NotConverged(
-            f"expected even and odd nodes of the trapezoidal rule to agree to {AGREEMENT:g}, and {int(left.sum())} of "
-            f"{left.size} integrals did not with {nodes} nodes: are there counts beyond 1e8 or variances beyond 1e6?"
+            f"y, m, v: expected even and odd nodes of the trapezoidal rule to agree to {AGREEMENT:g}, and "
+            f"{int(left.sum())} of {left.size} integrals did not with {nodes} nodes: are there counts beyond 1e8 or "
+            "variances beyond 1e6?"
         )
     return sums
 

@@ -20,7 +20,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.triangular import factorise, solve_triangular
 from gpbounds.readings import Readings
 from gpbounds.texts import in_one_line
-from gpbounds.validation import finite, non_negative
+from gpbounds.validation import finite, jitter_or_auto
 
 Jitter = float | Literal["auto"]
 AUTO_LADDER = (0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
@@ -100,6 +100,7 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     >>> round(cholesky(np.array([[4.0, 2.0], [2.0, 3.0]])).logdet, 12)  # log 8
     2.07944154168
     """
+    jitter = jitter_or_auto(jitter)
     if overwrite and jitter == "auto":
         raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
     A = exactly(name, A)
@@ -109,7 +110,7 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
         scale = float(namespace(A).diagonal(A).max())
         ladder = [step * scale for step in AUTO_LADDER]
     else:
-        ladder = [float(non_negative("jitter", jitter))]
+        ladder = [jitter]
     for amount in ladder:
         L = _try(A, amount, overwrite)
         if L is not None:

@@ -13,6 +13,7 @@ from gpbounds.arrays import EPS, Array, as_reals, broadcastable, namespace, over
 from gpbounds.losses import cuda
 from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
 from gpbounds.records import Named
+from gpbounds.validation import flag, instance
 
 ROUNDING = 16.0 * EPS
 """Bound on the rounding error of an expectation; the largest error measured against 90 digits is 2.1 eps."""
@@ -74,6 +75,7 @@ class Loss(Named, ABC):
         ValueError, NonFinite
             for wrong arguments, NaN or infinity.
         """
+        flag("gradient", gradient)
         xp, arrays = self._prediction(y, m, v)
         if xp is not np and (source := self._source()) is not None:
             results = cuda.expectation(source, *arrays)
@@ -123,6 +125,13 @@ class Loss(Named, ABC):
         for name, error in zip(("mean_error", "variance_error"), errors, strict=True):
             if not bool((error >= 0.0).all()):
                 raise ValueError(f"{name}: expected numbers >= 0, got {float(error.min())!r}")
+        try:
+            np.broadcast_shapes(*(each.shape for each in (*arrays, *errors)))
+        except ValueError:
+            raise ValueError(
+                "y, m, v, mean_error, variance_error: expected shapes that broadcast, got "
+                f"{[tuple(each.shape) for each in (*arrays, *errors)]}"
+            ) from None
 
         def bounded(y: Array, m: Array, v: Array, *errors: Array) -> tuple[Array]:
             return (self._allowance(y, m, xp.sqrt(v), *errors),)
@@ -156,6 +165,12 @@ class Loss(Named, ABC):
         objection = self._objection(y)
         if objection:
             raise ValueError(objection)
+
+
+def as_loss(loss: object) -> Loss:
+    """The loss, or an error that says what one is."""
+    known: Loss = instance("loss", loss, Loss, "one of gpbounds.losses, such as Band(0.5)")
+    return known
 
 
 def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:

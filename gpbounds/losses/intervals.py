@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, broadcastable, namespace, over_blocks
+from gpbounds.errors import shown
 from gpbounds.losses import cuda
 from gpbounds.losses.base import ROUNDING, Loss, beyond, deviation, spread
 from gpbounds.losses.normal import (
@@ -144,9 +145,9 @@ class Interval(Outside):
         for name in ("low", "high"):
             object.__setattr__(self, name, scalar(finite, name, getattr(self, name)))
         if not self.low <= self.high:
-            raise ValueError(f"low, high: expected low <= high, got {self.low!r} and {self.high!r}")
+            raise ValueError(f"low, high: expected low <= high, got {shown(self.low)} and {self.high!r}")
         if not isinstance(self.relative, bool):
-            raise ValueError(f"relative: expected True or False, got {self.relative!r}")
+            raise ValueError(f"relative: expected True or False, got {shown(self.relative)}")
 
     def _offsets(self, y: Array) -> tuple[Any, Any]:
         if not self.relative:

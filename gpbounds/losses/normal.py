@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, has_axes, namespace
 from gpbounds.numerics.pairs import two_sum
 
 ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
@@ -119,7 +119,7 @@ def sum_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
     >>> [float(part) for part in sum_and_rest(np.array(1.0), np.array(1e-17))]
     [1.0, 1e-17]
     """
-    xp = namespace(*(v for v in (a, b) if np.ndim(v)))
+    xp = namespace(*(v for v in (a, b) if has_axes(v)))
     s, t = two_sum(a, b)
     if bool(xp.isnan(t.sum())):
         t = xp.where(xp.isfinite(t), t, 0.0)

@@ -27,7 +27,7 @@ from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import finite_matrix, symmetric_matrix
 from gpbounds.lowrank.approximation import as_features, diagonal, noisy_factor
 from gpbounds.numerics.scalars import log1p_residual
-from gpbounds.validation import choice, finite, noise_variance, non_negative, positive, whole
+from gpbounds.validation import broadcast, choice, finite, flag, noise_variance, non_negative, positive, whole
 from gpbounds.whitening import as_targets
 
 _SINGULAR = 1e-4
@@ -235,6 +235,8 @@ def predict(
     >>> [part.round(6).tolist() for part in predict([[1.0], [0.5]], [1.0, -0.5], [[2.0]], noise=0.1)]
     [[1.111111], [0.296296]]
     """
+    flag("full_cov", full_cov)
+    flag("noisy", noisy)
     Xi, targets, q, s2 = _law(features, y, noise)
     new = _matrix("features_new", features_new)
     xp, shape = namespace(Xi, new), tuple(new.shape)
@@ -312,7 +314,7 @@ def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, rule: R
     -0.75
     """
     choice("rule", rule, ("sharpest", "corrected", "printed"))
-    x, size, c = np.broadcast_arrays(finite("excess", excess), whole("N", N), non_negative("gamma", gamma))
+    x, size, c = broadcast(excess=finite("excess", excess), N=whole("N", N), gamma=non_negative("gamma", gamma))
     g = c / (1.0 + c)
     if (x < -(g + 1e-12) * size).any():
         worst = int(np.argmin(x + g * size))
@@ -351,7 +353,7 @@ def kl_from_ratio(gamma: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "
     (0.234491, 10.0)
     """
     choice("form", form, ("sharpest", "printed"))
-    c, size = np.broadcast_arrays(non_negative("gamma", gamma), whole("N", N))
+    c, size = broadcast(gamma=non_negative("gamma", gamma), N=whole("N", N))
     per_datum = c if form == "printed" else 0.5 * log1p_residual(c)
     return _bound(size * per_datum, "L-07", {"per datum": per_datum}, "(1 + γ)Σ₁ ⪰ Σ₂ ⪰ Σ₁/(1 + γ), positive definite.")
 
@@ -399,13 +401,13 @@ def kl_from_traces(
     -0.5
     """
     choice("rule", rule, ("sharpest", "corrected", "printed"))
-    t1, t2, size, s2, c, smallest = np.broadcast_arrays(
-        non_negative("trace1", trace1),
-        non_negative("trace2", trace2),
-        whole("N", N),
-        positive("noise", noise),
-        non_negative("gamma", gamma),
-        non_negative("least", least),
+    t1, t2, size, s2, c, smallest = broadcast(
+        trace1=non_negative("trace1", trace1),
+        trace2=non_negative("trace2", trace2),
+        N=whole("N", N),
+        noise=positive("noise", noise),
+        gamma=non_negative("gamma", gamma),
+        least=non_negative("least", least),
     )
     g = c / (1.0 + c)
     excess = (t1 - t2) + g * (t2 + size * s2)
@@ -450,8 +452,10 @@ def kl_from_residual(
     (0.153426, 0.5)
     """
     choice("form", form, ("sharpest", "printed"))
-    tau, s2, smallest = np.broadcast_arrays(
-        non_negative("residual", residual), positive("noise", noise), non_negative("least", least)
+    tau, s2, smallest = broadcast(
+        residual=non_negative("residual", residual),
+        noise=positive("noise", noise),
+        least=non_negative("least", least),
     )
     x = tau / s2 if form == "printed" else tau / (s2 + smallest)
     value = 0.5 * x if form == "printed" else 0.5 * log1p_residual(x)
@@ -532,7 +536,7 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: fl
     wanted = whole("ranks", ranks).astype(np.int64)
     if wanted.size and wanted.max() > factor.shape[1]:
         raise ValueError(f"ranks: expected at most {factor.shape[1]}, the number of features, got {wanted.max()}")
-    many, constants = np.broadcast_arrays(wanted, positive("scales", scales))
+    many, constants = broadcast(ranks=wanted, scales=positive("scales", scales))
     prefixes = SumsByRank.of(exact, factor[:, : int(many.max(initial=1))], s2)
     divergences = [prefixes.kl(int(r), float(c)) for r, c in zip(many.ravel(), constants.ravel(), strict=True)]
     return np.array(divergences).reshape(many.shape)

@@ -17,7 +17,7 @@ from gpbounds.arrays import Float, as_points
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank.approximation import kappa, kappa_inverse
 from gpbounds.numerics.search import least
-from gpbounds.validation import count, positive
+from gpbounds.validation import count, generator, positive, within_memory
 
 GAPS = 1.0 - np.geomspace(1e-4, 0.95, 192)
 """Values of Δ that :func:`weighted_kl` tries; each gives a valid bound."""
@@ -282,15 +282,18 @@ class LeverageDensity:
         log_p = -0.5 * (self.dim * math.log(2.0 * math.pi) + (points**2).sum(axis=1))
         return np.exp(log_p + math.log(self.total) - self.log_density(points))
 
-    def sample(self, m: int, rng: np.random.Generator) -> Float:
+    def sample(self, m: int, rng: np.random.Generator | int) -> Float:
         """``m`` independent frequencies from τ̃/s̃, shape (m, D): exact, O(D) each.
 
         The shell is drawn with probability proportional to its mass.  The radius is drawn by inversion: r^D is uniform
         in a shell, and χ² beyond the last one.  The direction is uniform.
         """
+        with within_memory("m"):
+            return self._drawn(count("m", m), generator(rng))
+
+    def _drawn(self, m: int, rng: np.random.Generator) -> Float:
         from scipy.special import gammaincc, gammainccinv
 
-        m = count("m", m)
         shell = np.minimum(
             np.searchsorted(np.cumsum(self.masses) / self.total, rng.random(m), side="right"), self.masses.size - 1
         )

@@ -33,6 +33,7 @@ from gpbounds.lowrank.given_y import (
     of_means,
 )
 from gpbounds.lowrank.through_basis import Side, ThroughBasis
+from gpbounds.validation import instance
 from gpbounds.whitening import as_targets
 
 ROUNDS = 3
@@ -77,6 +78,7 @@ class ThroughBasisGiven:
     Y: Array
 
     def __init__(self, through: ThroughBasis, y: ArrayLike) -> None:
+        instance("through", through, ThroughBasis, "a ThroughBasis")
         object.__setattr__(self, "through", through)
         object.__setattr__(self, "Y", as_targets(y, through.X).reshape(len(through.X), -1))
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import UP, Bound, upper_bound
-from gpbounds.errors import NotConverged
+from gpbounds.errors import NotConverged, shown
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import dirichlet
@@ -57,7 +57,7 @@ def _checked(
     if nu not in (*SMOOTHNESS, math.inf):
         raise ValueError(
             "kernel: expected SquaredExponential, or Matern with nu 0.5, 1.5 or 2.5, whose images and spectral density "
-            f"are bounded, got {kernel!r}"
+            f"are bounded, got {shown(kernel)}"
         )
     numbers, factors, widths = sides(m, c, half_width)
     lengthscales = known.lengthscales(widths.size)
@@ -65,6 +65,8 @@ def _checked(
     if not ((reach >= 1e-2) & (reach <= 1e6)).all():
         raise ValueError(f"half_width: expected 0.01 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
     level = scalar(positive, "noise", noise)
+    if not 1e-300 < level / known.variance < 1e300:
+        raise ValueError(f"noise: expected 1e-300 to 1e300 times the variance {known.variance:g}, got {level!r}")
     sharp = rigor_of(rigor) == "sharp"
     box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers)
     return _Setting(box, widths, lengthscales, known.variance, level, sharp)
@@ -312,10 +314,10 @@ def _at_nodes(box: Sines, target: float) -> Sines | None:
         divergence = dirichlet.by_images(_placed(box, gap, 1.0)).divergence
         if not dirichlet.nodes(_placed(box, gap, 1.0)):
             return None
-        excess = math.log(max(divergence, 1e-300) / (0.1 * target)) if divergence < math.inf else 8.0
+        excess = math.log(max(divergence, 1e-300)) - math.log(0.1) - math.log(target) if divergence < math.inf else 8.0
         if abs(excess) < 0.7:
             break
-        slope = (excess - before[1]) / (gap * gap - before[0]) if before[0] else -4.0
+        slope = (excess - before[1]) / (gap * gap - before[0]) if before[0] and gap * gap != before[0] else -4.0
         before = (gap * gap, excess)
         gap = math.sqrt(max(gap * gap - excess / (slope if slope < -0.5 else -4.0), 0.01))
     start = _joined(box, target, np.array([gap]))

@@ -16,7 +16,7 @@ from gpbounds.errors import NotConverged
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import stationary
 from gpbounds.lowrank.divergence import kl_features
-from gpbounds.lowrank.features.sines import HilbertFeatures
+from gpbounds.lowrank.features.sines import FARTHEST, HilbertFeatures
 from gpbounds.lowrank.hilbert import HilbertRank, hilbert_kl, hilbert_rank
 from gpbounds.texts import in_nats, short
 from gpbounds.validation import each_dimension, finite
@@ -150,6 +150,11 @@ def hilbert_report(
     if centre is not None:
         middle = each_dimension("centre", finite("centre", centre), points.shape[1])
     reach = np.maximum(high - middle, middle - low)
+    if not (0.0 < reach).all() or not (reach < FARTHEST).all():
+        raise ValueError(
+            f"X, centre: expected rows that differ in every column, by less than {FARTHEST:g}, got half widths "
+            f"{reach.tolist()} about {middle.tolist()}"
+        )
     features = HilbertFeatures(kernel, m, c, half_width=reach, centre=middle)  # type: ignore[arg-type]
     N, at_rows, enough = len(points), None, None
     bound = hilbert_kl(kernel, N, m, c, half_width=UP * reach, noise=noise, rigor=rigor)

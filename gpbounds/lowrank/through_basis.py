@@ -19,13 +19,14 @@ from gpbounds.divergences.errors import gamma
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.interval import Interval, Member, interval
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.errors import entry_bound
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import finite_matrix
 from gpbounds.lowrank.divergence import KL
 from gpbounds.lowrank.given_y import UP, NoisyLaw, U
-from gpbounds.validation import noise_variance
+from gpbounds.validation import function, noise_variance
 
 ROWS = 512
 """Rows of a chunk, and the longest sum in one product."""
@@ -79,6 +80,7 @@ class ThroughBasis:
     noise: float
 
     def __init__(self, kernel: Kernel, X: ArrayLike, basis: ArrayLike, *, noise: float) -> None:
+        as_kernel(kernel)
         points = as_points(X)
         columns = finite_matrix("basis", basis, "shape (N, p) with p >= 1")
         if len(columns) != len(points) or columns.shape[1] > len(points):
@@ -183,6 +185,7 @@ class ThroughBasis:
 
     def of_features(self, features: Callable[[Array], Array]) -> Side:
         """ΞΞᵀ in the basis."""
+        function("features", features, "a function of rows (n, D) to rows (n, r)")
         total: Array | None = None
         squares = 0.0
         for rows in self.parts:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, array_of
 from gpbounds.bound import (
     FIXED,
     MEASURED,
@@ -26,6 +26,7 @@ from gpbounds.bound import (
     normal_or_zero,
     upper_bound,
 )
+from gpbounds.errors import shown
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
@@ -162,7 +163,7 @@ class _Setting:
         if not isinstance(kernel, Kernel) or not np.isfinite(kernel.max_variance):
             raise ValueError(
                 "kernel: expected one with a largest variance sup k(x, x), which bounds the deviations of a sum over "
-                f"the inputs, got {kernel!r}; for given data use optimal_kl and optimal_rank"
+                f"the inputs, got {shown(kernel)}; for given data use optimal_kl and optimal_rank"
             )
         return cls(
             spectrum=spectrum(kernel, inputs=inputs),
@@ -423,7 +424,7 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
     error = validation.non_negative("rounding", rounding)
     level = validation.positive("noise", noise)
     if diagonal.ndim != 1 or diagonal.size == 0:
-        raise ValueError(f"residual: expected shape (N,) or a number, got {np.shape(residual)}")
+        raise ValueError(f"residual: expected shape (N,) or a number, got {diagonal.shape}")
     if error.ndim or level.ndim:
         raise ValueError(f"noise, rounding: expected one number each, got shapes {level.shape} and {error.shape}")
     worst = int(np.argmin(diagonal))
@@ -486,10 +487,11 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
     array([1.799401, 0.60412 , 0.153426, 0.      ])
     """
     s2 = noise_variance(noise)
-    if np.ndim(eigenvalues) == 2:
-        values = eigen(symmetric_matrix("K", eigenvalues), "K").values
+    given = array_of(np, "eigenvalues", eigenvalues)
+    if given.ndim == 2:
+        values = eigen(symmetric_matrix("eigenvalues", given), "eigenvalues").values
     else:
-        values = computed_eigenvalues("eigenvalues", eigenvalues)
+        values = computed_eigenvalues("eigenvalues", given)
         if values.ndim != 1:
             raise ValueError(f"eigenvalues: expected shape (N,) or a matrix (N, N), got {values.shape}")
     rising = 0.5 * log1p_residual(np.sort(values) / s2)

@@ -9,23 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float, exactly
+from gpbounds.arrays import Float, array_of
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Likelihood
 
 
-def model(likelihood: Any) -> Likelihood:
-    """A likelihood."""
-    if not isinstance(likelihood, Likelihood):
-        raise ValueError(
-            f"likelihood: expected one of gpbounds.likelihoods, such as Poisson('exp'), got {likelihood!r}"
-        )
-    return likelihood
-
-
 def sample_counts(L: ArrayLike) -> Float:
     """Numbers of samples: whole numbers ≥ 1, or inf."""
-    numbers = np.asarray(exactly("L", L))
+    numbers = array_of(np, "L", L)
     if numbers.dtype.kind == "f":
         counts = numbers.astype(np.float64)
         validation.whole("L", np.where(counts == np.inf, 1.0, counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.rigor import exact
 
@@ -31,7 +32,7 @@ def derivative_range(likelihood: Likelihood, y: float) -> tuple[Any, Pair, Pair]
         return poisson(int(y))
     raise ValueError(
         "rigor: expected 'float' for a likelihood whose derivatives have no extremes in closed form; 'sharp' encloses "
-        f"Bernoulli, Gaussian and Student-t likelihoods and Poisson('exp'), got {likelihood!r}"
+        f"Bernoulli, Gaussian and Student-t likelihoods and Poisson('exp'), got {shown(likelihood)}"
     )
 
 

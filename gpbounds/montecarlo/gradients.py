@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Likelihood
-from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
+from gpbounds.likelihoods.base import as_likelihood
+from gpbounds.montecarlo.arguments import each, sample_counts, triples
 from gpbounds.montecarlo.integral import Panels, by_curvature, by_mean, by_variance, excesses
 
 ESTIMATORS = ("reparametrised", "curvature")
@@ -70,7 +71,7 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
     d/dv: 0.0300053 exactly, 0.0794676 on average from samples, -0.0377515 in the φ''-form (8).
     Warning: the φ''-form has the wrong sign here; take Σφ'ε/Σφ (D-24).
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     counts = sample_counts(L)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
 
@@ -89,6 +90,8 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
             rows[2:, several] -= excesses(panels, L[several], (by_mean, by_variance, by_curvature))[1]
         return rows
 
+    if not np.broadcast(y_, m_, v_, counts).size:
+        raise ValueError("y, m, v, L: expected at least one number each, got none")
     rows = each(averages, y_, m_, v_, counts)
     wrong = rows[1] * rows[4] < 0.0
     first, second, third, fourth, fifth = (as_number(row) for row in rows)
@@ -106,7 +109,7 @@ def exact_gradient(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayL
     >>> [round(float(part), 9) for part in exact_gradient(Bernoulli("probit"), 1, 0.5, 2.0)]
     [-0.3600635, 0.030005292]
     """
-    _, by_mean, by_variance = model(likelihood).log_expected_density(y, m, v, gradient=True)
+    _, by_mean, by_variance = as_likelihood(likelihood).log_expected_density(y, m, v, gradient=True)
     return -by_mean, -by_variance
 
 
@@ -144,13 +147,16 @@ def sampled_gradient(
     >>> [round(float(part.mean()), 2) for part in draws]  # E is −0.426997 and 0.053082
     [-0.43, 0.05]
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     validation.choice("estimator", estimator, ESTIMATORS)
     L = validation.count("L", L)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
-    z = np.random.default_rng(rng).standard_normal((L, *m_.shape))
+    with validation.within_memory("L"):
+        z = validation.generator(rng).standard_normal((L, *m_.shape))
     f = m_ + np.sqrt(v_) * z
     log_density = np.asarray(likelihood.log_density(y_, f))
+    if not np.isfinite(log_density.max(axis=0, initial=-np.inf)).all():
+        raise ValueError("y, m, v: expected a density p(y|f) above 0 at a draw, got log densities of −infinity only")
     weight = np.exp(log_density - log_density.max(axis=0))
     weight /= weight.sum(axis=0)
     first, second, _ = likelihood.derivatives(y_, f)
@@ -181,7 +187,10 @@ def product_gradient(draws: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any,
     f = np.asarray(validation.finite("draws", draws))
     if f.ndim == 0 or f.shape[0] == 0:
         raise ValueError(f"draws: expected an array (L, ...) with L >= 1, got shape {f.shape}")
-    variance = np.asarray(validation.positive("v", v))
-    pull = (f - np.asarray(validation.finite("m", m))) / variance
+    means, variance = validation.broadcast(m=validation.finite("m", m), v=validation.positive("v", v))
+    if means.ndim > f.ndim - 1:
+        raise ValueError(f"m, v: expected the shape of one draw, {f.shape[1:]}, got {means.shape}")
+    f, means, variance = validation.broadcast(draws=f, m=means, v=variance)
+    pull = (f - means) / variance
     by_mean, by_variance = -pull.mean(axis=0), -0.5 * (pull * pull - 1.0 / variance).mean(axis=0)
     return by_mean, by_variance

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Likelihood
+from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.likelihoods.special import bend
-from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
+from gpbounds.montecarlo.arguments import each, sample_counts, triples
 from gpbounds.montecarlo.integral import Numerator, Panels, by_mean, by_variance, excesses
 
 METHODS = ("exact", "expansion")
@@ -39,7 +40,8 @@ def expected_objective(
     >>> [round(float(x), 9) for x in objective]  # D-20's table
     [0.860904382, 0.600976388, 0.503865828, 0.489893284, 0.488436469]
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
+    validation.flag("gradient", gradient)
     extra = bias(likelihood, y, m, v, L, method, gradient=gradient)
     base = likelihood.log_expected_density(y, m, v, gradient=gradient)
     if not gradient:
@@ -94,8 +96,9 @@ def bias(
     >>> f'{bias(Poisson("exp"), 3, 0.5, 1e-12, 100):.6g}'
     '9.12977e-15'
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     validation.choice("method", method, METHODS)
+    validation.flag("gradient", gradient)
     counts = sample_counts(L)
     y_, m_, v_ = triples(likelihood, y, m, v)
 

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.likelihoods.special import log_cdf, softplus
-from gpbounds.montecarlo.arguments import model, triples
+from gpbounds.montecarlo.arguments import triples
 from gpbounds.numerics.search import Part, halved, newton
 
 # Proposals that cover N(m, v)·p(y|f): widened or shifted Gaussians, and flat densities with exponential tails.
@@ -111,19 +113,19 @@ def cover(
     >>> [round(cover(Poisson("exp"), 5, -4.0, 1.0, name).acceptance, 4) for name in ("widened", "shifted")]
     [0.1051, 0.7036]
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     validation.choice("proposal", proposal, _PROPOSALS)
     concave = not isinstance(likelihood, StudentT)
     if proposal in ("shifted", "flat") and not concave:
-        raise ValueError(f'proposal: expected "widened" for StudentT, which is not log-concave, got {proposal!r}')
+        raise ValueError(f'proposal: expected "widened" for StudentT, which is not log-concave, got {shown(proposal)}')
     if n is not None and proposal != "widened":
-        raise ValueError(f'n: expected proposal="widened" with a width of your own, got {proposal!r}')
+        raise ValueError(f'n: expected proposal="widened" with a width of your own, got {shown(proposal)}')
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
     width = None if n is None else np.asarray(validation.positive("n", n))
     if width is not None:
         if (width < 1.0).any():
             raise ValueError(f"n: expected widths >= 1, got {width.min():g}")
-        y_, m_, v_, width = np.broadcast_arrays(y_, m_, v_, width)
+        y_, m_, v_, width = validation.broadcast(y=y_, m=m_, v=v_, n=width)
     shape = y_.shape
     targets, means, spreads = (a.ravel() for a in (y_, m_, v_))
     log_mean = np.asarray(likelihood.log_expected_density(targets, means, spreads))
@@ -217,7 +219,9 @@ def _crossing(likelihood: Likelihood, y: Float, m: Float, v: Float, pull: Pull) 
             far = np.where(inside, 2.0 * far, far)
         low, high = np.where(up, 0.0, -far), np.where(up, far, 0.0)
         start = 0.5 * (low + high)
-        return newton(gaps, low, high, start, close=CLOSE, rounds=ROUNDS, sought="the peak of an envelope")
+        return newton(
+            gaps, low, high, start, close=CLOSE, rounds=ROUNDS, sought="the peak of an envelope at y, m and v"
+        )
 
 
 def _widened_student(likelihood: StudentT, y: Float, m: Float, v: Float, n: Float | None) -> Parts:
@@ -348,10 +352,10 @@ def sample_product(
     >>> [round(float(x), 1) for x in sample.draws.mean(axis=0)], sample.draws.shape
     ([-0.4, 0.8], (50000, 2))
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     count = validation.count("size", size)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
-    generator = np.random.default_rng(rng)
+    generator = validation.generator(rng)
     envelope = cover(likelihood, y_, m_, v_, proposal)
     work = Rejection(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), envelope, count)
     if isinstance(likelihood, Gaussian) and proposal == "best":
@@ -381,7 +385,8 @@ class Rejection:
         self.y, self.likelihood = y, likelihood
         if isinstance(likelihood, Poisson) and likelihood.link == "exp":
             self.rise_rate = np.exp(self.contact)
-        self.draws = np.zeros((size, y.size))
+        with validation.within_memory("size"):
+            self.draws = np.zeros((size, y.size))
         self.have = np.zeros(y.size, dtype=np.int64)
         self.proposals = self.accepted = 0
 

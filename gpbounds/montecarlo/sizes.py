@@ -15,9 +15,8 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
-from gpbounds.likelihoods.base import DerivativeRange
+from gpbounds.likelihoods.base import DerivativeRange, as_likelihood
 from gpbounds.montecarlo import balls as enclosures
-from gpbounds.montecarlo.arguments import model
 from gpbounds.numerics.scalars import entropy_residual
 from gpbounds.rigor import exact, outer
 from gpbounds.validation import rigor_of
@@ -169,8 +168,9 @@ def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "auto"
     >>> round(failure_share(1, delta=0.05), 6)
     0.030396
     """
-    total = np.asarray(validation.open_unit("delta", delta))
-    t = np.asarray(validation.whole("iteration", iteration))
+    t, total = validation.broadcast(
+        iteration=validation.whole("iteration", iteration), delta=validation.open_unit("delta", delta)
+    )
     if rigor_of(rigor) == "sharp":
         return as_number(outer(lambda k, d: enclosures.failure_share(exact(k), exact(d)), t, total, upwards=False))
     return as_number(np.asarray(6.0 * total / (math.pi * t) ** 2))
@@ -248,14 +248,21 @@ def sample_size(
     L = 83,991 samples suffice (D-50, improved); the error of the step is then at most 40 times the step.
       Assumes E p(y|f) >= 0.1 at every step, and samples drawn afresh at each.
     """
-    likelihood = model(likelihood)
+    likelihood = as_likelihood(likelihood)
     validation.choice("rule", rule, RULES)
     targets = np.asarray(validation.finite("y", y))
     count = np.asarray(validation.whole("n", n))
     t = np.asarray(validation.whole("iteration", iteration))
     failure = np.asarray(failure_share(t, delta=delta))
-    gamma = np.asarray(validation.positive("step", step(t) if callable(step) else step))
+    gamma = np.asarray(
+        validation.positive(
+            "step", validation.function("step", step, "a number or a function of t")(t) if callable(step) else step
+        )
+    )
     norm = np.asarray(validation.positive("design", design))
+    given = {"zeta": zeta, "m": m, "v": v}
+    shapes = {name: validation.finite(name, each) for name, each in given.items() if each is not None}
+    validation.broadcast(y=targets, n=count, iteration=t, delta=failure, step=gamma, design=norm, **shapes)
     relative_error = np.minimum(gamma, 0.5)
     printed = rule == "printed"
     proved = rigor_of(rigor) == "sharp"

@@ -11,14 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.errors import shown
 from gpbounds.kernels.plain import hyperparameter_names
 from gpbounds.records import NUMBERS, TEXTS, WHOLES, Record, Slots
-from gpbounds.validation import finite, positive, whole
+from gpbounds.validation import count, finite, positive, whole
 
 FARTHEST = 700.0
 """e^±700 are doubles with all their digits."""
 _FINEST = 1e-9
 """Least spacing in ln θ: a million times the spacing of doubles."""
+MOST = 1_000_000
+"""Inputs with a lengthscale of their own."""
 DIGITS = 60
 """A grid value is computed with so many decimal digits, then rounded to a double."""
 
@@ -83,9 +86,10 @@ class HyperGrid(Record):
     stored: ClassVar[Slots] = {"names": TEXTS, "low": NUMBERS, "high": NUMBERS, "steps": WHOLES}
 
     def __post_init__(self) -> None:
-        names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
+        names = (self.names,) if isinstance(self.names, str) else self.names
+        names = tuple(names) if isinstance(names, list | tuple) else ()
         if not names or not all(isinstance(n, str) and n for n in names) or len(set(names)) < len(names):
-            raise ValueError(f"names: expected different names, one for each axis, got {names!r}")
+            raise ValueError(f"names: expected different names, one for each axis, got {shown(self.names)}")
         low, high = (_one_each(n, finite(n, v), len(names)) for n, v in (("low", self.low), ("high", self.high)))
         steps = tuple(int(g) for g in _one_each("steps", whole("steps", self.steps, 0), len(names)))
         for name, a, b, g in zip(names, low, high, steps, strict=True):
@@ -115,7 +119,10 @@ class HyperGrid(Record):
         >>> HyperGrid.ard(13).T, round(HyperGrid.ard(13).log_size, 1)
         (14, 99.3)
         """
-        return cls(low, high, steps, hyperparameter_names(dim))
+        columns = count("dim", dim)
+        if columns > MOST:
+            raise ValueError(f"dim: expected at most {MOST:,} inputs, got {columns:,}")
+        return cls(low, high, steps, hyperparameter_names(columns))
 
     @property
     def T(self) -> int:
@@ -142,7 +149,9 @@ class HyperGrid(Record):
         """
         numbers = whole("indices", indices, 0)
         if numbers.shape != (self.T,):
-            raise ValueError(f"indices: expected {self.T} whole numbers, one for each of {self.names}, got {indices!r}")
+            raise ValueError(
+                f"indices: expected {self.T} whole numbers, one for each of {self.names}, got {shown(indices)}"
+            )
         chosen = tuple(int(i) for i in numbers)
         for name, i, g in zip(self.names, chosen, self.steps, strict=True):
             if i > g:
@@ -185,7 +194,7 @@ class HyperGrid(Record):
         for name, value in zip(self.names, self._ordered(theta), strict=True):
             if value != point.theta[name]:
                 raise ValueError(
-                    f"{name}: expected a value of the grid, got {value!r}; the nearest is {point.theta[name]!r}. "
+                    f"{name}: expected a value of the grid, got {shown(value)}; the nearest is {point.theta[name]!r}. "
                     "Round with HyperGrid.round, then rebuild Q at the rounded hyperparameters: the old Q has no bound"
                 )
         return GridPoint(point.indices, point.theta)
@@ -195,7 +204,7 @@ class HyperGrid(Record):
             if set(theta) != set(self.names):
                 raise ValueError(f"theta: expected the names {', '.join(self.names)}, got {', '.join(map(str, theta))}")
             theta = [theta[name] for name in self.names]
-        values = positive("theta", np.asarray(theta))
+        values = positive("theta", theta)
         if values.shape != (self.T,):
             raise ValueError(
                 f"theta: expected {self.T} numbers, one for each of {self.names}, got shape {values.shape}"

@@ -16,7 +16,18 @@ from gpbounds.bound import Bound
 from gpbounds.numerics.search import first_double
 from gpbounds.pacbayes.inverse import kl_inverse
 from gpbounds.rigor import MOST_BITS, at_bits, below, enclosed, exact, rational, within
-from gpbounds.validation import choice, count, extended, non_negative, open_unit, positive_unit, rigor_of, scalar, whole
+from gpbounds.validation import (
+    broadcast,
+    choice,
+    count,
+    extended,
+    non_negative,
+    open_unit,
+    positive_unit,
+    rigor_of,
+    scalar,
+    whole,
+)
 
 Losses = Literal["zero-one", "bounded"]
 
@@ -67,8 +78,10 @@ def holdout_bound(
     0.037806
     """
     zero_one = choice("losses", losses, ("zero-one", "bounded")) == "zero-one"
-    mistakes, rows, failure = np.broadcast_arrays(
-        whole("k", k, 0) if zero_one else non_negative("k", k), whole("n", n), positive_unit("delta", delta)
+    mistakes, rows, failure = broadcast(
+        k=whole("k", k, 0) if zero_one else non_negative("k", k),
+        n=whole("n", n),
+        delta=positive_unit("delta", delta),
     )
     if (mistakes > rows).any():
         first = tuple(np.argwhere(mistakes > rows)[0])

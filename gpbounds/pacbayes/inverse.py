@@ -12,7 +12,7 @@ from gpbounds.arrays import Float
 from gpbounds.numerics.search import first_double
 from gpbounds.pacbayes.binary_kl import nearest_gradient, nearest_inverse
 from gpbounds.rigor import exact, sign
-from gpbounds.validation import choice, closed_unit, extended, rigor_of
+from gpbounds.validation import broadcast, choice, closed_unit, extended, flag, rigor_of
 
 Side = Literal["upper", "lower"]
 
@@ -71,7 +71,9 @@ def kl_inverse(
     >>> [round(float(part), 6) for part in kl_inverse(0.02, 0.05, gradient=True)]
     [0.098572, 1.898328, 1.13088]
     """
-    risk, nats = closed_unit("q", q), extended("divergence", divergence)
+    risk, nats = broadcast(q=closed_unit("q", q), divergence=extended("divergence", divergence))
+    flag("complement", complement)
+    flag("gradient", gradient)
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if rigor_of(rigor, certified) == "sharp":
         value = _certified_inverse(risk, nats, upper, complement)[()]

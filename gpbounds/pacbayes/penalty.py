@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
+from gpbounds.errors import shown
 from gpbounds.rigor import exact, settled
-from gpbounds.validation import choice, extended, positive_unit, rigor_of, whole
+from gpbounds.validation import broadcast, choice, extended, positive_unit, rigor_of, whole
 
 Form = Literal["sharpest", "printed"]
 
@@ -87,8 +88,11 @@ def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike 
     >>> [round(float(log_penalty(404, delta=0.01, form=form)), 6) for form in ("sharpest", "printed")]
     [7.857987, 8.299025]
     """
-    sizes, failure = whole("N", N), positive_unit("delta", delta)
-    prior = extended("log_prior_penalty", log_prior_penalty)
+    sizes, failure, prior = broadcast(
+        N=whole("N", N),
+        delta=positive_unit("delta", delta),
+        log_prior_penalty=extended("log_prior_penalty", log_prior_penalty),
+    )
     constant = xi(sizes) if choice("form", form, ("sharpest", "printed")) == "sharpest" else 2.0 * np.sqrt(sizes)
     return prior + (np.log(constant) - np.log(failure))
 
@@ -115,7 +119,7 @@ def grid_penalty(
     >>> round(float(grid_penalty(1201, 2)), 4)
     14.1818
     """
-    T, G1 = np.broadcast_arrays(whole("hyperparameters", hyperparameters), whole("points", points))
+    T, G1 = broadcast(hyperparameters=whole("hyperparameters", hyperparameters), points=whole("points", points))
     if rigor_of(rigor, certified) == "sharp":
         pairs = zip(T.ravel().tolist(), G1.ravel().tolist(), strict=True)
         penalties = [settled(lambda t=t, g=g: exact(t) * exact(g).log(), upwards=True) for t, g in pairs]  # type: ignore[misc]
@@ -148,9 +152,13 @@ def mixture_kl(kl: ArrayLike, log_prior_penalty: ArrayLike, axis: int = -1) -> A
     >>> round(float(mixture_kl([3.0, 3.5], np.log(2.0))), 6)
     3.21907
     """
-    divergences, prior = np.broadcast_arrays(extended("kl", kl), extended("log_prior_penalty", log_prior_penalty))
+    divergences, prior = broadcast(
+        kl=extended("kl", kl), log_prior_penalty=extended("log_prior_penalty", log_prior_penalty)
+    )
     if divergences.ndim == 0:
         raise ValueError("kl: expected one number for each θ, got a single number")
+    if not isinstance(axis, int | np.integer) or not -divergences.ndim <= axis < divergences.ndim:
+        raise ValueError(f"axis: expected the number of an axis of kl, shape {divergences.shape}, got {shown(axis)}")
     with np.errstate(under="ignore"):
         mass = np.exp(-prior).sum(axis=axis)
         if (mass > 1.0 + 1e-9).any():

@@ -8,13 +8,15 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.base import as_kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling
+from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling, as_mean, as_scalings
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.record import Certificate
 from gpbounds.pacbayes.certificate.rows import Scaled, as_data
 from gpbounds.pacbayes.grid import HyperGrid
+from gpbounds.validation import function, instance
 
 Rule = Callable[[Kernel, Float, Float], Posterior]
 """(kernel at θ̂, scaled X, scaled y) → the record that defines Q at θ̂."""
@@ -71,8 +73,11 @@ def issue_certificate(
     ((5, 4), 0.101, True)
     """
     raw_X, raw_y = as_data(X, y)
-    inputs, outputs = inputs or Scaling(), outputs or Scaling()
-    rounded = priors.with_hyperparameters(kernel, grid.round(priors.hyperparameters(kernel)))
+    inputs, outputs = as_scalings(inputs, outputs)
+    as_mean(mean)
+    instance("grid", grid, HyperGrid, "a HyperGrid")
+    function("rebuild", rebuild, "a function of (kernel, X, y) that returns the record of Q")
+    rounded = priors.with_hyperparameters(as_kernel(kernel), grid.round(priors.hyperparameters(kernel)))
     posterior = rebuild(rounded, *Scaled(inputs, outputs, mean).apply(raw_X, raw_y))
     if not isinstance(posterior, Posterior):
         raise ValueError(

@@ -12,7 +12,18 @@ from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.penalty import Form, penalty_ball, xi
 from gpbounds.rigor import above, at_bits, below, exact
-from gpbounds.validation import choice, closed_unit, extended, non_negative, positive, positive_unit, rigor_of, whole
+from gpbounds.validation import (
+    broadcast,
+    choice,
+    closed_unit,
+    extended,
+    flag,
+    non_negative,
+    positive,
+    positive_unit,
+    rigor_of,
+    whole,
+)
 
 FORMS = ("sharpest", "printed")
 Relaxation = Literal["kl", "pinsker"]
@@ -91,12 +102,13 @@ def bound(
     """
     checked = _arguments(risk, kl, N, delta, log_prior_penalty)
     choice("form", form, FORMS)
+    flag("gradient", gradient)
     chosen = rigor_of(rigor, certified)
     proved = chosen == "sharp"
     pinsker = choice("relaxation", relaxation, RELAXATIONS) == "pinsker"
     upper = choice("side", side, ("upper", "lower")) == "upper"
     constant = xi(checked.N) if form == "sharpest" else 2.0 * np.sqrt(checked.N)
-    parts = (checked.kl / checked.N, checked.prior / checked.N, np.log(constant / checked.delta) / checked.N)
+    parts = (checked.kl / checked.N, checked.prior / checked.N, _log_ratio(constant, checked.delta) / checked.N)
     divergence = _certified_divergence(checked, form) if proved else parts[0] + (parts[1] + parts[2])
     if pinsker:
         value = (_certified_pinsker if proved else _pinsker)(checked.risk, divergence, upper)
@@ -136,14 +148,20 @@ class _Arguments(NamedTuple):
 
 
 def _arguments(risk: ArrayLike, kl: ArrayLike, N: ArrayLike, delta: ArrayLike, prior: ArrayLike) -> _Arguments:
-    checked = (
-        closed_unit("risk", risk),
-        extended("kl", kl),
-        whole("N", N),
-        positive_unit("delta", delta),
-        extended("log_prior_penalty", prior),
+    checked = broadcast(
+        risk=closed_unit("risk", risk),
+        kl=extended("kl", kl),
+        N=whole("N", N),
+        delta=positive_unit("delta", delta),
+        log_prior_penalty=extended("log_prior_penalty", prior),
     )
-    return _Arguments(*np.broadcast_arrays(*checked))
+    return _Arguments(*checked)
+
+
+def _log_ratio(constant: Float, delta: Float) -> Float:
+    """ln(c/δ), also for δ so small that c/δ is above all doubles."""
+    tiny = delta < 1e-290
+    return np.where(tiny, np.log(constant) - np.log(delta), np.log(constant / np.where(tiny, 1.0, delta)))
 
 
 def _pinsker(risk: Float, divergence: Float, upper: bool) -> Float:
@@ -220,7 +238,7 @@ def _batch_risk(
     risk: ArrayLike, batch: ArrayLike, delta: Float, side: Side = "upper", form: Form = "sharpest"
 ) -> Bound:
     """`batch_risk_bound` of a checked δ."""
-    mean, size, failure = np.broadcast_arrays(closed_unit("risk", risk), whole("batch", batch), delta)
+    mean, size, failure = broadcast(risk=closed_unit("risk", risk), batch=whole("batch", batch), delta=delta)
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if choice("form", form, ("sharpest", "printed")) == "sharpest":
         divergence = -np.log(failure) / size + 0.0
@@ -314,8 +332,9 @@ def bayes_factor(epsilon: ArrayLike, std: ArrayLike) -> Any:
     """
     from scipy.special import ndtr
 
+    width, spread = broadcast(epsilon=positive("epsilon", epsilon), std=non_negative("std", std))
     with np.errstate(divide="ignore", over="ignore"):
-        return (1.0 / (0.5 + ndtr(-2.0 * positive("epsilon", epsilon) / non_negative("std", std))))[()]
+        return (1.0 / (0.5 + ndtr(-2.0 * width / spread)))[()]
 
 
 def bayes_risk_bound(

@@ -13,7 +13,7 @@ from scipy.special import betainc, logsumexp, ndtr, ndtri
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_points
 from gpbounds.bound import FIXED, UP, Bound, drawn_from, upper_bound
-from gpbounds.errors import NotConverged
+from gpbounds.errors import NotConverged, shown
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp.residual import trace_slopes
 from gpbounds.kernels.base import Kernel, Product, Sum
@@ -156,7 +156,7 @@ class SumLaw:
     def __init__(self, kernel: Kernel, N: int, inputs: Gaussian | Uniform) -> None:
         if not isinstance(inputs, Gaussian | Uniform) or inputs.dim != 1:
             raise ValueError(
-                f"inputs: expected Gaussian or Uniform in one dimension, got {inputs!r}; simulate=m serves others"
+                f"inputs: expected Gaussian or Uniform in one dimension, got {shown(inputs)}; simulate=m serves others"
             )
         interpolation_error(kernel, 1.0)  # refuses kernels without a bound
         self.kernel, self.N, self.inputs = kernel, N, inputs
@@ -305,7 +305,7 @@ _LINES: Fold[None, Line] = Fold(
 def _must_fall(kernel: Kernel) -> ValueError:
     return ValueError(
         "kernel: expected SquaredExponential or Matern kernels, sums or products, whose correlations fall with the "
-        f"distance, got {kernel!r}"
+        f"distance, got {shown(kernel)}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpbounds import validation
 from gpbounds.bound import Bound, upper_bound
+from gpbounds.errors import shown
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
@@ -68,7 +69,7 @@ def smooth_corollary(
     """
     law = Gaussian() if inputs is None else inputs
     if not isinstance(law, Gaussian) or law.dim != 1:
-        raise ValueError(f"inputs: expected Gaussian inputs in one dimension, got {law!r}")
+        raise ValueError(f"inputs: expected Gaussian inputs in one dimension, got {shown(law)}")
     size, order = validation.count("N", N, 2), float(validation.order("alpha", alpha))
     noise, delta = float(validation.positive("noise", noise)), float(validation.open_unit("delta", delta))
     gamma, norm_ratio = float(validation.positive("gamma", gamma)), float(validation.positive("norm_ratio", norm_ratio))

@@ -12,6 +12,7 @@ import numpy as np
 from gpbounds import validation
 from gpbounds.arrays import Float, blockwise
 from gpbounds.bound import Bound, Plan, enlargement, normal_or_zero, upper_bound
+from gpbounds.errors import shown
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.scalars import F_hat, log1p_residual, psi, trace_term
@@ -282,4 +283,6 @@ def one_draw_only(y_norm2_known: str, law: str | None) -> None:
     if validation.choice("y_norm2_known", y_norm2_known, KNOWN) == "before":
         raise ValueError("draws: expected a number of draws with y_norm2_known='before', got None")
     if law is not None:
-        raise ValueError(f"law: expected None without draws: the bound of one draw is about the k-DPP; got {law!r}")
+        raise ValueError(
+            f"law: expected None without draws: the bound of one draw is about the k-DPP; got {shown(law)}"
+        )

@@ -11,8 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from gpbounds import validation
-from gpbounds.arrays import EPS, Float, is_cupy
+from gpbounds.arrays import EPS, Float, array_of, is_cupy
 from gpbounds.bound import SMALLEST, UP, Bound, Plan, enlargement, exp_up, given_inputs, outward, upper_bound
+from gpbounds.errors import shown
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.draws import rpcholesky_residual
 from gpbounds.kdpp.residual import residual_between
@@ -446,7 +447,7 @@ def _of_rows(kernel: Kernel, inputs: Empirical, law: str, rigor: str) -> DrawnFr
     if is_cupy(inputs.X) or inputs.N <= DENSE:
         return FromEigenvalues(kernel, inputs, law, rigor)
     if law != "kdpp":
-        raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got {law!r}")
+        raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got {shown(law)}")
     if rigor == "sharp":
         raise ValueError(
             f"rigor: expected 'auto' or 'float' beyond {DENSE} rows, where k(X, X) is not decomposed, got 'sharp'"
@@ -455,8 +456,8 @@ def _of_rows(kernel: Kernel, inputs: Empirical, law: str, rigor: str) -> DrawnFr
 
 
 def _one(N: Float) -> int:
-    if np.ndim(N):
-        raise ValueError(f"N: expected one number with simulate, got shape {np.shape(N)}; call the function once each")
+    if shape := array_of(np, "N", N).shape:
+        raise ValueError(f"N: expected one number with simulate, got shape {shape}; call the function once each")
     return int(N)
 
 

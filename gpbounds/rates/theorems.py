@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, array_of
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
@@ -250,6 +250,8 @@ def inducing_points(
     size = validation.count("N", N, 2)
     target = validation.scalar(validation.positive, "target", target)
     _refuse_arrays(alpha=alpha, noise=noise, delta=delta, y_norm2=y_norm2, tv=tv)
+    if simulate is not None:
+        validation.count("simulate", simulate)
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return _stated(
             kernel,
@@ -295,6 +297,10 @@ def _stated(
 ) -> Statement:
     """The `Statement` of a call of `rate` or `inducing_points`, by its criterion."""
     as_kernel(kernel)
+    validation.generator(rng)
+    for name, word in (("form", options.get("form")), ("direction", direction), ("law", law)):
+        if word is not None:
+            validation.instance(name, word, str, "a word")
     shared: dict[str, Any] = {"draws": draws, "simulate": simulate, "rng": rng, "law": law}
     if validation.choice("criterion", criterion, CRITERIA) == "operator":
         _refuse_of_divergences(draws, alpha=alpha, y_norm2=y_norm2, direction=direction, **options)
@@ -328,10 +334,8 @@ def _is_default(value: Any, default: Any) -> bool:
 def _refuse_arrays(**numbers: ArrayLike | None) -> None:
     """Refuse arrays where a plan takes one number."""
     for name, value in numbers.items():
-        if value is not None and np.ndim(value):
-            raise ValueError(
-                f"{name}: expected one number, got shape {np.shape(value)}: call the function once for each"
-            )
+        if value is not None and (shape := array_of(np, name, value).shape):
+            raise ValueError(f"{name}: expected one number, got shape {shape}: call the function once for each")
 
 
 def statement(
@@ -382,7 +386,7 @@ def statement(
 def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
     """N and M as whole numbers with 1 <= M <= N - 1 in every cell of their broadcast."""
     data, inducing = validation.whole("N", N, 2), validation.whole("M", M)
-    wide_N, wide_M = np.broadcast_arrays(data, inducing)
+    wide_N, wide_M = validation.broadcast(N=data, M=inducing)
     if (wide_M >= wide_N).any():
         cell = tuple(int(i) for i in np.argwhere(wide_M >= wide_N)[0])
         where = f" at index {cell}" if cell else ""
@@ -392,6 +396,6 @@ def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
 
 def _one_size(N: Float, why: str) -> int:
     """N as one number; ``why`` names the argument that requires it."""
-    if np.ndim(N):
-        raise ValueError(f"N: expected one number with {why}, got shape {np.shape(N)}; call the function once for each")
+    if shape := array_of(np, "N", N).shape:
+        raise ValueError(f"N: expected one number with {why}, got shape {shape}; call the function once for each")
     return int(N)

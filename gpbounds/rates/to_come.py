@@ -13,6 +13,7 @@ import numpy as np
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import FIXED, FIXED_IN_ADVANCE, Bound, Cost, Plan, given_inputs
+from gpbounds.errors import shown
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
 from gpbounds.rates.base import Numbers, Statement, sentences, silent
@@ -87,7 +88,7 @@ class Simulation:
         """The k-th greatest along the first axis, of length m, entry by entry."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape[:1] != (self.sets,) or np.isnan(values).any():
-            raise ValueError(f"values: expected numbers, one row for each of the {self.sets} sets, got {values!r}")
+            raise ValueError(f"values: expected numbers, one row for each of the {self.sets} sets, got {shown(values)}")
         return np.sort(values, axis=0)[self.sets - self.order]
 
     @property
@@ -141,7 +142,7 @@ def simulation(
             f"simulate: expected at least {least} sets of inputs for delta = {level:g}, of which the simulation may "
             f"spend half, got {m}: the greatest of {m} is exceeded with probability 1/{m + 1}"
         )
-    source = rng.spawn(1)[0] if isinstance(rng, np.random.Generator) else np.random.default_rng(rng)
+    source = rng.spawn(1)[0] if isinstance(rng, np.random.Generator) else validation.generator(rng)
     return Simulation(inputs, validation.count("N", N, 1), m, k, level - k / (m + 1), source)
 
 
@@ -329,7 +330,9 @@ class ToCome(Statement):
             tilted = numbers.y_norm2 is None and plan.N <= DENSE
             options = {**options, "law": "tilted" if tilted else "kdpp"}
         if isinstance(draws, str):
-            raise ValueError(f"draws: expected a whole number with simulate, because redrawing needs y; got {draws!r}")
+            raise ValueError(
+                f"draws: expected a whole number with simulate, because redrawing needs y; got {shown(draws)}"
+            )
         return cls(kernel, plan, numbers, draws, options)
 
     @property

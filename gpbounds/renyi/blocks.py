@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, Float, exactly, host, namespace
+from gpbounds.arrays import EPS, Array, Float, exactly, host, length, namespace
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.linalg import Jitter, cholesky, eigen
@@ -20,7 +20,7 @@ from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.renyi.accuracy import U, gamma
 from gpbounds.renyi.streamed import Streamed, lengths, streamed
-from gpbounds.validation import closed_unit, count, scalar
+from gpbounds.validation import closed_unit, count, generator, scalar, within_memory
 from gpbounds.whitening import slices
 
 DENSE = 2000
@@ -400,8 +400,7 @@ def log_det_estimate(
     """
     a, m, k = scalar(closed_unit, "alpha", alpha), count("probes", probes, 2), count("steps", steps)
     X = exactly("X", X)
-    N = len(np.shape(X)) and np.shape(X)[0]
-    problem = streamed(kernel, X, np.zeros(N), Z, noise, jitter)
+    problem = streamed(kernel, X, np.zeros(length(X)), Z, noise, jitter)
     base = problem.log_det - problem.N * math.log(2.0 * math.pi)
     if a == 1.0:
         return LogDet(base, 0.0)
@@ -415,7 +414,8 @@ def log_det_estimate(
             fitted[rows] = part
         return _inverse_root(problem, (1.0 - a) * K(U) + a * (fitted + problem.noise * U))
 
-    draws = np.random.default_rng(rng).standard_normal((problem.N, m))
+    with within_memory("probes"):
+        draws = generator(rng).standard_normal((problem.N, m))
     run = Lanczos(times, namespace(points).asarray(draws))
     run.advance(min(k, problem.N))
     values = gauss(run.tridiagonal()).of(np.log)

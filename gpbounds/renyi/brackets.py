@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, exactly, host, namespace
+from gpbounds.arrays import Float, exactly, host, length, namespace
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.exact import Exact
@@ -588,7 +588,7 @@ def evidence(
         chosen = chosen_by_partitions(members, orders)
     else:
         X, Z = exactly("X", X), exactly("Z", Z)
-        N, M = (len(np.shape(each)) and np.shape(each)[0] for each in (X, Z))
+        N, M = length(X), length(Z)
         chosen = chosen_members(members, orders, N, M, budget, mapped=isinstance(X, np.memmap))
     streams = set(chosen.names) <= {*CHEAP, "diagonal"} and orders == (1.0,) and not (chosen.exact or chosen.points)
     with bar(QUANTITY, len(chosen.names) + chosen.exact + (chosen.points > 0), "member", progress) as done:

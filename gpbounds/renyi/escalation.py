@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, host, is_cupy, namespace
+from gpbounds.arrays import Array, host, is_cupy, length, namespace
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.exact import Exact
@@ -93,7 +93,7 @@ def spoilt(pair: Interval) -> bool:
 
 def thirty_digits(kernel: Kernel, X: Any, y: Any, noise: float) -> Interval | None:
     """log p(y) to 30 digits (N-exact), or None: above `AFFORDABLE` rows, and for kernels or noise that it refuses."""
-    if is_elsewhere(X) or is_cupy(X) or not (0 < len(np.shape(X)) and np.shape(X)[0] <= AFFORDABLE):
+    if is_elsewhere(X) or is_cupy(X) or not 0 < length(X) <= AFFORDABLE:
         return None
     try:
         return possible(enclosed_evidence(kernel, X, y, None, noise=noise, members="exact"))

@@ -92,6 +92,8 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
     """
     largest = scalar(positive, "target", target)
     values = computed_eigenvalues("eigenvalues_lower", eigenvalues_lower)
+    if values.ndim != 1:
+        raise ValueError(f"eigenvalues_lower: expected shape (N,), got {values.shape}")
     gaps = minimum_gap(values, np.arange(1, max(values.size, 2)), alpha, noise=noise)
     above = np.flatnonzero(gaps > largest)
     return int(above[-1]) + 2 if above.size else 1

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, exactly, is_cupy
+from gpbounds.arrays import EPS, Float, exactly, is_cupy, length
 from gpbounds.bound import Bound
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.interval import Interval, Member, interval, possible
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -38,7 +38,17 @@ from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_
 from gpbounds.renyi.sentences import ANY_Y, BEST, GAP
 from gpbounds.renyi.streamed import Streamed, problem_of
 from gpbounds.rows import is_elsewhere
-from gpbounds.validation import choice, noise_variance, non_negative, open_unit, order, rigor_of, scalar
+from gpbounds.validation import (
+    choice,
+    flag,
+    jitter_or_auto,
+    noise_variance,
+    non_negative,
+    open_unit,
+    order,
+    rigor_of,
+    scalar,
+)
 from gpbounds.whitening import as_targets
 
 # The Rényi gap of one data set: D_α(y) = log p(y) − L_α = D_α[q*‖p(f, U | y)], exactly and without cancellation.
@@ -195,7 +205,7 @@ def direction_factor(alpha: float) -> float:
     >>> round(direction_factor(0.9), 12)
     9.0
     """
-    order = float(open_unit("alpha", alpha))
+    order = scalar(open_unit, "alpha", alpha)
     return max(order / (1.0 - order), (1.0 - order) / order)
 
 
@@ -306,12 +316,14 @@ def gap(
     as_kernel(kernel)
     choice("form", form, ("sharpest", "printed"))
     choice("method", method, ("auto", "dense", "blocks", "streamed"))
+    flag("progress", progress)
+    jitter = jitter_or_auto(jitter)
     a = scalar(order, "alpha", alpha)
     if rigor_of(rigor) == "sharp":
         if form == "printed" or method != "auto" or is_elsewhere(X):
             raise ValueError(
                 "rigor: expected 'auto' or 'float' for the printed form, a method, or rows that are read by "
-                f"partitions, got {rigor!r} with form={form!r} and method={method!r}"
+                f"partitions, got {shown(rigor)} with form={form!r} and method={method!r}"
             )
         return possible(enclosed_gap(kernel, X, y, Z, a, noise=noise, jitter=0.0 if jitter == "auto" else jitter))
     asked = method
@@ -325,7 +337,7 @@ def gap(
     else:
         X = exactly("X", X)
     budget = scalar(non_negative, "work", work)
-    whole, N = asked == "auto" and form == "sharpest", np.shape(X)[0] if np.ndim(X) else 0
+    whole, N = asked == "auto" and form == "sharpest", length(X)
     if method == "auto":
         small = N <= DENSE and not is_cupy(X)
         blocks = N <= LARGE and (a < 1.0 or exact_work(N) > budget)
@@ -339,7 +351,7 @@ def gap(
         members = bracket(kernel, X, y, Z, noise, (1.0,), of_y.record.jitter, streams=True)
         return _by_evidence(pair, members, of_y, whole, budget, rigor)
     if form == "printed":
-        raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
+        raise ValueError(f"method: expected 'dense' for form='printed', got {shown(method)}")
     total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
     with bar(GAP, total, "member", progress) as done:
         by_parts = method == "streamed" and (not whole or isinstance(X, np.memmap) or is_elsewhere(X))

@@ -30,13 +30,14 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
+from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.linalg import Jitter
 from gpbounds.renyi.log_concave_curvature import Within, curved_bound, intervals
 from gpbounds.renyi.log_concave_errors import Allowance, rounding
 from gpbounds.renyi.log_concave_rows import AtRows, latent_at
 from gpbounds.renyi.log_concave_sums import PairSums, every_pair, sampled_rows
 from gpbounds.renyi.residual import host_targets, with_jitter_named
-from gpbounds.validation import choice, open_unit, rigor_of, scalar
+from gpbounds.validation import choice, generator, open_unit, rigor_of, scalar
 from gpbounds.whitening import inducing, with_jitter
 
 QUANTITY = "KL[q||p(f, U | y)]"
@@ -161,7 +162,8 @@ def posterior_gap(
     (0.0729, 0.0632)
     """
     choice("method", method, ("auto", "dense", "streamed"))
-    stated, failing = rigor_of(rigor), scalar(open_unit, "delta", delta)
+    stated, failing, source = rigor_of(rigor), scalar(open_unit, "delta", delta), generator(rng)
+    as_likelihood(likelihood)
     if stated == "sharp":
         raise ValueError("rigor: expected 'auto' or 'float', got 'sharp': this bound has no form in 30 digits")
     points, centres, targets, shift = _checked(kernel, X, y, Z, offset)
@@ -175,7 +177,7 @@ def posterior_gap(
     dense = method == "dense" or (method == "auto" and latent.N <= DENSE)
     ranges = intervals(latent, likelihood, signed) if dense else []
     explained = [within.explained for within in ranges]
-    sums = every_pair(latent, explained) if dense else sampled_rows(latent, failing, np.random.default_rng(rng))
+    sums = every_pair(latent, explained) if dense else sampled_rows(latent, failing, source)
     elbo = float(np.sum(likelihood.expected_log_density(targets, latent.mean, latent.variance))) - law.kl
     return _gap(latent, sums, ranges, elbo, stated == "auto")
 

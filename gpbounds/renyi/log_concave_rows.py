@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.errors import shown
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.linalg.residuals import inverse_norms
@@ -15,7 +16,7 @@ from gpbounds.numerics.hermite import Series
 from gpbounds.whitening import CHUNK, Inducing, residual_diagonal
 
 NOT_CONCAVE = (
-    "expected one whose log density is proved concave in f (Bernoulli, Poisson, Gaussian), got {!r}: the inequality "
+    "expected one whose log density is proved concave in f (Bernoulli, Poisson, Gaussian), got {}: the inequality "
     "(N-fisher) needs it. What holds for any likelihood is ELBO ≤ log p(y), so that of two laws q the one with the "
     "larger ELBO is nearer to the posterior"
 )
@@ -87,7 +88,7 @@ def latent_at(whitener: Inducing, X: Float, y: Float, likelihood: Likelihood, la
         rows = slice(start, start + CHUNK)
         part = likelihood.slope_series(y[rows], mean[rows], np.maximum(variance[rows], 1e-300))
         if part is None:
-            raise ValueError(f"likelihood: {NOT_CONCAVE.format(likelihood)}")
+            raise ValueError(f"likelihood: {NOT_CONCAVE.format(shown(likelihood))}")
         parts.append(part)
     series = Series.joined(parts)
     pull, curvature = -law.mean[:, 0].copy(), np.zeros((M, M))

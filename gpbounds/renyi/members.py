@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.errors import shown
 from gpbounds.linalg.parallel import ENTRY
 from gpbounds.numerics.search import bisected
 from gpbounds.validation import closed_unit
@@ -137,7 +138,7 @@ def orders_of(alphas: ArrayLike) -> tuple[float, ...]:
     """The orders, increasing and each once."""
     values = closed_unit("alphas", alphas)
     if values.ndim > 1 or values.size == 0:
-        raise ValueError(f"alphas: expected at least one number in [0, 1], got {alphas!r}")
+        raise ValueError(f"alphas: expected at least one number in [0, 1], got {shown(alphas)}")
     return tuple(sorted({float(a) for a in np.atleast_1d(values)}))
 
 
@@ -148,7 +149,7 @@ def by_partitions_only(members: str | Sequence[str], orders: tuple[float, ...]) 
     if not names or not set(names) <= set(allowed) or orders != (1.0,):
         raise ValueError(
             f"members, alphas: expected 'auto', 'cheap' or some of {', '.join(map(repr, allowed))}, and 1, for rows "
-            f"that are read by partitions, got {members!r} and {orders}: the others need all rows in memory"
+            f"that are read by partitions, got {shown(members)} and {orders}: the others need all rows in memory"
         )
     return _with_an_upper_one(names)
 
@@ -164,11 +165,12 @@ def member_names(members: str | Sequence[str], orders: tuple[float, ...]) -> tup
         }
         if members in plans:
             return plans[members]
-    names = (members,) if isinstance(members, str) else tuple(members)
+    names = (members,) if isinstance(members, str) else members
+    names = tuple(names) if isinstance(names, list | tuple | set | frozenset) else ()
     allowed = (*CHEAP, *BLOCKS, *LADDER, *SETS, *ORDERS, *BEYOND)
-    if not names or not set(names) <= set(allowed):
+    if not names or not all(isinstance(name, str) and name in allowed for name in names):
         raise ValueError(
-            f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, allowed))}, got {members!r}"
+            f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, allowed))}, got {shown(members)}"
         )
     if set(names) & set(ORDERS) and not below:
         raise ValueError(f"alphas: expected an order below 1 for the members 'order' and 'secant', got {orders}")

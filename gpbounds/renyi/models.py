@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points, as_points, exactly
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.divergences.sparse import triangular
+from gpbounds.errors import shown
 from gpbounds.files import replacing
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import KERNEL
@@ -31,7 +32,7 @@ from gpbounds.records import (
     read_json,
     to_json,
 )
-from gpbounds.validation import finite, noise_variance, non_negative, scalar
+from gpbounds.validation import finite, flag, noise_variance, non_negative, path_of, scalar
 from gpbounds.whitening import inducing
 
 
@@ -41,7 +42,7 @@ def _points(Z: Any, where: str) -> Any:
 
 def _noise(noise: Any, where: str) -> float:
     if isinstance(noise, bool) or not isinstance(noise, int | float):
-        raise ValueError(f"noise: expected a number, got {noise!r}")
+        raise ValueError(f"noise: expected a number, got {shown(noise)}")
     return noise_variance(float(noise))
 
 
@@ -89,6 +90,7 @@ class InducingLaw(Record):
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "factor", np.asarray(factor))
         object.__setattr__(self, "jitter", scalar(non_negative, "q.jitter", self.jitter))
+        flag("q.whitened", self.whitened)
 
     def posterior(self, kernel: Kernel, Z: ArrayLike) -> SparsePosterior:
         """The posterior process of f − m with this law of u: f given u as under the prior.
@@ -258,7 +260,7 @@ def imported_model(path: str | os.PathLike[str]) -> Model | LatentModel:
     ValueError, OSError
         as `Model.load`.
     """
-    latent = _kind_of(read_json(path, "a model that gpbounds.renyi.Model.save wrote")) == LatentModel.kind
+    latent = _kind_of(read_json(path_of(path), "a model that gpbounds.renyi.Model.save wrote")) == LatentModel.kind
     return LatentModel.load(path) if latent else Model.load(path)
 
 

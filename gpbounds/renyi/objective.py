@@ -100,7 +100,7 @@ def elbo(
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
     targets = host_targets(y, record.N)
-    if np.ndim(alpha) == 0 and alpha == -np.inf:
+    if isinstance(alpha, float | np.floating) and alpha == -np.inf:
         return _limit(record, targets, noise)
     order = record.order(alpha, noise=noise)
     fit, penalty = _log_normal(targets, record.xi(order, noise=noise)), record.log_det_term(order, noise=noise)

@@ -24,7 +24,7 @@ from gpbounds.renyi.accuracy import U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE, Edge, entry_off, residual_rows
 from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.streamed import Streamed, streamed
-from gpbounds.validation import open_unit, positive, scalar
+from gpbounds.validation import flag, generator, open_unit, positive, scalar
 from gpbounds.whitening import CHUNK, slices
 
 QUANTITY = "λ_max(K − Q)/σ²"
@@ -118,7 +118,8 @@ def operator_gap(
     """
     as_kernel(kernel)
     share, most = scalar(open_unit, "delta", delta), scalar(positive, "work", work)
-    points, generator = as_host_points(X, "X"), np.random.default_rng(rng)
+    flag("progress", progress)
+    points, source = as_host_points(X, "X"), generator(rng)
     problem = streamed(kernel, points, np.zeros(points.shape[0]), Z, noise, jitter)
     white, known = problem.white, problem.accuracy
     residual = _Residual.of(problem)
@@ -130,7 +131,7 @@ def operator_gap(
     else:
         best = residual.by_row_sums() if residual.row_sums_work <= ROW_SUMS * most else Found()
         with bar("λ_max(K − Q)", None, "product", progress) as products:
-            probed = _probed(residual, min(trace, best.above), share, generator, most, products.update)
+            probed = _probed(residual, min(trace, best.above), share, source, most, products.update)
         best = best.and_probed(probed)
     above = min(trace, best.above)
     random = best.random and above < trace

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.pairs import (
     largest_value,
@@ -653,7 +654,7 @@ def _names(members: str | Sequence[str], N: int, without: bool) -> tuple[str, ..
     if not names or not set(names) <= set(MEMBERS):
         raise ValueError(
             f"members: expected 'auto', 'cheap', 'all' or some of {', '.join(map(repr, MEMBERS))} with rigor='sharp', "
-            f"got {members!r}"
+            f"got {shown(members)}"
         )
     needing = set(names) & {*CHEAP, *LADDER}
     if without and needing:

@@ -11,7 +11,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom
 from gpbounds.small_variances import Given
-from gpbounds.validation import count, finite, noise_variance, non_negative, open_unit
+from gpbounds.validation import count, finite, flag, noise_variance, non_negative, open_unit, scalar
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:
@@ -110,6 +110,8 @@ def predict(
     (array([0.6252]), array([1.0154]))
     """
     noise = noise_variance(noise)
+    flag("full_cov", full_cov)
+    flag("noisy", noisy)
     record = nystrom(kernel, X, Z, jitter)
     order = record.order(alpha, noise=noise)
     targets = host_targets(y, record.N)
@@ -218,8 +220,8 @@ def pac_risk_bound(
     >>> round(float(pac_risk_bound(-10.0, [-12.0, -11.0], 20, 0.5, delta=0.1)), 4)
     0.3022
     """
-    a, d, n = float(open_unit("alpha", alpha)), float(open_unit("delta", delta)), count("N", N)
-    models = finite("log_models", log_models)
+    a, d, n = scalar(open_unit, "alpha", alpha), scalar(open_unit, "delta", delta), count("N", N)
+    models, truth = finite("log_models", log_models), scalar(finite, "log_true", log_true)
     if models.ndim != 1 or models.size == 0:
         raise ValueError(f"log_models: expected shape (P,), one number for each θ, got {models.shape}")
     pi = np.full(models.size, 1.0 / models.size) if prior is None else _weights("prior", prior, models.size)
@@ -230,7 +232,7 @@ def pac_risk_bound(
     divergence = float((rho[support] * np.log(rho[support] / pi[support])).sum())
     scale = n * (1.0 - a)
     terms = {
-        "fit": a * float(rho @ (float(finite("log_true", log_true)) - models)) / scale,
+        "fit": a * float(rho @ (truth - models)) / scale,
         "KL(ρ‖π)": divergence / scale,
         "confidence": -np.log(d) / scale,
     }

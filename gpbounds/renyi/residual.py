@@ -22,7 +22,7 @@ from gpbounds.linalg.products import gram, matmul, norm
 from gpbounds.numerics.scalars import log_det_term
 from gpbounds.renyi.accuracy import Accuracy, accuracy, errors_of_entries, gamma
 from gpbounds.validation import finite, scalar
-from gpbounds.whitening import Inducing, inducing, with_jitter
+from gpbounds.whitening import Inducing, inducing, sums_of_squares, with_jitter
 
 
 def host_targets(y: ArrayLike, N: int) -> Float:
@@ -31,6 +31,7 @@ def host_targets(y: ArrayLike, N: int) -> Float:
     if targets is None or targets.shape != (N,):
         got = "a CuPy array" if targets is None else f"shape {targets.shape}"
         raise ValueError(f"y: expected a NumPy array of shape ({N},), one target for each row of X, got {got}")
+    sums_of_squares(targets)
     return targets
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, Float, as_points, exactly, host, namespace
+from gpbounds.arrays import EPS, Array, Float, array_of, as_points, host, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, cholesky, eigen
@@ -633,7 +633,7 @@ def problem_of(
     if not (is_elsewhere(X) or isinstance(X, np.memmap)):
         return streamed(kernel, X, y, Z, noise, jitter, block)
     variance, size = noise_variance(noise), count("block", block)
-    rows = source(X, y if is_elsewhere(X) else np.asarray(exactly("y", y)))
+    rows = source(X, y if is_elsewhere(X) else array_of(np, "y", y))
     centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)
 
     def attempt(amount: float) -> Any:

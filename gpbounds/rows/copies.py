@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.rows.recognised import source
 from gpbounds.rows.source import Source
@@ -90,7 +91,7 @@ def shuffle_to(
     paths = place / "X.npy", place / "y.npy"
     if existing := [path for path in paths if path.exists()]:
         raise ValueError(f"folder: expected one without X.npy and y.npy, got {os.fspath(existing[0])!r}")
-    rows, generator = source(X, y), np.random.default_rng(rng)
+    rows, generator = source(X, y), validation.generator(rng)
     place.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="shuffle-", dir=place, ignore_cleanup_errors=True) as scratch:
         scattered = _scattered(rows, Path(scratch), generator)

@@ -6,11 +6,15 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gpbounds.arrays import exactly, is_dask
+from gpbounds.errors import shown
 from gpbounds.rows.dask_rows import Cluster, cluster_of, cluster_of_parts
 from gpbounds.rows.engines import KEPT, Local, Reporting, Tell
 from gpbounds.rows.formats import array_parts, npy_parts, parquet_parts
 from gpbounds.rows.source import Source
+from gpbounds.validation import function
 
 
 def is_elsewhere(X: Any) -> bool:
@@ -65,7 +69,7 @@ def source(X: Any, y: Any = None, client: Any = None, *, tell: Tell | None = Non
             parts, single = npy_parts(path, y)
         else:
             if not (isinstance(y, str) or (isinstance(y, list | tuple) and y)):
-                raise ValueError(f"y: expected the name of a column of {path!r}, or a list of names, got {y!r}")
+                raise ValueError(f"y: expected the name of a column of {path!r}, or a list of names, got {shown(y)}")
             parts, single = parquet_parts(path, [y] if isinstance(y, str) else list(y)), isinstance(y, str)
             names = parts[0].features
     else:
@@ -74,14 +78,26 @@ def source(X: Any, y: Any = None, client: Any = None, *, tell: Tell | None = Non
                 "client: expected None for arrays in memory, which are not sent to workers: make a Dask array of "
                 "rows that workers can read"
             )
-        points, targets = exactly("X", X), exactly("y", y)
+        points, targets = _rows("X", X), _rows("y", y)
         parts, single = array_parts(points, targets), targets.ndim == 1
     engine: Cluster | Local = Local(parts) if client is None else cluster_of_parts(parts, client)
     return _looked_at(engine, tell, single, names)
 
 
+def _rows(name: str, value: Any) -> Any:
+    """An array of rows, whose numbers each partition tests when it is read."""
+    array = exactly(name, value)
+    shape, kind = getattr(array, "shape", ()), getattr(getattr(array, "dtype", None), "kind", "O")
+    if len(shape) not in (1, 2) or 0 in shape or kind not in "biuf":
+        got = f"{kind!r} of shape {shape}" if shape else shown(value)
+        raise ValueError(f"{name}: expected real numbers of shape (N, D) or (N,), with N, D >= 1, got {got}")
+    return array.astype(np.float64) if array.dtype == np.longdouble and kind == "f" else array
+
+
 def _looked_at(engine: Cluster | Local, tell: Tell | None, single: bool, names: tuple[str, ...]) -> Source:
     """The rows of ``engine``; on Dask's default scheduler, they stay in this process's memory only if they are few."""
+    if tell is not None:
+        function("tell", tell, "a function that is told of the progress")
     rows = Source.of(engine if tell is None else Reporting(engine, tell), single=single, names=names)
     holder = rows.holder.holder if isinstance(rows.holder, Reporting) else rows.holder
     if isinstance(holder, Cluster) and holder.client is None:

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpbounds.arrays import Float, is_constant
+from gpbounds.errors import shown
 from gpbounds.rows.cells import INDEX, FileCells, FileColumn, listed, read_cells
 from gpbounds.rows.encoding import ColumnEncoding, Encoding, LabelColumn, NumberColumn, encoded, encoding_of
 from gpbounds.rows.tables import is_number
@@ -217,13 +218,13 @@ def column_number(text: str, names: Sequence[str], option: str) -> int:
         return names.index(text)
     if text and text in names:
         raise ValueError(
-            f"{option}: expected the name of one column, got {text!r}, the name of {names.count(text)} columns: "
+            f"{option}: expected the name of one column, got {shown(text)}, the name of {names.count(text)} columns: "
             "give its number"
         )
     if text.isdecimal() and 1 <= int(text[:9]) <= len(names):
         return int(text) - 1
     known = f"one of {', '.join(filter(None, names))} or " if any(names) else ""
-    raise ValueError(f"{option}: expected {known}a column's number from 1 to {len(names)}, got {text!r}")
+    raise ValueError(f"{option}: expected {known}a column's number from 1 to {len(names)}, got {shown(text)}")
 
 
 def _found(cells: FileCells, listed_columns: str | None, option: str) -> list[FileColumn]:
@@ -308,7 +309,7 @@ def _known(
         raise ValueError(f"{cells.path}: expected {expected} as in the rows for training of the model, got {got}")
     present = [column for column in inputs if column is not None]
     if target is not None and (answer is None or cells.columns[column_number(target, names, "--target")] is not answer):
-        raise ValueError(f"--target: expected {encoding.target_name}, the target of the model, got {target!r}")
+        raise ValueError(f"--target: expected {encoding.target_name}, the target of the model, got {shown(target)}")
     without = _found(cells, ignore, "--ignore")
     unused = [column for column in present if column in without]
     if columns:

@@ -25,6 +25,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.files import LARGEST, content, regular, replacing
 from gpbounds.rows.parquet import is_parquet, parquet_names, parquet_numbers, write_parquet
+from gpbounds.validation import path_of
 
 
 class TableOfNumbers(NamedTuple):
@@ -64,7 +65,7 @@ def read_table(path: str | os.PathLike[str]) -> TableOfNumbers:
     >>> values.tolist(), names
     ([[1.5, 2.0], [0.5, 4.0]], ['length', 'width'])
     """
-    file = Path(path)
+    file = Path(path_of(path))
     if is_parquet(file):
         names = parquet_names(file)
         return TableOfNumbers(parquet_numbers(file, names), names)

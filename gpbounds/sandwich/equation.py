@@ -13,7 +13,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number, blockwise
 from gpbounds.numerics.pairs import two_product, two_sum
 from gpbounds.sandwich.balls import outer_end
-from gpbounds.validation import extended, rigor_of
+from gpbounds.validation import extended, flag, rigor_of
 
 TERMS = 28
 """Terms of the series; the first omitted one is below 1e-19 for v ≤ 1."""
@@ -59,6 +59,7 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, rigor: str = "auto") -> 
     (-1.9999999999999986e-15, 2.0000000000000013e-15)
     """
     g = extended("gamma", gamma)
+    flag("minus_one", minus_one)
     if rigor_of(rigor) == "sharp":
         names = ("low_less_one", "high_less_one") if minus_one else ("low", "high", "log_low")
         return tuple(as_number(outer_end(name, g)) for name in names)

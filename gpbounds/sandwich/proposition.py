@@ -176,6 +176,7 @@ def _as_bound(kl: Bound | ArrayLike) -> Bound:
 def _distance(gamma: Float, mahalanobis: ArrayLike) -> Float:
     """m, checked: m² <= 2γ up to rounding, beyond which nothing is left for the covariances."""
     m = np.asarray(validation.non_negative("mahalanobis", mahalanobis))
+    validation.broadcast(kl=gamma, mahalanobis=m)
     impossible = 0.5 * m * m > gamma * (1.0 + 4.0 * EPS)
     if impossible.any():
         worst = float(np.broadcast_to(m, impossible.shape)[impossible].flat[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpbounds.errors import shown
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Product, SquaredExponential, Sum
 from gpbounds.kernels.base import as_kernel
@@ -85,7 +86,8 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "auto") -> Spectr
         raise ValueError(f"rigor: expected 'float' unless inputs=Empirical(X), got 'sharp' with {inputs!r}")
     if isinstance(inputs, Sampler):
         raise ValueError(
-            f"inputs: expected Gaussian, Uniform or Empirical, got {inputs!r}: the spectrum under a law by example is "
+            f"inputs: expected Gaussian, Uniform or Empirical, got {shown(inputs)}: the spectrum under a law by "
+            "example is "
             "not known; gpbounds.rate and gpbounds.inducing_points simulate it (simulate=39)"
         )
     if not isinstance(inputs, Gaussian | Uniform):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
-from gpbounds.errors import NotConverged
+from gpbounds.errors import NotConverged, shown
 from gpbounds.inputs import Uniform
 from gpbounds.kernels import Matern
 from gpbounds.kernels.facts import has_formula
@@ -90,9 +90,9 @@ class MaternHalfUniform(Spectrum):
 
     def __init__(self, kernel: Matern, inputs: Uniform) -> None:
         if not has_formula(kernel, Matern) or kernel.nu != 0.5:
-            raise ValueError(f"kernel: expected Matern(nu=0.5), got {kernel!r}")
+            raise ValueError(f"kernel: expected Matern(nu=0.5), got {shown(kernel)}")
         if not isinstance(inputs, Uniform) or inputs.dim != 1:
-            raise ValueError(f"inputs: expected Uniform in one dimension, got {inputs!r}")
+            raise ValueError(f"inputs: expected Uniform in one dimension, got {shown(inputs)}")
         self.kernel, self.inputs = kernel, inputs
         self.trace = kernel.variance
         self._kappa = float(inputs.widths[0] / kernel.lengthscales(1)[0]) / 2.0
@@ -337,9 +337,9 @@ class MaternUniform(Spectrum):
 
     def __init__(self, kernel: Matern, inputs: Uniform) -> None:
         if not has_formula(kernel, Matern) or not kernel.is_half_integer:
-            raise ValueError(f"kernel: expected Matern with nu = 0.5, 1.5, 2.5, ..., got {kernel!r}")
+            raise ValueError(f"kernel: expected Matern with nu = 0.5, 1.5, 2.5, ..., got {shown(kernel)}")
         if not isinstance(inputs, Uniform) or inputs.dim != 1:
-            raise ValueError(f"inputs: expected Uniform in one dimension, got {inputs!r}")
+            raise ValueError(f"inputs: expected Uniform in one dimension, got {shown(inputs)}")
         self.kernel, self.inputs = kernel, inputs
         self.trace = kernel.variance
         self._p = int(kernel.nu - 0.5)

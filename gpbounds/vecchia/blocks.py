@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float, Indices, exactly, host
+from gpbounds.arrays import Float, Indices, as_points, host
 from gpbounds.kernels.base import Kernel, OnColumns, as_kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.parallel import share
+from gpbounds.validation import count, generator
 
 CANDIDATES = 4
 """Rows near the centre of a block among which its nearest ones are searched, as a multiple of their number."""
@@ -83,16 +84,16 @@ def near(
     ([[0, 1, 2], [3, 4, 5]], [[], [2]])
     """
     as_kernel(kernel)
-    rows = host(exactly("X", X))
+    rows, size, earlier = host(as_points(X)), count("block", block), count("neighbours", neighbours, 0)
     points = rows / scales(kernel, rows)
-    leaves = bisected(points, block)
-    leaves = [leaves[i] for i in np.random.default_rng(rng).permutation(len(leaves))]
+    leaves = bisected(points, size)
+    leaves = [leaves[i] for i in generator(rng).permutation(len(leaves))]
     order, ends = np.concatenate(leaves), np.cumsum([0, *(leaf.size for leaf in leaves)])
     parts = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
     ordered, sets = points[order], [np.empty(0, dtype=np.int64)] * len(parts)
 
     def choose(number: int, worker: int) -> None:
-        sets[number] = nearest_before(ordered, parts[number], neighbours)
+        sets[number] = nearest_before(ordered, parts[number], earlier)
 
     share(len(parts), choose)
     return Blocks(order, parts, sets)

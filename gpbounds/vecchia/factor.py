@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, exactly, namespace
+from gpbounds.arrays import Array, as_points, is_cupy, namespace
 from gpbounds.exact import factor_noisy
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
@@ -19,6 +19,7 @@ from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.validation import extended, instance, non_negative, positive, scalar
 from gpbounds.vecchia.blocks import Blocks
 
 # Products with a block Vecchia factor on a GPU: all row blocks at once, with nothing read or uploaded for a product.
@@ -210,7 +211,13 @@ def factor(
     True
     """
     as_kernel(kernel)
-    X = exactly("X", X)
+    X, noise = as_points(X, finite=not is_cupy(X)), scalar(positive, "noise", noise)
+    instance("blocks", blocks, Blocks, "what gpbounds.vecchia.near returns")
+    scalar(non_negative, "keep", keep)
+    if space is not None:
+        instance("space", space, Workspace, "a Workspace")
+    if blocks.order.size != X.shape[0]:
+        raise ValueError(f"blocks: expected blocks of {X.shape[0]} rows, as X has, got {blocks.order.size}")
     xp, count = namespace(X), len(blocks.parts)
     known = None if xp is np else covariances(kernel, X[:1])
     numbers = None if xp is np else xp.asarray(np.concatenate(blocks.rows))
@@ -263,7 +270,9 @@ def log_det_error(U: Factor, variance: float, entry: float, *, noise: float) -> 
     largest variance; the last pivots are quotients of determinants, each of which moves by √n‖E‖_F/(σ² − ‖E‖_F) in the
     logarithm.
     """
-    total = 0.0
+    instance("U", U, Factor, "what gpbounds.vecchia.factor returns")
+    noise, entry = scalar(positive, "noise", noise), scalar(extended, "entry", entry)
+    variance, total = scalar(non_negative, "variance", variance), 0.0
     for part, chosen in zip(U.blocks.parts, U.blocks.sets, strict=True):
         n = int(chosen.size) + part.stop - part.start
         off = 1.01 * n * ((n + 4.0) * 2.0**-53 * 1.01 * (variance + noise) + entry)

@@ -159,19 +159,20 @@ def _arrays(right: np.ndarray) -> Iterator[Odd]:
     if right.ndim == 2:
         yield made("DataFrame", SAME, lambda a: pd.DataFrame(a, columns=[f"c{i}" for i in range(a.shape[1])]))
         yield made("sparse matrix", BAD, scipy.sparse.csr_matrix)
-        yield made("DataFrame with NA", BAD, lambda a: pd.DataFrame(_put(a, np.nan)).astype("Float64"))
         yield made("vector", OTHER, np.ravel)
         yield made("transposed", OTHER, lambda a: a.T.copy())
         yield made("no columns", BAD, lambda a: a[:, :0])
     if right.ndim == 1:
         yield made("Series", SAME, lambda a: pd.Series(a, index=range(100, 100 + len(a))))
-        yield made("Series with NA", BAD, lambda a: pd.Series(_put(a, np.nan)).astype("Float64"))
         yield made("column", OTHER, lambda a: a[:, None])
         yield made("one row of them", OTHER, lambda a: a[None, :])
         yield made("two columns", OTHER, lambda a: np.column_stack([a, a]))
     if right.ndim and right.size:
         yield made("masked", BAD, lambda a: np.ma.array(a, mask=np.arange(a.size).reshape(a.shape) == 0))
         yield made("NaN", BAD, lambda a: _put(a, np.nan))
+        if right.ndim <= 2:
+            table = pd.DataFrame if right.ndim == 2 else pd.Series
+            yield made("table with NA", BAD, lambda a: table(_put(a, np.nan)).astype("Float64"))
         yield made("inf", OTHER, lambda a: _put(a, np.inf))
         yield made("-inf", OTHER, lambda a: _put(a, -np.inf))
         yield made("complex", BAD, lambda a: a.astype(complex))
@@ -335,7 +336,8 @@ def _tried(call: Call, arguments: Mapping[str, Any]) -> tuple[Any, BaseException
             signal.alarm(0)
             signal.signal(signal.SIGALRM, before)
     foreign = [each for each in caught if not issubclass(each.category, UserWarning)]
-    return answer, error, [f"{each.category.__name__}: {str(each.message)[:100]}" for each in foreign]
+    told = [f"{w.category.__name__}: {str(w.message)[:100]} @ {Path(w.filename).name}:{w.lineno}" for w in foreign]
+    return answer, error, told
 
 
 def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str:
@@ -353,6 +355,8 @@ def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str
     raised = ours and (last.line or "").startswith("raise")  # not by an operator of NumPy in a line of ours
     if not raised and not isinstance(error, OSError):
         return f"leaks {told}"
+    if isinstance(error, OSError):
+        return ""  # of the system, which names the path
     if "\n" in text or len(text) > LONGEST:
         return f"long {told}"
     names = [argument] if asks == BAD else list(call.arguments)

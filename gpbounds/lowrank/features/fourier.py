@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.errors import NonFinite
+from gpbounds.errors import NonFinite, shown
 from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential, Stationary
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank.features.base import Features
@@ -36,7 +36,7 @@ class CosineSine(Features):
             )
         seed = isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0
         if not seed and not isinstance(rng, np.random.Generator):
-            raise ValueError(f"rng: expected a whole number >= 0 or a Generator, got {rng!r}")
+            raise ValueError(f"rng: expected a whole number >= 0 or a Generator, got {shown(rng)}")
         self._rng = rng
         self._frequencies = self._amplitudes = np.zeros(0)
 

@@ -16,6 +16,8 @@ from gpbounds.lowrank.features.base import Features
 from gpbounds.validation import each_dimension, finite, positive, whole
 
 _MOST = 2**24
+FARTHEST = 1e100
+"""Half widths and their multiples have products that are doubles."""
 
 
 def sides(m: ArrayLike, c: ArrayLike, half_width: ArrayLike) -> tuple[Float, Float, Float]:
@@ -32,6 +34,10 @@ def sides(m: ArrayLike, c: ArrayLike, half_width: ArrayLike) -> tuple[Float, Flo
             )
     if not (factors > 1.0).all():
         raise ValueError(f"c: expected numbers above 1, as the functions vanish at ±c·half_width, got {factors.min()}")
+    if not widths.size:
+        raise ValueError("half_width: expected a number or one per dimension, got none")
+    if not (float(factors.max()) < FARTHEST and (widths < FARTHEST).all()):
+        raise ValueError(f"c, half_width: expected numbers below {FARTHEST:g}, got {factors.max():g}, {widths.max():g}")
     return np.broadcast_to(numbers, widths.shape), np.broadcast_to(factors, widths.shape), widths
 
 

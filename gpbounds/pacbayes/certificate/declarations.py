@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.errors import shown
 from gpbounds.losses import Interval, Loss, Relative, Sign
 from gpbounds.means import LinearMean
 from gpbounds.records import NUMBER, NUMBERS, TEXT, VECTOR, WHOLE, Record, Slots
-from gpbounds.validation import choice, count, finite, positive, scalar
+from gpbounds.validation import choice, count, finite, instance, positive, scalar
 
 _ORIGINS = {
     "as given": "taken as given: their units were fixed before the data were seen",
@@ -137,8 +139,32 @@ class Charge(Record):
 
     def __post_init__(self) -> None:
         if not isinstance(self.choice, str) or not self.choice.strip():
-            raise ValueError(f"choice: expected words that name the choice, got {self.choice!r}")
+            raise ValueError(f"choice: expected words that name the choice, got {shown(self.choice)}")
         object.__setattr__(self, "count", count("count", self.count))
+
+
+def as_scalings(inputs: object, outputs: object) -> tuple[Scaling, Scaling]:
+    """How inputs and outputs were scaled; None stands for "as given"."""
+    given = {"inputs": inputs, "outputs": outputs}
+    known = [
+        Scaling() if each is None else instance(name, each, Scaling, "a Scaling or None")
+        for name, each in given.items()
+    ]
+    return known[0], known[1]
+
+
+def as_charges(charges: object) -> tuple[Charge, ...]:
+    """A sequence of charges."""
+    listed = tuple(charges) if isinstance(charges, Iterable) and not isinstance(charges, str | bytes) else (None,)
+    if not all(isinstance(charge, Charge) for charge in listed):
+        raise ValueError(f"charges: expected a sequence of Charge, got {shown(charges)}")
+    return listed  # type: ignore[return-value]
+
+
+def as_mean(mean: object) -> DeclaredMean | None:
+    """The mean of a prior, or None for 0."""
+    known: DeclaredMean | None = instance("mean", mean, (DeclaredMean, type(None)), "a DeclaredMean or None")
+    return known
 
 
 def _doubted(means: Float, deviations: Float, N: int) -> str:
@@ -151,8 +177,8 @@ def _doubted(means: Float, deviations: Float, N: int) -> str:
 
 def _brief(values: Any) -> str:
     numbers = np.atleast_1d(np.asarray(values))
-    shown = ", ".join(f"{v:.6g}" for v in numbers[:6]) + (f", ... {numbers.size} in all" if numbers.size > 6 else "")
-    return shown if np.ndim(values) == 0 else f"[{shown}]"
+    text = ", ".join(f"{v:.6g}" for v in numbers[:6]) + (f", ... {numbers.size} in all" if numbers.size > 6 else "")
+    return text if np.ndim(values) == 0 else f"[{text}]"
 
 
 # The mean function of a prior, as a certificate declares it: fixed in advance, from disjoint data, or on a grid.
@@ -212,7 +238,9 @@ class DeclaredMean(Record):
         object.__setattr__(self, "slopes", tuple(slopes.tolist()))
         if self.origin != "grid":
             if self.edge != 0.0 or self.steps != 0:
-                raise ValueError(f"edge, steps: expected none for {self.origin!r}, got {self.edge!r}, {self.steps!r}")
+                raise ValueError(
+                    f"edge, steps: expected none for {self.origin!r}, got {shown(self.edge)}, {self.steps!r}"
+                )
             return
         object.__setattr__(self, "edge", scalar(positive, "edge", self.edge))
         object.__setattr__(self, "steps", count("steps", self.steps))
@@ -220,7 +248,7 @@ class DeclaredMean(Record):
             if on_grid(value, self.edge, self.steps) != value:
                 raise ValueError(
                     f"intercept, slopes: expected whole multiples of {self.edge:g}/{self.steps} from {-self.edge:g} to "
-                    f"{self.edge:g}, got {value!r}"
+                    f"{self.edge:g}, got {shown(value)}"
                 )
 
     @property
@@ -323,5 +351,5 @@ def for_loss(mean: DeclaredMean | None, loss: Loss) -> None:
     """Refuse a mean with a loss that depends on y otherwise than through y − f."""
     if mean is not None and (isinstance(loss, Relative | Sign) or (isinstance(loss, Interval) and loss.relative)):
         raise ValueError(
-            f"mean: expected none for {loss!r}, which depends on y itself and not on y − f alone, got {mean!r}"
+            f"mean: expected none for {loss!r}, which depends on y itself and not on y − f alone, got {shown(mean)}"
         )

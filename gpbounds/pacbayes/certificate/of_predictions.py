@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
+from gpbounds.errors import shown
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.losses.base import ROUNDING
 from gpbounds.pacbayes.certificate.checking import DRAWS, data_line, seal_line, split_line, the_loss
-from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
+from gpbounds.pacbayes.certificate.declarations import Charge, Scaling, as_charges
 from gpbounds.pacbayes.certificate.rows import Fingerprint, Raw, raw
 from gpbounds.pacbayes.certificate.sealed import COMMON, Label, SealedRecord, encoded, read_record, software
 from gpbounds.pacbayes.certificate.split import Split
@@ -68,10 +69,10 @@ class _OfPredictions(SealedRecord):
     def __post_init__(self) -> None:
         failure = positive_unit("delta", self.delta)
         if failure.ndim or failure >= 1.0:
-            raise ValueError(f"delta: expected one number in (0, 1), got {self.delta!r}")
+            raise ValueError(f"delta: expected one number in (0, 1), got {shown(self.delta)}")
         object.__setattr__(self, "delta", float(failure))
         if not isinstance(self.predictor, str) or not self.predictor.strip():
-            raise ValueError(f"predictor: expected one phrase about the model, got {self.predictor!r}")
+            raise ValueError(f"predictor: expected one phrase about the model, got {shown(self.predictor)}")
         self._column("predictions")
 
     def _column(self, name: str) -> None:
@@ -238,11 +239,11 @@ class HeldOutCertificate(_OfPredictions):
         for name in ("risk", "bound"):
             value = scalar(finite, name, getattr(self, name))
             if not 0.0 <= value <= 1.0:
-                raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+                raise ValueError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
         if (self.mistakes is not None) != (self.loss is None or self.loss.zero_one):
             raise ValueError("mistakes: expected a number for losses that are 0 or 1, and none for others")
         if self.mistakes is not None and not 0 <= self.mistakes <= self.rows:
-            raise ValueError(f"mistakes: expected a number from 0 to {self.rows}, got {self.mistakes!r}")
+            raise ValueError(f"mistakes: expected a number from 0 to {self.rows}, got {shown(self.mistakes)}")
 
     @classmethod
     def issue(
@@ -297,7 +298,7 @@ class HeldOutCertificate(_OfPredictions):
             predictions=predictions if labels is None else _places(predictions, labels),
             outputs=outputs,
             delta=delta,
-            charges=tuple(charges),
+            charges=as_charges(charges),
             data=rows.fingerprint,
             versions=software(),
             split=split,
@@ -419,11 +420,11 @@ class CoverageCertificate(_OfPredictions):
         positive("spread", self.spread)
         level = scalar(finite, "level", self.level)
         if not 0.0 < level < 1.0:
-            raise ValueError(f"level: expected a share of new targets between 0 and 1, got {self.level!r}")
+            raise ValueError(f"level: expected a share of new targets between 0 and 1, got {shown(self.level)}")
         if self.rank > self.rows:
-            raise ValueError(f"rank: expected a number up to {self.rows}, got {self.rank!r}")
+            raise ValueError(f"rank: expected a number up to {self.rows}, got {shown(self.rank)}")
         if not scalar(finite, "factor", self.factor) >= 0.0:
-            raise ValueError(f"factor: expected a number >= 0, got {self.factor!r}")
+            raise ValueError(f"factor: expected a number >= 0, got {shown(self.factor)}")
         if self.classes is not None:
             raise ValueError("classes: expected none, as intervals are about numbers")
 
@@ -450,7 +451,7 @@ class CoverageCertificate(_OfPredictions):
         """
         rows = raw(X, y)
         n = rows.shape[0] if split is None else split.certified(rows.shape[0])
-        paid = tuple(charges)
+        paid = as_charges(charges)
         count = math.prod(charge.count for charge in paid)
         part = share_of_delta(scalar(positive_unit, "delta", delta), count)
         draft = cls(

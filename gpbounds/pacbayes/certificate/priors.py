@@ -74,7 +74,7 @@ def from_dict(record: Any, where: str = "kernel") -> Kernel:
     family = fields.take("family", TEXT.read)
     kinds = (*(kind.__name__ for kind in ALLOWED), "OnColumns", "Sum", "Product")
     if family not in kinds:
-        raise ValueError(f"{where}.family: expected one of {', '.join(map(repr, kinds))}, got {family!r}")
+        raise ValueError(f"{where}.family: expected one of {', '.join(map(repr, kinds))}, got {shown(family)}")
     if family not in plain.STATIONARY:
         return _from_structure(family, fields)
     nu = fields.take("nu", NUMBER.read) if family == "Matern" else math.inf

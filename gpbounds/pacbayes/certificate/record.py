@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
+from gpbounds.losses.base import as_loss
 from gpbounds.pacbayes.certificate import checking, priors, statement
-from gpbounds.pacbayes.certificate.declarations import Charge, DeclaredMean, Scaling, for_loss
+from gpbounds.pacbayes.certificate.declarations import (
+    Charge,
+    DeclaredMean,
+    Scaling,
+    as_charges,
+    as_mean,
+    as_scalings,
+    for_loss,
+)
 from gpbounds.pacbayes.certificate.of_predictions import CoverageCertificate, HeldOutCertificate
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.rows import raw
@@ -20,7 +30,7 @@ from gpbounds.pacbayes.certificate.sealed import Label, encoded, read_record, so
 from gpbounds.pacbayes.certificate.split import Split
 from gpbounds.pacbayes.certificate.statement import Report, RiskStatement, for_mean_prediction
 from gpbounds.pacbayes.grid import HyperGrid
-from gpbounds.validation import choice, positive_unit
+from gpbounds.validation import choice, flag, instance, positive_unit
 
 SLACK = 8.0
 """Stated R_S and KL exceed the computed ones by this many allowances: another machine's values differ by up to one,
@@ -107,15 +117,17 @@ class Certificate(RiskStatement):
         """
         labels = None if classes is None else tuple(classes)
         rows = raw(X, y if labels is None else encoded(y, labels, signs=True))
-        inputs, outputs = inputs or Scaling(), outputs or Scaling()
-        paid = tuple(charges)
-        _require_kinds(posterior, loss, (inputs, outputs), paid, mean, split, nonrigorous)
+        inputs, outputs = as_scalings(inputs, outputs)
+        paid = as_charges(charges)
+        instance("grid", grid, HyperGrid, "a HyperGrid")
+        flag("nonrigorous", nonrigorous)
+        _require_kinds(posterior, loss, (inputs, outputs), mean, split, nonrigorous)
         if choice("predictor", predictor, ("gibbs", "mean")) == "mean":
             for_mean_prediction(loss)
         for_loss(mean, loss)
         failure = positive_unit("delta", delta)
         if failure.ndim or failure >= 1.0:
-            raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
+            raise ValueError(f"delta: expected one number in (0, 1), got {shown(delta)}")
         point = priors.locate(kernel, grid)
         draft = cls(
             loss=loss,
@@ -186,6 +198,7 @@ class Certificate(RiskStatement):
         ValueError, NonFinite
             for arrays of wrong shapes or kinds; data that differ from the certified ones give a line that failed.
         """
+        flag("rigorous", rigorous)
         return checking.check(self, raw(X, self.encode(y)), rigorous=rigorous)
 
     @classmethod
@@ -206,30 +219,18 @@ def _require_kinds(
     posterior: Any,
     loss: Any,
     scalings: tuple[Any, Any],
-    charges: Sequence[Any],
     mean: Any,
     split: Any,
     nonrigorous: bool,
 ) -> None:
     """Refuse arguments of `Certificate.issue` of other kinds, and scalings that depend on the certified rows."""
-    for name, scaling in zip(("inputs", "outputs"), scalings, strict=True):
-        if not isinstance(scaling, Scaling):
-            raise ValueError(f"{name}: expected a Scaling, got {type(scaling).__name__}")
-    if not all(isinstance(charge, Charge) for charge in charges):
-        raise ValueError(f"charges: expected a sequence of Charge, got {charges!r}")
     if not (nonrigorous or all(scaling.rigorous for scaling in scalings)):
         raise ValueError(
             "inputs, outputs: expected a scaling fixed in advance, from disjoint data or charged; got 'same data': "
             "prior and loss then depend on the data, and no bound follows (P-45). Scale with other data, or pass "
             "nonrigorous=True for a record that says so in its first line"
         )
-    if not isinstance(loss, Loss):
-        raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
-    if not isinstance(posterior, Posterior):
-        raise ValueError(
-            f"posterior: expected Exact, Sparse, Free, Whitened or Updated, got {type(posterior).__name__}"
-        )
-    if not isinstance(split, Split | None):
-        raise ValueError(f"split: expected a Split or None, got {type(split).__name__}")
-    if not isinstance(mean, DeclaredMean | None):
-        raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
+    as_loss(loss)
+    instance("posterior", posterior, Posterior, "Exact, Sparse, Free, Whitened or Updated")
+    instance("split", split, (Split, type(None)), "a Split or None")
+    as_mean(mean)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds import divergences
-from gpbounds.arrays import EPS, Float, as_points, exactly, is_cupy
+from gpbounds.arrays import EPS, Float, array_of, as_points, exactly, is_cupy
 from gpbounds.divergences.measured import measured
 from gpbounds.divergences.sparse import (
     CollapsedLaw,
@@ -25,6 +25,7 @@ from gpbounds.divergences.sparse import (
     updated_at,
     whitened_at,
 )
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
@@ -117,7 +118,8 @@ def entry_error(posterior: Posterior, kernel: Kernel, reach: Float) -> float:
     ):
         if not size >= LEAST:
             raise ValueError(
-                f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {size!r}: scale the targets"
+                f"{name} of at least {LEAST:g}, below which doubles have fewer digits, got {shown(size)}: scale the "
+                "targets"
             )
     return value_error(kernel, _reach_with(posterior, reach))
 
@@ -241,7 +243,7 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     for name, array in (("X", X), ("y", y)):
         if is_cupy(array):
             raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
-        kind = np.asarray(exactly(name, array)).dtype
+        kind = array_of(np, name, array).dtype
         if kind.kind == "f" and kind.itemsize != 8:
             raise ValueError(
                 f"{name}: expected float64, got {kind}: a certificate identifies the exact numbers for which it holds"

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gpbounds.errors import shown
 from gpbounds.records import NUMBER, TEXT, WHOLE, Record, Slots
-from gpbounds.validation import choice, finite, scalar
+from gpbounds.validation import choice, count, finite, scalar
 
 ORDERS = ("random", "as given")
 
@@ -51,27 +52,33 @@ class Split(Record):
         choice("order", self.order, ORDERS)
         object.__setattr__(self, "share", share_of(self.share))
         if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool) or not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed: expected one whole number from 0 to 2^64 − 1, got {self.seed!r}")
+            raise ValueError(f"seed: expected one whole number from 0 to 2^64 − 1, got {shown(self.seed)}")
         object.__setattr__(self, "seed", int(self.seed))
 
     def prior(self, N: int) -> NDArray[np.bool_]:
         """Whether each of N rows is the prior's, shape (N,)."""
-        count = self._count(N)
-        mask = np.zeros(N, dtype=bool)
+        rows = self._rows(N)
+        first = self._count(rows)
+        mask = np.zeros(rows, dtype=bool)
         if self.order == "as given":
-            mask[:count] = True
+            mask[:first] = True
         else:
-            words = np.random.Philox(key=self.seed).random_raw(N)
-            mask[np.argsort(words, kind="stable")[:count]] = True
+            words = np.random.Philox(key=self.seed).random_raw(rows)
+            mask[np.argsort(words, kind="stable")[:first]] = True
         return mask
 
     def certified(self, N: int) -> int:
         """The number of certified rows among N."""
-        return N - self._count(N)
+        rows = self._rows(N)
+        return rows - self._count(rows)
+
+    def _rows(self, N: int) -> int:
+        rows = count("N", N, 0)
+        if rows < 2:
+            raise ValueError(f"split: expected N of two rows or more, one for the prior and one to certify, got {rows}")
+        return rows
 
     def _count(self, N: int) -> int:
-        if N < 2:
-            raise ValueError(f"split: expected two rows or more, one for the prior and one to certify, got {N}")
         return min(max(int(np.floor(self.share * N + 0.5)), 1), N - 1)
 
     def describe(self) -> str:
@@ -85,5 +92,5 @@ def share_of(share: Any) -> float:
     """A share of the rows, between 0 and 1."""
     value = scalar(finite, "share", share)
     if not 0.0 < value < 1.0:
-        raise ValueError(f"share: expected a number between 0 and 1, got {share!r}")
+        raise ValueError(f"share: expected a number between 0 and 1, got {shown(share)}")
     return value

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from gpbounds.bound import outward
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.losses import LOSSES, Loss
 from gpbounds.pacbayes.certificate import priors
@@ -239,7 +240,7 @@ class RiskStatement(SealedRecord):
                 continue
             value = float(finite(name, getattr(self, name)))
             if not low <= value <= high or (name == "delta" and value in (0.0, 1.0)):
-                raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value!r}")
+                raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {shown(value)}")
             object.__setattr__(self, name, value + 0.0)
         if self.tandem is not None:
             for_mean_prediction(self.loss)
@@ -303,7 +304,7 @@ class RiskStatement(SealedRecord):
 def for_mean_prediction(loss: Loss) -> None:
     """Refuse a loss for which the risk of the mean prediction has no bound by the tandem risk (N-tandem)."""
     if not loss.zero_one:
-        raise ValueError(f"loss: expected one that is 0 or 1, for the risk of the mean prediction, got {loss!r}")
+        raise ValueError(f"loss: expected one that is 0 or 1, for the risk of the mean prediction, got {shown(loss)}")
 
 
 # The last step of a certificate, in Arb: the bound from R_S, KL(Q‖P), counts, N and δ, rounded upwards.

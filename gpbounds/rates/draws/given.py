@@ -11,6 +11,7 @@ import numpy as np
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
+from gpbounds.errors import shown
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, checked_draws, record, share
 
 CERTAIN = "certain"
@@ -177,7 +178,8 @@ def draws_argument(draws: Any) -> int | str:
         return validation.count("draws", draws)
     except ValueError:
         raise ValueError(
-            f"draws: expected a whole number >= 1 of draws of which the best is kept, or {CERTAIN!r}, got {draws!r}"
+            f"draws: expected a whole number >= 1 of draws of which the best is kept, or {CERTAIN!r}, got "
+            f"{shown(draws)}"
         ) from None
 
 

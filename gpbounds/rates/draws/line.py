@@ -8,6 +8,7 @@ import numpy as np
 
 from gpbounds import validation
 from gpbounds.bound import FIXED, UP, Bound, drawn_from
+from gpbounds.errors import shown
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.facts import has_formula
@@ -127,10 +128,14 @@ def draws_on_a_line(
 ) -> DrawsOnALine:
     """The statement of ``rate`` for draws from future inputs on a line."""
     if form != "sharpest":
-        raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
+        raise ValueError(
+            f"form: expected 'sharpest' with draws, got {shown(form)}: the papers print no bound for draws"
+        )
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law not in (None, "kdpp"):
-        raise ValueError(f"law: expected 'kdpp' for future inputs, unless they are simulated (simulate=m); got {law!r}")
+        raise ValueError(
+            f"law: expected 'kdpp' for future inputs, unless they are simulated (simulate=m); got {shown(law)}"
+        )
     about, count = "prior" if numbers.y_norm2 is None else y_norm2_known, validation.count("draws", draws)
     known = has_formula(kernel, SquaredExponential, Matern)
     one_draw = APriori(kernel, inputs) if known else None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, is_cupy
 from gpbounds.bound import Bound, given_inputs
+from gpbounds.errors import shown
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kernels import Kernel
@@ -252,12 +253,14 @@ def draws_from_rows(
     cannot enclose; with ``rigor="sharp"`` from eigenvalues in 30 digits.
     """
     if form != "sharpest":
-        raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
+        raise ValueError(
+            f"form: expected 'sharpest' with draws, got {shown(form)}: the papers print no bound for draws"
+        )
     if not isinstance(inputs, Empirical):
         name, why = ("y", "the rows it belongs to") if y is not None else ("draws", "the rows that are drawn from")
         raise ValueError(
-            f"{name}: expected inputs=Empirical(X), {why}, got {inputs!r}. About inputs to come: simulate=m, or draws "
-            "with Gaussian or Uniform inputs in one dimension"
+            f"{name}: expected inputs=Empirical(X), {why}, got {shown(inputs)}. About inputs to come: simulate=m, or "
+            "draws with Gaussian or Uniform inputs in one dimension"
         )
     if draws is None:
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float, as_points
+from gpbounds.errors import shown
 from gpbounds.kernels import Constant, Kernel, Linear, OnColumns, Product, Stationary, Sum
 from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.white import has_one_variance
@@ -69,7 +70,8 @@ def _times(a: Term, b: Term) -> Term:
         for term in (a, b):
             if term.kernel is not None and not has_one_variance(term.kernel):
                 raise ValueError(
-                    f"model: expected white noise times kernels with the same k(x, x) for all x, got {term.kernel!r}"
+                    "model: expected white noise times kernels with the same k(x, x) for all x, got "
+                    f"{shown(term.kernel)}"
                 )
             scale *= 1.0 if term.kernel is None else term.kernel.max_variance
         return Term(scale, white=True)
@@ -241,7 +243,7 @@ def columns_of(active: Any) -> list[int] | None:
     if isinstance(active, slice):
         start, step = active.start or 0, active.step or 1
         if active.stop is None or min(start, active.stop, step) < 0:
-            raise ValueError(f"model: expected active_dims with column numbers >= 0 and an end, got {active!r}")
+            raise ValueError(f"model: expected active_dims with column numbers >= 0 and an end, got {shown(active)}")
         return list(range(start, active.stop, step))
     columns = [int(column) for column in as_numbers(active).ravel()]
     if min(columns, default=0) < 0:
