@@ -939,7 +939,9 @@ class GaussianProcess(_Arguments):
 
     def _inducing_for(self, X: Any) -> Float:
         """Inducing points of `log_evidence_bounds` for rows X, which are inputs of ``kernel_``."""
-        return self.inducing_ if hasattr(self, "inducing_") else np.unique(host(X), axis=0)
+        if hasattr(self, "inducing_"):
+            return self.inducing_
+        return np.unique(host(self._kernel_inputs(_held_rows(self.X_train_)) if isinstance(X, Source) else X), axis=0)
 
     def _as_fitted(self, rows: Source) -> Source:
         """Raw rows in the units of the model, with targets minus the prior mean."""
