@@ -25,9 +25,11 @@ from fitting.objectives.packing import packing_of
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.starts.starts import strides
+from gpbounds import validation
 from gpbounds.arrays import Array, Float, place
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Gaussian
-from gpbounds.validation import choice, count, finite, positive, scalar
+from gpbounds.validation import choice, count, finite, flag, generator, positive, scalar
 from gpbounds.whitening import as_targets
 
 Function = Callable[[ArrayLike], tuple[float, Float]]
@@ -125,12 +127,14 @@ def sharpness_of(
     centre, size = finite("x", x), scalar(positive, "radius", radius)
     if centre.ndim != 1 or not centre.size:
         raise ValueError(f"x: expected shape (n,), n >= 1, got {centre.shape}")
-    generator, total = np.random.default_rng(rng), count("corners", corners, 0)
+    draws, total = generator(rng), count("corners", corners, 0)
+    validation.function("function", function, "a function of a vector that returns the value and the derivatives")
+    named = names_of_coordinates(names)
     value, gradient = function(centre)
     scalar(finite, "function(x)", value)
     box = size * (np.abs(centre) + 1.0)
     product, curvature = _hessian(function, centre)
-    signs = generator.choice([-1.0, 1.0], (total + 64, centre.size))
+    signs = draws.choice([-1.0, 1.0], (total + 64, centre.size))
     starts = [np.zeros(centre.size), *signs[:total], _best_corner(signs[total:], gradient * box, product, box)]
     rise, best = 0.0, np.zeros(centre.size)
     for start in starts:
@@ -138,7 +142,14 @@ def sharpness_of(
         if climbed > rise:
             rise, best = climbed, where
     share = 100.0 * rise / (1.0 + value) if 1.0 + value > 0.0 else float("nan")
-    return Sharpness(share, rise, curvature, float(value), size, tuple(names), centre, best * box, np.array(gradient))
+    return Sharpness(share, rise, curvature, float(value), size, named, centre, best * box, np.array(gradient))
+
+
+def names_of_coordinates(names: Any) -> tuple[str, ...]:
+    """A sequence of names, perhaps none."""
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+        raise ValueError(f"names: expected a sequence of names, got {shown(names)}")
+    return tuple(names)
 
 
 def _climb(function: Function, x: Float, at: float, box: Float, start: Float) -> tuple[float, Float]:
@@ -254,7 +265,7 @@ def sharpness(
     if not isinstance(model, ExactGP | RenyiGP | SparseGP):
         raise ValueError(f"model: expected an ExactGP, RenyiGP or SparseGP, got {type(model).__name__}")
     choice("on", on, ("own", "evidence"))
-    if inducing and (on == "evidence" or isinstance(model, ExactGP)):
+    if flag("inducing", inducing) and (on == "evidence" or isinstance(model, ExactGP)):
         raise ValueError("inducing: expected False for log p(y), which does not depend on inducing inputs, got True")
     model._fitted()
     if model._row_noise is not None:

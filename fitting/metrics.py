@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_number, exactly, host, kind_of_caller
 from gpbounds.likelihoods import Likelihood
-from gpbounds.validation import closed_unit, count, finite, non_negative, open_unit
+from gpbounds.validation import closed_unit, count, finite, generator, instance, non_negative, open_unit
 
 Numbers = ArrayLike | Array
 
@@ -41,7 +41,7 @@ def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None =
 
     Raises
     ------
-    TypeError
+    ValueError
         for a model in place of a likelihood; the message has the right call.
     ValueError, NonFinite
         for wrong arguments, shapes that differ, a y the likelihood has no density for.
@@ -174,8 +174,10 @@ def randomised_pit(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers, r
     >>> randomised_pit(Poisson("exp"), [0, 2, 9], [0.5, 0.5, 0.5], [0.1, 0.1, 0.1], rng=0).round(2).tolist()
     [0.13, 0.57, 1.0]
     """
+    instance("likelihood", likelihood, Likelihood, "a likelihood of gpbounds.likelihoods")
+    draws = generator(rng)
     below, up_to = likelihood.predictive_cdf(*_columns(y=y, m=m, v=v))
-    return np.asarray(below + np.random.default_rng(rng).uniform(size=below.shape) * (up_to - below))
+    return np.asarray(below + draws.uniform(size=below.shape) * (up_to - below))
 
 
 def _require_law(name: str, likelihood: Any, v: Any) -> None:
@@ -186,8 +188,9 @@ def _require_law(name: str, likelihood: Any, v: Any) -> None:
     instead = (
         "-model.log_predictive_density(X, y).mean()" if name == "log_loss" else "low, high = model.predict_interval(X)"
     )
-    raise TypeError(
-        f"{name}: expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and "
+    argument = "v" if isinstance(likelihood, Likelihood) else "likelihood"
+    raise ValueError(
+        f"{argument}: {name} expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and "
         f"variances of the latent f, got {got}; for a fitted model: {instead}"
     )
 
@@ -197,7 +200,7 @@ def _columns(**arguments: Any) -> list[Float]:
     arrays = [finite(name, host(exactly(name, value))) for name, value in arguments.items()]
     if len({array.shape for array in arrays}) != 1 or arrays[0].ndim != 1 or arrays[0].size == 0:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arguments, arrays, strict=True))
-        raise ValueError(f"expected arrays of one shape (n,) with n >= 1, got {shapes}")
+        raise ValueError(f"{', '.join(arguments)}: expected arrays of one shape (n,) with n >= 1, got {shapes}")
     return arrays
 
 

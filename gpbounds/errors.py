@@ -36,6 +36,10 @@ class NotConverged(ArithmeticError):
     """An iteration or discretisation did not reach its promised accuracy; the message states the accuracy reached."""
 
 
+class NotNumbers(ValueError, TypeError):
+    """Rows hold strings or other objects; a `TypeError`, too, as scikit-learn raises one."""
+
+
 class NonFinite(ValueError):
     """Data or a result contain NaN or infinity; the message says where."""
 

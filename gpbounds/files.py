@@ -201,6 +201,10 @@ LONGEST = 10_000
 """Bytes of the longest header that is parsed."""
 
 
+WIDEST = 2**20
+"""Largest size beside a size of 0: memory for results of such an array would be bounded by no bytes of the file."""
+
+
 WORDS = {"biuf": "real numbers"}
 """Kinds of dtypes as messages name them."""
 
@@ -264,6 +268,8 @@ def header(file: IO[bytes], size: int, name: str, kinds: str = "biuf") -> Header
     if dtype.kind not in kinds or dtype.subdtype is not None or not dtype.itemsize:
         raise ValueError(f"{name}: expected {WORDS.get(kinds, 'numbers or texts')}, got dtype {str(dtype)[:60]}")
     offset = file.tell()
+    if math.prod(shape) == 0 and max(shape) > WIDEST:
+        raise ValueError(f"{name}: expected sizes of at most {WIDEST} in an array without numbers, got {_short(shape)}")
     if len(shape) > 8 or any(isinstance(n, bool) or n < 0 for n in shape):
         raise ValueError(f"{name}: expected at most 8 dimensions of sizes >= 0, got shape {_short(shape)}")
     if math.prod(shape) * dtype.itemsize != size - offset:

@@ -28,6 +28,10 @@ DIGITS = 1000
 """Largest number of digits of a whole number, more than any double has."""
 
 
+MARK = "\ufeff"
+"""The byte-order mark, with which Windows begins a text in UTF-8."""
+
+
 def to_json(
     value: Any,
     *,
@@ -64,7 +68,7 @@ def _joined(broken: re.Match[str]) -> str:
 
 
 def from_json(text: str | bytes, *, finite: bool = True) -> Any:
-    """The values of a stranger's JSON in UTF-8.
+    """The values of a stranger's JSON in UTF-8, which may begin with a byte-order mark.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def from_json(text: str | bytes, *, finite: bool = True) -> Any:
         ``finite``, NaN, infinity and numbers beyond the doubles.
     """
     numbers: dict[str, Any] = {"parse_constant": _refused, "parse_float": _double} if finite else {}
-    words = text if isinstance(text, str) else text.decode("utf-8")
+    words = (text if isinstance(text, str) else text.decode("utf-8")).removeprefix(MARK)
     return json.loads(words, object_pairs_hook=_unique, parse_int=_whole, **numbers)
 
 

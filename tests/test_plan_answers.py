@@ -157,7 +157,7 @@ def test_the_target_is_the_column_that_is_named_and_its_name_is_printed(file, ca
 def test_a_level_given_as_target_is_refused_with_the_name_of_the_level(capsys):
     assert main(["plan", "-N", "1e6", "--target", "0.1"]) == 2
     assert "the level of a divergence is --nats" in capsys.readouterr().err
-    with pytest.raises(TypeError, match="the level in nats is the argument nats="):
+    with pytest.raises(ValueError, match="the level in nats is the argument nats="):
         fitting.plan(*sample(), target=0.1)
 
 

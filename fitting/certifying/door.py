@@ -11,9 +11,11 @@ from fitting.certifying.asked import Asked
 from fitting.certifying.forms import FORMS, best
 from fitting.certifying.gibbs import supported
 from fitting.certifying.result import finished
+from gpbounds.errors import shown
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Split
-from gpbounds.validation import choice, count, open_unit, scalar
+from gpbounds.pacbayes.certificate.split import ORDERS
+from gpbounds.validation import choice, count, flag, open_unit, scalar
 
 METHODS = ("pac-bayes", "data-prior", "held-out", "best")
 
@@ -108,9 +110,12 @@ def certify(
     level = None if coverage is None else scalar(open_unit, "coverage", coverage)
     if level is not None and method != "held-out":
         raise ValueError(f"coverage: expected None for method={method!r}, got {coverage!r}: pass method='held-out'")
-    paid = tuple(charges)
+    flag("nonrigorous", nonrigorous)
+    choice("order", order, ORDERS)
+    scalar(open_unit, "share", share)
+    paid = tuple(charges) if isinstance(charges, Iterable) else (charges,)
     if not all(isinstance(charge, Charge) for charge in paid):
-        raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
+        raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {shown(charges)}")
     if method == "pac-bayes":
         supported(model)
     split = Split(order, share, count("random_state", random_state, 0))

@@ -7,7 +7,7 @@ import math
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.given_rows import table, targets
 from fitting.estimators.partitioned import predictions_of_chunks, some_rows
 from fitting.estimators.remarks import Remark, of_distance
 from fitting.estimators.trainer import Outcome, Trainer
@@ -52,18 +53,16 @@ from gpbounds.arrays import (
     Array,
     Float,
     as_points,
-    exactly,
     host,
     is_constant,
     is_cupy,
     is_dask,
-    is_frame,
     kind_of_caller,
     namespace,
     place,
 )
 from gpbounds.bound import Bound
-from gpbounds.errors import NotPositiveDefinite, unpickled
+from gpbounds.errors import NotPositiveDefinite, shown, unpickled
 from gpbounds.interval import Interval
 from gpbounds.kernels import Constant, Kernel, Stationary
 from gpbounds.kernels.families import Family
@@ -76,16 +75,20 @@ from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row, noise_of_ro
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.copies import on_disk
 from gpbounds.rows.source import changed, with_targets
-from gpbounds.validation import array_module, choice, count, flag, noise_variance, non_negative, positive, scalar
+from gpbounds.validation import (
+    array_module,
+    choice,
+    count,
+    flag,
+    noise_variance,
+    non_negative,
+    positive,
+    scalar,
+    within_memory,
+)
 from gpbounds.whitening import as_targets
 
 # Rows as arrays: which an estimator takes, which it copies, and which it holds after training.
-
-
-def for_sklearn(X: Any) -> Any:
-    """X through `gpbounds.arrays.exactly`, before scikit-learn converts it; a table keeps the names of its columns."""
-    given = exactly("X", X)
-    return X if is_frame(X) else given
 
 
 def own_points(X: Any, points: Any) -> Float:
@@ -102,6 +105,17 @@ def in_memory(estimator: str, X: Any) -> None:
             f"X: expected an array for {estimator}, which needs all rows in memory, got {type(X).__name__}: SparseGP, "
             "LowRankGP, SparsePACGP and VariationalGP read files and Dask collections"
         )
+
+
+def _require_room(N: int) -> None:
+    """Refuse so many rows that their covariance does not fit into memory, before it is computed."""
+    try:
+        np.empty((N, N))
+    except (MemoryError, ValueError):
+        raise ValueError(
+            f"X: expected so few rows that their covariance fits into memory, got {N} rows, whose covariance takes "
+            f"{8.0 * N**2 / 2**30:.0f} GiB: take fewer rows at a time"
+        ) from None
 
 
 def _held_rows(X: Float) -> Float:
@@ -321,7 +335,8 @@ class GaussianProcess(_Arguments):
         """
         if not is_dask(X):
             return self._latent(X, return_std, return_cov, noisy=noisy, noise=noise)
-        if return_cov:
+        flag("return_std", return_std), flag("noisy", noisy)
+        if flag("return_cov", return_cov):
             raise ValueError("return_cov: expected False for a Dask collection, whose rows no worker holds together")
         if noise is not None and np.ndim(noise):
             raise ValueError("noise: expected one number for a Dask collection, got one for each row")
@@ -339,7 +354,7 @@ class GaussianProcess(_Arguments):
         noisy: bool = False,
         noise: ArrayLike | None = None,
     ) -> Any:
-        if return_std and return_cov:
+        if flag("return_std", return_std) & flag("return_cov", return_cov):
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
         if noise is not None and not noisy:
             raise ValueError(
@@ -347,9 +362,12 @@ class GaussianProcess(_Arguments):
             )
         self._fitted()
         points = self._new_points(X)
+        if return_cov:
+            _require_room(len(points))
         inputs, xp, law = self._inputs(points), namespace(points), self.posterior_
         placed, labels = place(inputs, self._module()), self._labels(inputs)
-        means_only, options = not (return_std or return_cov), {"full_cov": return_cov, "noisy": noisy, "blocks": labels}
+        means_only = not (return_std or return_cov)
+        options = {"full_cov": bool(return_cov), "noisy": flag("noisy", noisy), "blocks": labels}
         if noisy:
             options["noise"] = self._new_noise(noise, len(points))
         parts = [law.mean(placed, blocks=labels)] if means_only else law.predict(placed, **options)
@@ -392,7 +410,8 @@ class GaussianProcess(_Arguments):
         rounding = 1e-8 * self.posterior_.largest_prior_variance(points)
         eigenpairs = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
         assert eigenpairs.vectors is not None
-        normal = rng.standard_normal((len(shared), means.shape[1] * n))
+        with within_memory("n_samples"):
+            normal = rng.standard_normal((len(shared), means.shape[1] * n))
         drawn = (eigenpairs.vectors * np.sqrt(eigenpairs.values) @ normal).reshape(*means.shape, n)
         drawn = means[:, :, None] + drawn * self.y_scale_[:, None]
         return drawn[:, 0] if single else drawn
@@ -571,18 +590,21 @@ class GaussianProcess(_Arguments):
         many = bool(self.__sklearn_tags__().target_tags.multi_output)
         if is_cupy(X) or is_cupy(y):
             points = as_points(X, "X", None if reset else self.n_features_in_)
-            targets = host(as_targets(y, points))
-            if targets.ndim == 2 and not many:
-                raise ValueError(f"y: expected one target for each row of X, shape (N,), got {tuple(targets.shape)}")
+            columns = host(as_targets(y, points))
+            if columns.ndim == 2 and not many:
+                raise ValueError(f"y: expected one target for each row of X, shape (N,), got {tuple(columns.shape)}")
             self.n_features_in_ = int(points.shape[1])
-            return host(points).astype(np.float64, order="C"), targets.astype(np.float64, order="C")
+            return host(points).astype(np.float64, order="C"), columns.astype(np.float64, order="C")
         from sklearn.utils.validation import validate_data
 
-        given, targets = for_sklearn(X), exactly("y", y)
-        points, targets = validate_data(
-            self, given, targets, dtype=np.float64, y_numeric=True, multi_output=many, reset=reset
+        given = table(self, X, reset=reset)
+        passed = targets(self, y, given.shape[0])
+        if passed.ndim == 2 and not many and passed.shape[1] > 1:
+            raise ValueError(f"y: expected one target for each row of X, shape (N,), got {passed.shape}")
+        points, columns = validate_data(
+            self, given, passed, dtype=np.float64, y_numeric=True, multi_output=many, reset=reset
         )
-        return own_points(X, points), np.array(targets, dtype=np.float64, order="C")
+        return own_points(X, points), np.array(columns, dtype=np.float64, order="C")
 
     def _in_units(self, X: Float, Y: Float) -> tuple[Float, Float]:
         """X (N, D) and Y (N, P) in the units of the model; sets ``y_mean_`` and ``y_scale_``."""
@@ -614,7 +636,7 @@ class GaussianProcess(_Arguments):
             return as_points(X, "X", self.n_features_in_).astype(np.float64, copy=False)
         from sklearn.utils.validation import validate_data
 
-        return validate_data(self, for_sklearn(X), dtype=np.float64, reset=False)
+        return validate_data(self, table(self, X, reset=False), dtype=np.float64, reset=False)
 
     def _module(self) -> Any:
         """The array module of the device on which the posterior lives."""
@@ -631,11 +653,11 @@ class GaussianProcess(_Arguments):
         self._check_noise()
         scalar(positive, "learning_rate", self.learning_rate)
         if not isinstance(self.limits, Mapping | None):
-            raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {self.limits!r}")
-        if not (isinstance(self.fixed, Iterable) and all(isinstance(name, str) for name in self.fixed)):
-            raise ValueError(f"fixed: expected a sequence of names, got {self.fixed!r}")
+            raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {shown(self.limits)}")
+        if not (isinstance(self.fixed, Collection) and all(isinstance(name, str) for name in self.fixed)):
+            raise ValueError(f"fixed: expected a sequence of names, got {shown(self.fixed)}")
         if not isinstance(self.checkpoint, str | os.PathLike | None):
-            raise ValueError(f"checkpoint: expected a path, got {self.checkpoint!r}")
+            raise ValueError(f"checkpoint: expected a path, got {shown(self.checkpoint)}")
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, self._optimizers)
         count("n_restarts", self.n_restarts, 0)
@@ -935,7 +957,7 @@ class GaussianProcess(_Arguments):
     def _check_mean(self) -> None:
         if not (isinstance(self.mean, LinearMean) or (isinstance(self.mean, str) and self.mean in KINDS)):
             words = ", ".join(map(repr, KINDS))
-            raise ValueError(f"mean: expected {words} or a gpbounds.means.LinearMean, got {self.mean!r}")
+            raise ValueError(f"mean: expected {words} or a gpbounds.means.LinearMean, got {shown(self.mean)}")
 
     def _first_mean(self, X: Any, Y: Any) -> PriorMean | None:
         """The prior mean at the start of training: given, or by least squares; None for 0."""
@@ -1065,7 +1087,9 @@ class GaussianProcess(_Arguments):
 
     def _inducing_for(self, X: Any) -> Float:
         """Inducing points of `log_evidence_bounds` for rows X, which are inputs of ``kernel_``."""
-        return self.inducing_ if hasattr(self, "inducing_") else np.unique(host(X), axis=0)
+        if hasattr(self, "inducing_"):
+            return self.inducing_
+        return np.unique(host(self._kernel_inputs(_held_rows(self.X_train_)) if isinstance(X, Source) else X), axis=0)
 
     def _as_fitted(self, rows: Source) -> Source:
         """Raw rows in the units of the model, with targets minus the prior mean."""

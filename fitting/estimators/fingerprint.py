@@ -11,6 +11,7 @@ from fitting.estimators.saving import ADDED, ADDED_TO_ALL, FILLED, FORMER, FREED
 from fitting.rows.columns import Columns
 from fitting.starts.starts import PIECE, own_kernel
 from gpbounds.arrays import Float, host
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
@@ -93,5 +94,5 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     raise ValueError(
-        f"random_state: expected None, a whole number >= 0, a Generator or a RandomState, got {random_state!r}"
+        f"random_state: expected None, a whole number >= 0, a Generator or a RandomState, got {shown(random_state)}"
     )

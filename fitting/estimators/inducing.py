@@ -27,7 +27,7 @@ from gpbounds.arrays import Float, as_points, host
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.given import draws_argument
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
-from gpbounds.validation import array_module, choice, count, open_unit, positive, scalar
+from gpbounds.validation import array_module, choice, count, flag, open_unit, positive, scalar
 
 WAYS = ("auto", "greedy", "kdpp", "kmeans", "uniform")
 
@@ -94,6 +94,7 @@ class WithInducing(GaussianProcess):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
+        flag("learn_inducing", self.learn_inducing)
         if isinstance(self.inducing, str):
             choice("inducing", self.inducing, self._ways)
         else:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from gpbounds.arrays import Array, exactly, host, kind_of_caller, namespace, place
+from fitting.estimators.given_rows import reals, scored
+from gpbounds.arrays import Array, host, is_cupy, kind_of_caller, namespace, place, require_finite_rows
 from gpbounds.validation import open_unit, scalar
 
 
@@ -21,8 +22,7 @@ class Scored(RegressorMixin):
     @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predicted means at X, that of scikit-learn, with rows weighted by ``sample_weight``."""
-        weights = None if sample_weight is None else exactly("sample_weight", sample_weight)
-        return float(super().score(X, exactly("y", y), weights))
+        return float(super().score(X, *scored(self, X, y, sample_weight)))
 
 
 class Regression(MultiOutputMixin, Scored):
@@ -77,7 +77,8 @@ class Regression(MultiOutputMixin, Scored):
         """
         mean, std = self._latent(X, return_std=True, noisy=True, noise=noise)
         xp = namespace(mean)
-        targets = place(np.asarray(host(exactly("y", y)), dtype=np.float64), xp)
+        targets = place(reals("y", host(y) if is_cupy(y) else y).astype(np.float64), xp)
         if tuple(targets.shape) != tuple(mean.shape):
             raise ValueError(f"y: expected the shape of the predictions, {tuple(mean.shape)}, got {targets.shape}")
+        require_finite_rows("y", targets)
         return -0.5 * ((targets - mean) / std) ** 2 - xp.log(std) - 0.5 * math.log(2.0 * math.pi)

@@ -27,7 +27,7 @@ from gpbounds.pacbayes.certificate.rows import Partitions, Scaled, raw
 from gpbounds.row_noise import is_per_row
 from gpbounds.rows import Source
 from gpbounds.rows.source import changed
-from gpbounds.validation import choice, count
+from gpbounds.validation import choice, count, flag
 
 POSTERIORS = ("fitc", "vfe", "interpolated", "free")
 
@@ -213,6 +213,6 @@ checkpoint : as in `PACGP`
         noise: ArrayLike | None = None,
     ) -> Any:
         """As in the base class; ``noisy`` is refused for posterior "free", whose Q has no noise."""
-        if noisy and self.posterior == "free":
+        if flag("noisy", noisy) and self.posterior == "free":
             raise ValueError("noisy: expected False, got True: posterior='free' has a law of f only, and no noise")
         return super()._latent(X, return_std, return_cov, noisy=noisy, noise=noise)

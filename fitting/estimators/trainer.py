@@ -173,7 +173,7 @@ class Trainer:
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
             noise = self.is_noise(outcomes[-1])
-        for i in range(1, restarts + 1):
+        for i in range(1, int(restarts) + 1):
             if outcomes[-1].run.status == "interrupted":
                 break
             moved = self._perturbed(start, i)

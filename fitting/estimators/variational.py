@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.estimators import given_rows
 from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import JITTER
@@ -28,7 +29,7 @@ from fitting.rows.data import Data
 from fitting.starts.starts import passed_kernel, typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.training.watch import FAULTS, measured, no_start
-from gpbounds.arrays import Array, Float, exactly, host, kind_of_caller, namespace, place
+from gpbounds.arrays import Array, Float, host, is_cupy, kind_of_caller, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.families import Family
@@ -38,7 +39,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.rows import is_elsewhere, source
-from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
+from gpbounds.validation import choice, closed_unit, count, flag, positive, positive_unit, scalar
 from gpbounds.whitening import slices
 
 # The state of an optimiser between calls of ``partial_fit``.
@@ -453,12 +454,7 @@ class Variational(WithInducing):
         points, columns = super()._in_units(X, Y)
         if self._weights is None:
             return points, columns
-        from sklearn.utils.validation import _check_sample_weight
-
-        given = np.asarray(host(exactly("sample_weight", self._weights)), dtype=np.float64)
-        if not (given > 0.0).any():
-            raise ValueError("sample_weight: expected a weight above zero, got none")
-        weights = _check_sample_weight(given, points, dtype=np.float64, ensure_non_negative=True)
+        weights = given_rows.weights(self._weights, len(points))
         kept = weights > 0.0
         if (weights[kept] != 1.0).any():
             self.sample_weight_ = weights[kept]
@@ -668,7 +664,7 @@ class Variational(WithInducing):
     ) -> Float:
         """As `GaussianProcess.sample_y`; ``noisy`` is for a Gaussian likelihood only."""
         self._fitted()
-        if noisy:
+        if flag("noisy", noisy):
             self._gaussian_only("noisy")
         return super().sample_y(X, n_samples, random_state, noisy=noisy, noise=noise)
 
@@ -855,7 +851,7 @@ class Variational(WithInducing):
 
     def _targets(self, y: Any) -> Array:
         """Targets in the convention of the likelihood."""
-        return np.asarray(host(exactly("y", y)), dtype=np.float64)
+        return given_rows.reals("y", host(y) if is_cupy(y) else y).astype(np.float64)
 
 
 def _untrained(trainer: Trainer, point: Parameters, reason: str) -> Outcome:

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
-from fitting.estimators.base import for_sklearn, own_points
+from fitting.estimators import given_rows
+from fitting.estimators.base import own_points
+from fitting.estimators.given_rows import table
 from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
-from gpbounds.arrays import Array, Float, as_points, exactly, host, is_cupy, kind_of_caller, namespace, unmasked
+from gpbounds.arrays import Array, Float, as_points, host, is_cupy, kind_of_caller, namespace, unmasked
 from gpbounds.likelihoods import Bernoulli, Likelihood
 
 
@@ -100,8 +102,9 @@ progress, checkpoint : as in `VariationalGP`
     @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows of X whose more probable label is y, weighted by ``sample_weight``."""
-        weights = None if sample_weight is None else exactly("sample_weight", sample_weight)
-        return float(super().score(X, unmasked("y", y), weights))
+        self._fitted()
+        N = int(table(self, X, reset=False).shape[0])
+        return float(super().score(X, given_rows.labels(self, y, N), given_rows.weights(sample_weight, N)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -120,7 +123,9 @@ progress, checkpoint : as in `VariationalGP`
             if labels.shape != points.shape[:1]:
                 raise ValueError(f"y: expected one label for each row of X, shape (N,), got {labels.shape}")
         else:
-            points, labels = validate_data(self, for_sklearn(X), unmasked("y", y), dtype=np.float64, reset=reset)
+            given = table(self, X, reset=reset)
+            passed = given_rows.labels(self, y, given.shape[0])
+            points, labels = validate_data(self, given, passed, dtype=np.float64, reset=reset)
             points = own_points(X, points)
         if type_of_target(labels, input_name="y").startswith("continuous"):
             raise ValueError("y: expected two labels, got continuous numbers: VariationalGP serves these")

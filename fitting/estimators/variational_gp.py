@@ -16,7 +16,7 @@ from gpbounds.arrays import Array, Float, kind_of_caller
 from gpbounds.files import mapped
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.rows import Source
-from gpbounds.validation import open_unit, scalar
+from gpbounds.validation import flag, open_unit, scalar
 
 
 @dataclass(eq=False, repr=False)
@@ -211,11 +211,11 @@ device, progress, checkpoint : as in `ExactGP`
         noise : as in `GaussianProcess.predict`
         """
         self._fitted()
-        if noisy:
+        if flag("noisy", noisy):
             self._gaussian_only("noisy")
         if not isinstance(self.likelihood_, Poisson):
             return self._latent(X, return_std, return_cov, noisy=noisy, noise=noise)
-        if return_std or return_cov:
+        if flag("return_std", return_std) | flag("return_cov", return_cov):
             raise ValueError(
                 "return_std, return_cov: expected False for counts, got True: latent(X, return_std=True) describes f"
             )

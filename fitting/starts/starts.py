@@ -11,6 +11,7 @@ import numpy as np
 from fitting.prior_means import some_of
 from fitting.rows.columns import Columns
 from gpbounds.arrays import Array, Float, host, is_constant
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
 from gpbounds.kernels.families import WORDS, Family, family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
@@ -87,7 +88,7 @@ def passed_kernel(kernel: Any) -> Kernel | Family | None:
         return kernel_of_sklearn(kernel)
     raise ValueError(
         f"kernel: expected a kernel of gpbounds.kernels such as SquaredExponential() or Matern(1.5), a name ({WORDS}, "
-        f"or several joined by +), a kernel of sklearn.gaussian_process.kernels, or None, got {kernel!r}"
+        f"or several joined by +), a kernel of sklearn.gaussian_process.kernels, or None, got {shown(kernel)}"
     )
 
 

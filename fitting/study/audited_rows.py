@@ -12,6 +12,7 @@ from fitting.study.standardised import inputs_and_target
 from fitting.study.steps import WrongArguments
 from fitting.study.words import Spelling, argument
 from gpbounds import audit as audits
+from gpbounds.errors import shown
 from gpbounds.renyi.members import WORK
 from gpbounds.rows.table_rows import TableRows
 
@@ -73,9 +74,10 @@ def split(N: int, share: float, seed: int, spelled: Spelling = argument) -> tupl
 
 def test_rows_of(test: Any, table: TableRows, target: str | None) -> TableRows:
     """The rows of ``test``, with the inputs of the table."""
-    parts = (test, None, target) if target is not None and hasattr(test, "columns") else (*test, None)
-    if len(parts) != 3:
-        raise ValueError(f"test: expected (X_test, y_test), or a data frame with target=, got {len(parts) - 1} parts")
+    frame = target is not None and hasattr(test, "columns")
+    if not frame and not (isinstance(test, tuple | list) and len(test) == 2):
+        raise ValueError(f"test: expected (X_test, y_test), or a data frame with target=, got {shown(test)}")
+    parts = (test, None, target) if frame else (*test, None)
     columns, points, targets, _ = inputs_and_target(*parts)
     if points.shape[1] != table.D or (columns and table.columns and columns != table.columns):
         there, here = (

@@ -151,16 +151,17 @@ def audit(
         validation.scalar(validation.positive, "nats", nats),
         validation.count("most", most),
         validation.count("rows", rows, 0),
-        held_out,
+        validation.scalar(validation.non_negative, "held_out", held_out),
         None if epsilon is None else validation.scalar(validation.positive, "epsilon", epsilon),
         validation.scalar(validation.open_unit, "delta", delta),
         validation.count("rng", rng, 0),
-        progress,
+        validation.flag("progress", progress),
         work=validation.scalar(validation.non_negative, "work", work),
         loss=validation.scalar(validation.positive, "loss", loss),
         test_rows=None if test_rows is None else validation.count("test_rows", test_rows),
-        retrain=retrain,
+        retrain=validation.flag("retrain", retrain),
     )
+    validation.instance("name", name, str, "a text")
     table = TableRows(name, points, targets, columns=columns, target=named)
     others = None if test is None else test_rows_of(test, table, None if y is not None else target)
     if isinstance(model, LatentModel):

@@ -20,6 +20,7 @@ from fitting.study.steps import Steps, WrongArguments, shown
 from fitting.study.trained import about_model
 from fitting.study.words import Spelling, argument
 from gpbounds import validation
+from gpbounds.errors import shown as shown_value
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
@@ -145,10 +146,9 @@ def plan(
 
     Raises
     ------
-    TypeError
-        for a number as ``target``: the level is ``nats``.
     ValueError, NonFinite
-        for arguments out of range, shapes that do not match, text, NaN or infinity, and a constant target.
+        for a number as ``target`` (the level is ``nats``), arguments out of range, shapes that do not match,
+        text, NaN or infinity, and a constant target.
 
     >>> import gpbounds
     >>> X = np.linspace(0.0, 6.0, 60)
@@ -159,6 +159,9 @@ def plan(
     >>> plan(X, np.sin(X), loss=0.01, kernel=kernel, noise=0.1).by_predictions.M
     16
     """
+    for word, value in (("old_forms", old_forms), ("progress", progress)):
+        validation.flag(word, value)
+    validation.instance("name", name, str, "a text")
     chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)
     methods = (method,) if isinstance(method, str) else tuple(method)
@@ -219,6 +222,8 @@ def level_of(nats: float | None, loss: float | None, relative: float | None, spe
 
 
 def _same_dimension(law: InputLaw | None, D: int) -> None:
+    if law is not None:
+        validation.instance("inputs", law, InputLaw, "a law of gpbounds.inputs, such as Uniform(0, 1), or None")
     if law is not None and law.dim != D:
         raise ValueError(f"inputs: expected a law of {D} inputs, as X has, got {law.dim}")
 
@@ -234,23 +239,25 @@ def _range(ends: Any) -> tuple[float, float] | None:
 
 
 def _norm(y_norm2: float | str | None) -> float | str | None:
-    if y_norm2 is None or y_norm2 == "prior":
+    if y_norm2 is None or (isinstance(y_norm2, str) and y_norm2 == "prior"):
         return y_norm2
     if isinstance(y_norm2, str):
-        raise ValueError(f"y_norm2: expected a number or 'prior', got {y_norm2!r}")
+        raise ValueError(f"y_norm2: expected a number or 'prior', got {shown_value(y_norm2)}")
     return validation.scalar(validation.non_negative, "y_norm2", y_norm2)
 
 
 def _kernel(kernel: Any, nu: float) -> dict[str, Any]:
     """What a `Question` has of a kernel: its family, and the hyperparameters of one that is given."""
+    smoothness = validation.scalar(validation.extended, "nu", nu)
+    if smoothness == 0.0:
+        raise ValueError("nu: expected a positive number or infinity, got 0.0")
     if kernel is None:
-        if not nu > 0.0:
-            raise ValueError(f"nu: expected a positive number or infinity, got {nu!r}")
-        return {"family": float(nu)}
+        return {"family": smoothness}
     given: list[Any] = [getattr(kernel, name, None) for name in ("variance", "lengthscale")]
     family = float(getattr(kernel, "nu", math.inf))
     if any(value is None for value in given) or type(stationary(family, *given)) is not type(kernel):
-        raise ValueError(f"kernel: expected a SquaredExponential or a Matern, or None to fit one, got {kernel!r}")
+        got = shown_value(kernel)
+        raise ValueError(f"kernel: expected a SquaredExponential or a Matern, or None to fit one, got {got}")
     return {"family": family, "variance": given[0], "lengthscale": np.asarray(given[1]).tolist()}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, is_constant
+from gpbounds.errors import shown
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.facts import Fold
@@ -220,17 +221,16 @@ def inputs_and_target(X: Any, y: Any = None, target: str | None = None) -> tuple
 
     Raises
     ------
-    TypeError
-        for a ``target`` that is not text; a level in nats is called ``nats``.
     ValueError, NonFinite
-        for both or none of ``y`` and ``target``, an unknown column, and as :func:`columns_of`.
+        for a ``target`` that is not text (a level in nats is called ``nats``), both or none of ``y`` and
+        ``target``, an unknown column, and as :func:`columns_of`.
 
     >>> inputs_and_target([[1.0], [2.0]], [3.0, 4.0])[2:]
     (array([3., 4.]), 'y')
     """
     if target is not None and not isinstance(target, str):
-        raise TypeError(
-            f"target: expected the name of a column of X, got {target!r}; the level in nats is the argument nats="
+        raise ValueError(
+            f"target: expected the name of a column of X, got {shown(target)}; the level in nats is the argument nats="
         )
     columns, points = columns_of(X, "X")
     if target is None:

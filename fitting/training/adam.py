@@ -13,7 +13,7 @@ import numpy as np
 from fitting.objectives.triangle import diagonal_of, joined, read_triangle, size_of
 from fitting.training.ending import Ending, Resolution
 from fitting.training.run import Loss, Run, Status
-from fitting.training.watch import FAULTS, Watch
+from fitting.training.watch import FAULTS, Watch, checked, instances
 from gpbounds.arrays import Float
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
@@ -348,7 +348,11 @@ def train_adam(
     >>> run.status, abs(run.value) < 1e-6
     ('converged', True)
     """
-    ending = None if isinstance(loss, Batches) else ending
+    again: dict[str, Any] = {"earlier": earlier, "save": save, "progress": progress, "label": label}
+    bounds = checked(loss, start, bounds, max_iter=max_iter, ftol=ftol, learning_rate=learning_rate, **again)
+    instances(ending=(ending, Ending), resolution=(resolution, Resolution), natural=(natural, NaturalSteps))
+    instances(rng=(rng, np.random.Generator))
+    max_iter, ending = int(max_iter), None if isinstance(loss, Batches) else ending
     shown: dict[str, Any] = {"progress": progress, "label": label}
     watch = Watch(start, max_iter=max_iter, earlier=earlier, ending=ending, save=save, **shown)
     steps = Steps(watch.best, bounds, learning_rate, natural)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fitting.training.ending import Ending, Resolution
 from fitting.training.run import Loss, Run
-from fitting.training.watch import Watch
+from fitting.training.watch import Watch, checked, instances
 from gpbounds.arrays import Float
 
 # Evaluations of an optimiser that keeps no state of its own, so that a stopped run continues on the same path.
@@ -154,6 +154,9 @@ def train_lbfgs(
     ('converged', True)
     """
     shown: dict[str, Any] = {"progress": progress, "label": label}
+    bounds = checked(loss, start, bounds, max_iter=max_iter, ftol=ftol, gtol=gtol, earlier=earlier, save=save, **shown)
+    instances(ending=(ending, Ending), resolution=(resolution, Resolution))
+    max_iter = int(max_iter)
     watched = {"max_iter": max_iter, "ending": ending, "save": save, **shown}
     search = _Search(loss, bounds, max_iter, ftol if resolution is None else 0.0, gtol, resolution)
     if earlier is not None and "losses" in earlier.state:

@@ -12,8 +12,9 @@ import numpy as np
 from fitting.training.ending import Ending
 from fitting.training.run import Loss, Run, Status
 from gpbounds.arrays import Float, exactly
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.progress import bar
+from gpbounds.validation import count, finite, flag, function, instance, non_negative, scalar
 
 EVERY = 10
 """Largest number of iterations between two checkpoints."""
@@ -50,6 +51,51 @@ def no_start(fault: BaseException) -> BaseException:
     message = f"The objective has no value at the start of training: {fault}".removesuffix(".")
     hint = "" if isinstance(fault, NonFinite) else " Or start with a larger noise or a shorter lengthscale."
     return type(fault)(f"{message}.{hint}")
+
+
+def checked(
+    loss: Any,
+    start: Any,
+    bounds: Any,
+    *,
+    max_iter: Any,
+    earlier: Any,
+    save: Any,
+    progress: Any,
+    label: Any,
+    **numbers: Any,
+) -> list[tuple[float, float]]:
+    """Refuse wrong arguments of the optimisers, by name; the bounds as pairs of doubles.  ``numbers`` are >= 0."""
+    if not hasattr(loss, "draw"):  # `Batches`
+        function("loss", loss, "a function of a vector that returns the value and the derivatives")
+    x = finite("start", start)
+    if x.ndim != 1:
+        raise ValueError(f"start: expected shape (p,), got {x.shape}")
+    try:
+        pairs = [(float(low), float(high)) for low, high in bounds]
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"bounds: expected a list of pairs (low, high), got {shown(bounds)}") from None
+    if len(pairs) != x.size or not all(low <= high for low, high in pairs):
+        raise ValueError(
+            f"bounds: expected {x.size} pair(s) with low <= high, one for each of start, got {shown(pairs)}"
+        )
+    count("max_iter", max_iter, 0)
+    for name, value in numbers.items():
+        scalar(non_negative, name, value)
+    for name, value, kind in (("earlier", earlier, Run), ("label", label, str)):
+        if value is not None or kind is str:
+            instance(name, value, kind, "a Run to continue" if kind is Run else "a text")
+    if save is not None:
+        function("save", save, "a function of a Run")
+    flag("progress", progress)
+    return pairs
+
+
+def instances(**given: tuple[Any, type]) -> None:
+    """Refuse values that are neither None nor of their types, by name."""
+    for name, (value, kind) in given.items():
+        if value is not None:
+            instance(name, value, kind, f"{kind.__name__} or None")
 
 
 class Watch:

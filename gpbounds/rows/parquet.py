@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -189,6 +190,12 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
     regular(path)
     with reading_parquet(path):
         about = arrow.read_metadata(path)
+        twice = [name for name, times in Counter(about.schema.to_arrow_schema().names).items() if times > 1]
+        if twice:
+            raise ValueError(
+                f"{path}: expected a name of its own for each column, got {twice[0][:60]!r} more than once: rename the "
+                "columns and write the file again"
+            )
         if metadata:
             return about
         schema = about.schema.to_arrow_schema()

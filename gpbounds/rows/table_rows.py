@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -287,10 +288,12 @@ def _known(
     """The columns of ``encoding`` in another file: the target, if the file has it, and the inputs."""
     by_name = encoding.named and cells.named
     names = [column.name for column in cells.columns]
+    times = Counter(names)
+    of_name = dict(zip(names, cells.columns, strict=True))
 
     def matching(how: ColumnEncoding) -> FileColumn | None:
-        if by_name and names.count(how.name) == 1:
-            return cells.columns[names.index(how.name)]
+        if by_name and times[how.name] == 1:
+            return of_name[how.name]
         if len(names) != encoding.width or (by_name and names[how.number - 1] != how.name):
             return None
         return cells.columns[how.number - 1]
@@ -307,9 +310,11 @@ def _known(
     present = [column for column in inputs if column is not None]
     if target is not None and (answer is None or cells.columns[column_number(target, names, "--target")] is not answer):
         raise ValueError(f"--target: expected {encoding.target_name}, the target of the model, got {shown(target)}")
-    unused = [column for column in present if column in _found(cells, ignore, "--ignore")]
+    without = _found(cells, ignore, "--ignore")
+    unused = [column for column in present if column in without]
     if columns:
-        unused += [column for column in present if column not in _found(cells, columns, "--columns")]
+        used = _found(cells, columns, "--columns")
+        unused += [column for column in present if column not in used]
     if unused:
         raise ValueError(f"--ignore, --columns: expected to leave the inputs of the model, got none of {unused[0]}")
     return answer, present, ()
