@@ -190,8 +190,8 @@ def _require_law(name: str, likelihood: Any, v: Any) -> None:
     )
     argument = "v" if isinstance(likelihood, Likelihood) else "likelihood"
     raise ValueError(
-        f"{argument}: {name} expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and "
-        f"variances of the latent f, got {got}; for a fitted model: {instead}"
+        f"{argument}: {name} expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means "
+        f"and variances of the latent f, got {got}; for a fitted model: {instead}"
     )
 
 

@@ -53,6 +53,7 @@ from gpbounds.arrays import (
     Array,
     Float,
     as_points,
+    exactly,
     host,
     is_constant,
     is_cupy,
