@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -141,7 +142,7 @@ def test_intervals_of_the_gap_hold_the_dense_formula(
     contains(observe, gap(*rows.data, alpha, noise=rows.noise, **chosen), truth)
     observe.upper("N-rows-noise", truth, float(gap_from_trace(*rows.data, alpha, noise=rows.noise)))
     ends = expected_gap_bounds(rows.kernel, rows.X, rows.Z, alpha, noise=rows.noise)
-    contains(observe, ends, reference.expected_gap_of_rows(*rows.prior, rows.noise, mpf(alpha)))
+    contains(observe, ends, max(reference.expected_gap_of_rows(*rows.prior, rows.noise, mpf(alpha)), mpf(0)))
 
 
 @pytest.mark.claim("N-rows-noise")
@@ -246,6 +247,34 @@ def test_statements_about_draws_are_those_about_scaled_matrices(observe: Observe
     observe.upper("N-rows-noise", least, float(ratio))
     plan = inducing_points(kernel, 6, 1.0, target=10.0, y=y, draws=10, **about)
     observe.holds("N-rows-noise", plan.M is None or float(plan.bound or 0.0) <= 10.0)
+
+
+def agreeing(rng: np.random.Generator) -> tuple[float, float]:
+    """Noise and target of a row for which the roundings of w and of wy agree: the worst of a thousand."""
+    pairs = zip(rng.uniform(0.5, 2.0, 1000).tolist(), rng.uniform(1e3, 2e3, 1000).tolist(), strict=True)
+
+    def moved(pair: tuple[float, float]) -> Fraction:
+        noise, y = pair
+        scaled = Fraction(float(1.0 / np.sqrt(noise)) * y)
+        return abs(scaled**2 * Fraction(noise) / Fraction(y) ** 2 - 1)
+
+    return max(pairs, key=moved)
+
+
+@pytest.mark.claim("N-rows-noise")
+def test_ends_hold_where_all_roundings_agree(observe: Observer) -> None:
+    """One row whose prior variance is far below its noise, and one where they are near, with Z far away."""
+    rng = np.random.default_rng(0)
+    for variance in (1e-9, 1.0):
+        noise, y = agreeing(rng)
+        kernel = SquaredExponential(variance, 1.0)
+        Kff, targets = mp.matrix([[mpf(variance)]]), mp.matrix([[mpf(y)]])
+        data = kernel, np.zeros((1, 1)), np.array([y])
+        ends = evidence(*data, None, noise=[noise], rigor="sharp")
+        contains(observe, ends, reference.log_evidence_of_rows(Kff, targets, [noise]))
+        far = mp.matrix([[mpf(0)]])
+        truth = reference.gap_of_rows(Kff, far, Kff, targets, [noise], mpf(1))
+        contains(observe, gap(*data, np.array([[50.0]]), 1.0, noise=[noise], rigor="sharp"), truth)
 
 
 @pytest.mark.claim("N-rows-noise")
