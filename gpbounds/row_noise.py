@@ -35,7 +35,12 @@ OF_DRAWS = (
     "the law of the draws depends on it: choose among rows of unit noise, unit = gpbounds.at_unit_noise(kernel, X, y, "
     "noise), with unit.kernel, unit.X, y=unit.y and noise=1, and leave out the last column of Z"
 )
-"""Why functions of eigenvalues alone, and those that draw inducing points, take one noise variance."""
+OF_INPUTS = (
+    "the theorem is about a stationary kernel and inputs that are not given, and rows with noise of their own have "
+    "another kernel (gpbounds.at_unit_noise)"
+)
+OF_FACTORS = "factorise rows of unit noise, unit.kernel and unit.X of gpbounds.at_unit_noise, with noise=1"
+"""Why functions of eigenvalues, of draws, of laws of inputs, and of factors of K + σ²I take one noise variance."""
 _NOT_MEMBERS = ("T/σ²", "jitter", "rounding", "points", "n")
 """Terms of bounds on log p(y) that are no members."""
 _LOG_DENSITIES = ("log p(y)", "elbo 1")
@@ -260,7 +265,7 @@ def _shifted(end: Bound, shift: float, names: AbstractSet[str]) -> Bound:
 
 def _beside(points: Array, column: Array) -> Array:
     xp = namespace(points)
-    return xp.ascontiguousarray(xp.column_stack([xp.asarray(points, dtype=np.float64), xp.asarray(column)]))
+    return xp.concatenate([xp.asarray(points, dtype=np.float64), xp.asarray(column)[:, None]], axis=1)
 
 
 def at_unit_noise(kernel: Kernel, X: Any, y: Any, noise: Any) -> UnitNoise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -162,7 +163,7 @@ def test_the_ratio_of_largest_eigenvalues_is_that_of_scaled_matrices(observe: Ob
     rows = Rows.drawn(**drawn)
     Kff, Kuf, Kuu = rows.prior
     residual = reference.scaled_by_noise(Kff - reference.nystrom(Kuf, Kuu), rows.noise)
-    truth = reference.spectrum((residual + residual.T) / 2)[0]
+    truth = max(reference.spectrum((residual + residual.T) / 2)[0], mpf(0))  # of 50 digits
     bound = operator_gap(rows.kernel, rows.X, rows.Z, noise=rows.noise)
     observe.upper("N-rows-noise", truth, float(bound))
     observe.lower("N-rows-noise", truth, bound.terms["lower"])
@@ -246,6 +247,34 @@ def test_statements_about_draws_are_those_about_scaled_matrices(observe: Observe
     observe.upper("N-rows-noise", least, float(ratio))
     plan = inducing_points(kernel, 6, 1.0, target=10.0, y=y, draws=10, **about)
     observe.holds("N-rows-noise", plan.M is None or float(plan.bound or 0.0) <= 10.0)
+
+
+def agreeing(rng: np.random.Generator) -> tuple[float, float]:
+    """Noise and target of a row for which the roundings of w and of wy agree: the worst of a thousand."""
+    pairs = zip(rng.uniform(0.5, 2.0, 1000).tolist(), rng.uniform(1e3, 2e3, 1000).tolist(), strict=True)
+
+    def moved(pair: tuple[float, float]) -> Fraction:
+        noise, y = pair
+        scaled = Fraction(float(1.0 / np.sqrt(noise)) * y)
+        return abs(scaled**2 * Fraction(noise) / Fraction(y) ** 2 - 1)
+
+    return max(pairs, key=moved)
+
+
+@pytest.mark.claim("N-rows-noise")
+def test_ends_hold_where_all_roundings_agree(observe: Observer) -> None:
+    """One row whose prior variance is far below its noise, and one where they are near, with Z far away."""
+    rng = np.random.default_rng(0)
+    for variance in (1e-9, 1.0):
+        noise, y = agreeing(rng)
+        kernel = SquaredExponential(variance, 1.0)
+        Kff, targets = mp.matrix([[mpf(variance)]]), mp.matrix([[mpf(y)]])
+        data = kernel, np.zeros((1, 1)), np.array([y])
+        ends = evidence(*data, None, noise=[noise], rigor="sharp")
+        contains(observe, ends, reference.log_evidence_of_rows(Kff, targets, [noise]))
+        far = mp.matrix([[mpf(0)]])
+        truth = reference.gap_of_rows(Kff, far, Kff, targets, [noise], mpf(1))
+        contains(observe, gap(*data, np.array([[50.0]]), 1.0, noise=[noise], rigor="sharp"), truth)
 
 
 @pytest.mark.claim("N-rows-noise")

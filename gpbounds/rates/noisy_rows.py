@@ -12,7 +12,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical
 from gpbounds.rates.base import Statement, silent
-from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
+from gpbounds.row_noise import UnitNoise, at_unit_noise
 
 DRAWN_AT_UNIT_NOISE = (
     "The draws are those for the kernel and the rows of gpbounds.at_unit_noise: with S = diag(noise), S^(−½)KS^(−½) "
@@ -20,16 +20,14 @@ DRAWN_AT_UNIT_NOISE = (
 )
 
 
-def rows_with_noise(kernel: Any, inputs: Any, y: Any, noise: Any, **refused: Any) -> UnitNoise | None:
-    """The unit-noise rows, where ``noise`` is one number for each row of ``inputs=Empirical(X)``; None elsewhere.
+def rows_with_noise(kernel: Any, inputs: Empirical, y: Any, noise: Any, **refused: Any) -> UnitNoise:
+    """The unit-noise rows for ``noise`` of each row of ``inputs``.
 
     Raises
     ------
     ValueError
         for arguments that have no meaning then, which are ``refused`` unless they are None.
     """
-    if not (isinstance(inputs, Empirical) and is_per_row(noise) and np.shape(noise) == (inputs.N,)):
-        return None
     for name, value in refused.items():
         if value is not None:
             raise ValueError(f"{name}: expected None with noise of each row, got {value!r}: {_REASONS[name]}")

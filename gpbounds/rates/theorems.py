@@ -24,6 +24,7 @@ from gpbounds.rates.noisy_rows import NoisyRows, rows_with_noise
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
 from gpbounds.rates.operator_gap import operator_statement
 from gpbounds.rates.to_come import ToCome, simulation
+from gpbounds.row_noise import is_per_row
 from gpbounds.validation import rigor_of
 
 CRITERIA = ("divergence", "operator")
@@ -251,8 +252,9 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     target = validation.scalar(validation.positive, "target", target)
-    each = isinstance(inputs, Empirical) and np.shape(noise) == (inputs.N,)
-    _refuse_arrays(alpha=alpha, noise=None if each else noise, delta=delta, y_norm2=y_norm2, tv=tv)
+    _refuse_arrays(
+        alpha=alpha, noise=None if _of_each_row(inputs, noise) else noise, delta=delta, y_norm2=y_norm2, tv=tv
+    )
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return _stated(
             kernel,
@@ -298,8 +300,8 @@ def _stated(
 ) -> Statement:
     """The `Statement` of a call of `rate` or `inducing_points`, by its criterion."""
     as_kernel(kernel)
-    unit = rows_with_noise(kernel, inputs, options["y"], noise, y_norm2=y_norm2, simulate=simulate)
-    if unit is not None:
+    if isinstance(inputs, Empirical) and _of_each_row(inputs, noise):
+        unit = rows_with_noise(kernel, inputs, options["y"], noise, y_norm2=y_norm2, simulate=simulate)
         of_unit = options | {"y": unit.y, "criterion": criterion, "delta": delta, "y_norm2": None, "tv": tv}
         of_unit |= {"inputs": Empirical(unit.X), "draws": draws, "simulate": None, "rng": rng, "law": law}
         inner = _stated(unit.kernel, N, alpha, noise=1.0, rigor=rigor, direction=direction, **of_unit)
@@ -316,6 +318,11 @@ def _stated(
         raise ValueError("alpha: expected a Rényi order in (0, 1], which only criterion='operator' goes without")
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
     return statement(kernel, N, numbers, inputs=inputs, direction=direction, rigor=rigor, **shared, **options)
+
+
+def _of_each_row(inputs: Any, noise: Any) -> bool:
+    """Whether ``noise`` is one number for each of the given rows."""
+    return isinstance(inputs, Empirical) and is_per_row(noise) and np.shape(noise) == (inputs.N,)
 
 
 def _refuse_of_divergences(draws: int | str | None, **given: Any) -> None:

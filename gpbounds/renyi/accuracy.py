@@ -122,10 +122,11 @@ def accuracy(white: Whitened, entry: float, proved: bool) -> Accuracy:
 
 
 def _factor_of(inducing: Inducing, entry: float) -> float:
-    """e: how far LLᵀ is from the exact Kuu + jI, in norm."""
+    """e: how far LLᵀ is from the exact Kuu + jI, in norm; entries at Z may err by less than those at all rows."""
     L, Z = np.asarray(host(inducing.chol.L)), inducing.Z
-    Kuu = np.asarray(host(inducing.kernel(Z)))
-    return 1.01 * (factor_residual(L, Kuu, inducing.chol.jitter) + L.shape[0] * entry)
+    Kuu, own = np.asarray(host(inducing.kernel(Z))), entry_bound(inducing.kernel, Z, Z)
+    each = entry if own is None else min(entry, own)
+    return 1.01 * (factor_residual(L, Kuu, inducing.chol.jitter) + L.shape[0] * each)
 
 
 def errors_of_entries(kernel: Kernel, X: Array, Z: Array) -> tuple[float, bool]:
