@@ -32,6 +32,7 @@ ORDER = (
         "evidence_at_scale",
         "exact_or_sparse",
         "structured_bounds",
+        "noise_per_row",
         "renyi_study",
         "predictive_sandwich",
     ),
