@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -503,6 +505,19 @@ def test_the_noise_of_a_point_is_no_parameter():
     X, y, variances = table()
     with pytest.raises(ValueError, match="noise: expected the noise variances of the rows of this objective"):
         of_member(member("exact"), X, y, variances).evaluate(KERNEL, 2.0 * variances)
+
+
+@pytest.mark.slow
+def test_the_noise_of_each_row_pays_where_it_differs(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
+    script = importlib.import_module("noise_per_row")
+    script.main(["--quick", "--out", str(tmp_path / "study.png")])
+    assert (tmp_path / "study.png").read_bytes().startswith(b"\x89PNG")
+    rows = script.load(tmp_path / "study.csv", script.Row)
+    at = {ratio: [each for each in rows if each.ratio == ratio] for ratio in script.ratios_of(rows)}
+    assert sorted(at) == [1.0, 100.0]
+    assert np.mean([each.own_rmse / each.one_rmse for each in at[100.0]]) < 0.6
+    assert np.mean([each.one_worse for each in at[100.0]]) < 0.85 < np.mean([each.own_worse for each in at[100.0]])
 
 
 # ---------------------------------------------------------------------- on a device

@@ -33,6 +33,7 @@ ORDER = (
         "exact_or_sparse",
         "libraries_said",
         "structured_bounds",
+        "noise_per_row",
         "renyi_study",
         "predictive_sandwich",
     ),

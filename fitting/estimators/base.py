@@ -697,16 +697,12 @@ class GaussianProcess(_Arguments):
 
     def _objective(self) -> Any:
         """The objective of the training data; predictions have the shape of y."""
-        return self._at_callers_rows(self._problem(self._data()))
+        return self._at_callers_rows(Objective(self._data(), *self._law_and_goal()))
 
     def _at_callers_rows(self, problem: Any) -> Any:
         """The objective of the caller's rows, from that of the rows of `_data`."""
         rows = self._unit_rows()
         return problem if rows is None else of_unit_rows(problem, rows)
-
-    def _problem(self, data: Dataset) -> Any:
-        """The objective of the rows of `_data`."""
-        return Objective(data, *self._law_and_goal())
 
     def _law_and_goal(self) -> tuple[ModelLaw, Goal]:
         """q, and what training minimises."""

@@ -82,20 +82,17 @@ class FromData(Kind):
 
     member: Member
 
-    def _at(self, point: Parameters) -> Member:
-        return self.member if point.power is None else Member("diagonal", point.power)
-
     def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Objective:
         return bound_of(data, FamilyLaw(self.member), Target(loss, data.N, **options))
 
     def forms(self, point: Parameters) -> Forms:
-        return sparse_forms(point.Z, point.noise, self._at(point))
+        return sparse_forms(point.Z, point.noise, _at_power(self.member, point))
 
     def posterior(self, data: Dataset, point: Parameters, jitter: float) -> Posterior:
-        return FamilyLaw(self._at(point)).posterior(replace(data, jitter=jitter), point)
+        return FamilyLaw(_at_power(self.member, point)).posterior(replace(data, jitter=jitter), point)
 
     def power(self, point: Parameters) -> float | None:
-        return self._at(point).power
+        return _at_power(self.member, point).power
 
 
 @dataclass(frozen=True)
@@ -135,9 +132,6 @@ class OfRowNoise(Kind):
     rows: UnitNoise
     noise_: Float
 
-    def _at(self, point: Parameters) -> Member:
-        return self.member if point.power is None else Member("diagonal", point.power)
-
     def bound(self, data: Dataset, loss: Loss, kernel: Kernel, **options: Any) -> Any:
         weights = namespace(self.rows.X).ascontiguousarray(self.rows.X[:, -1])
         goal = TargetOfRows(loss, data.N, **options, weights=weights)
@@ -155,7 +149,7 @@ class OfRowNoise(Kind):
 
     def _law(self, point: Parameters, jitter: float) -> InducingPosterior:
         points = self._places(point)
-        chosen = member("vfe") if point.Z is None else self._at(point)
+        chosen = member("vfe") if point.Z is None else _at_power(self.member, point)
         data = data_of(self.rows.X, self.rows.y, chosen, jitter=jitter)
         unit = Objective(data, FamilyLaw(chosen), Evidence())
         posterior = of_unit_rows(unit, self.rows).posterior_at(replace(point, Z=points))
@@ -176,7 +170,12 @@ class OfRowNoise(Kind):
         return self.noise_
 
     def power(self, point: Parameters) -> float | None:
-        return None if self.member.is_evidence else self._at(point).power
+        return None if self.member.is_evidence else _at_power(self.member, point).power
+
+
+def _at_power(own: Member, point: Parameters) -> Member:
+    """``own``, or the member with the power that ``point`` has."""
+    return own if point.power is None else Member("diagonal", point.power)
 
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:

@@ -10,7 +10,6 @@ from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.iterative import IterativeEvidence, IterativeRenyi
 from fitting.objectives.point import Parameters
-from fitting.rows.data import Dataset
 from fitting.training import RESUMED, Run, Session
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
@@ -59,12 +58,13 @@ class Solving(GaussianProcess):
             return False
         return self.solver == "iterative" or (self.solver == "auto" and SWITCH < N)
 
-    def _problem(self, data: Dataset) -> Any:
-        chosen = self._member()
+    def _objective(self) -> Any:
+        problem = super()._objective()
         if not self._iterates(len(self.X_train_)):
-            return super()._problem(data)
-        kind = IterativeEvidence if chosen.inside else IterativeRenyi
-        return kind(replace(data, parts=None), chosen)  # type: ignore[arg-type]
+            return problem
+        data = replace(problem.data, parts=None)
+        kind = IterativeEvidence if problem.member.inside else IterativeRenyi
+        return self._at_callers_rows(kind(data, problem.member))
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         if _is_estimate(problem) and self._batch(len(self.X_train_)) is None:
