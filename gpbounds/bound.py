@@ -132,6 +132,15 @@ class Bound(Record, NDArrayOperatorsMixin):
         return "\n".join(lines)
 
 
+def claims_of(*bounds: Bound) -> tuple[str, ...]:
+    """Ids of the claims on which bounds rest, each once.
+
+    >>> claims_of(Bound(1.0, "lower", 1.0, "R-elbo*"), Bound(2.0, "upper", 1.0, "N-quad, R-elbo*"))
+    ('R-elbo*', 'N-quad')
+    """
+    return tuple(dict.fromkeys(claim for bound in bounds for claim in bound.claim.split(", ")))
+
+
 # Shared parts of bounds that are stated before the data are seen: hypotheses, rounding, and their record.
 
 UP = 1.0 + 1e-11

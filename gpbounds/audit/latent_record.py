@@ -12,8 +12,8 @@ from gpbounds.audit.events import EventBounds, event_interval
 from gpbounds.audit.in_words import divergence
 from gpbounds.audit.latent_levels import LatentEnough, LatentLevel
 from gpbounds.audit.model import LatentSubject
-from gpbounds.audit.record import NOT_PROVED, AuditRecord, Finding, Grade, claims_of
-from gpbounds.bound import Bound, outward
+from gpbounds.audit.record import NOT_PROVED, AuditRecord, Finding, Grade
+from gpbounds.bound import Bound, claims_of, outward
 from gpbounds.texts import in_nats, table, wrapped
 
 SHOWN = (0.5, 0.9)
@@ -90,7 +90,7 @@ def _of_enough(enough: LatentEnough | None, N: int, again: str) -> Finding | Non
     if enough is None:
         return None
     lower, upper = enough.divergence
-    claims = claims_of((lower, upper))
+    claims = claims_of(lower, upper)
     sure = "" if float(np.min(upper.confidence)) == 1.0 else _with_probability(float(np.min(upper.confidence)))
     row = divergence((0.0, float(upper) / N), 2)[1]
     about = (

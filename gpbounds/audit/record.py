@@ -13,13 +13,13 @@ import numpy as np
 from gpbounds.audit.compared import Compared
 from gpbounds.audit.coverage import Calibration
 from gpbounds.audit.in_words import divergence, retrained_sentence, sentence_of
-from gpbounds.audit.levels import AgainstM, Enough, Pair
+from gpbounds.audit.levels import AgainstM, Enough
 from gpbounds.audit.limits import Hyperparameter
 from gpbounds.audit.model import ModelOfRows, Subject
 from gpbounds.audit.predictions import Consequences
 from gpbounds.audit.risk import Risk
 from gpbounds.audit.unexplained import Places
-from gpbounds.bound import Bound, outward
+from gpbounds.bound import Bound, claims_of, outward
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.sandwich import Sandwich
 from gpbounds.texts import in_nats
@@ -128,11 +128,6 @@ class AuditRecord(ABC, Generic[Model, Curve]):
         }
 
 
-def claims_of(pair: Pair) -> tuple[str, ...]:
-    """Ids of the claims on which two bounds rest."""
-    return tuple(dict.fromkeys(", ".join(bound.claim for bound in pair).split(", ")))
-
-
 NOT_PROVED = {"not enough": "is not enough for", "open": "may or may not be enough for"}
 """What is said of M where it is not proved enough."""
 
@@ -229,7 +224,7 @@ def _of_enough(enough: Enough | None, M: int | None, N: int, again: str, compare
         text = f"The model has no inducing points. For a divergence of {target}, {would}{again}"
         return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
     lower, upper = enough.divergence
-    claims = claims_of((lower, upper))
+    claims = claims_of(lower, upper)
     least, most = divergence((float(lower), float(upper)), 3)
     between = f"between {least} and {most} nats"
     if math.isfinite(float(upper)):
@@ -389,4 +384,4 @@ def _of_risk(risk: Risk | None) -> Finding | None:
         f"({risk.risk:.3g} on {risk.rows} held-out rows)."
     )
     grade: Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
-    return Finding("Risk", grade, text, tuple(risk.bound.claim.split(", ")))
+    return Finding("Risk", grade, text, claims_of(risk.bound))

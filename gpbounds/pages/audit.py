@@ -24,7 +24,7 @@ from gpbounds.audit.in_words import (
 )
 from gpbounds.audit.latent_record import HEADER, LEGEND, between, ends, row_of, up_to_one
 from gpbounds.audit.record import USELESS, AuditRecord, Finding, sentence
-from gpbounds.bound import Bound, outward
+from gpbounds.bound import Bound, claims_of, outward
 from gpbounds.claims import ledger
 from gpbounds.pages.audit_charts import (
     coverage_chart,
@@ -182,12 +182,12 @@ def _enough(audit: Audit) -> str:
     for level in enough.telling():
         lower, upper = level.divergence(enough.evidence)
         low, high = divergence((float(lower), float(upper)), 4)
-        by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
+        by = ", ".join(claims_of(lower, upper))
         best = outward(float(level.evidence[1]), "upper", 8)
         rows.append((level.M, enough.words[level.points], low, high, f"{level.elbo:.8g}", best, by))
     header = ("M", "inducing points", "KL at least", "KL at most", "ELBO", "log p(y) at most", "claims")
     low, high = _both(enough.evidence, 8)
-    claims = tuple(dict.fromkeys((enough.evidence[0].claim, enough.evidence[1].claim)))
+    claims = claims_of(*enough.evidence)
     intro = Markup(
         "KL[q*‖p] is the divergence of the best sparse posterior with these inducing points from the exact posterior, "
         f"in nats; it is log p(y) − ELBO. The sharpest bounds on log p(y) are {low} and {high}{_cited(claims)}. "
@@ -406,7 +406,7 @@ def _risk(audit: Audit) -> str:
         f"{100 * float(risk.bound.confidence):g} % its mean at new rows is at most "
         f"{outward(float(risk.bound), 'upper', 5)}"
     )
-    return section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
+    return section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(claims_of(risk.bound))}.")))
 
 
 def _latent_enough(enough: LatentEnough | None) -> str:

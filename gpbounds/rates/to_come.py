@@ -12,7 +12,7 @@ import numpy as np
 
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
-from gpbounds.bound import FIXED, FIXED_IN_ADVANCE, Bound, Cost, Plan, given_inputs
+from gpbounds.bound import FIXED, FIXED_IN_ADVANCE, Bound, Cost, Plan, claims_of, given_inputs
 from gpbounds.errors import shown
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
@@ -267,7 +267,7 @@ def _simulated_target(plan: Simulation, bounds: list[Bound], target: float, delt
 
 
 def _claims(bounds: list[Bound]) -> str:
-    return f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}"
+    return ", ".join(("N-sim", *claims_of(*bounds)))
 
 
 def _assumptions(plan: Simulation, bounds: list[Bound]) -> list[str]:

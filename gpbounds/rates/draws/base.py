@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound, Plan
+from gpbounds.bound import Bound, Plan, claims_of
 from gpbounds.numerics.search import least
 from gpbounds.rates.base import Numbers, Statement, sentences, silent
 
@@ -97,7 +97,7 @@ def joined(cells: list[Bound], shape: tuple[int, ...], quantity: str) -> Bound:
         value=np.array([cell.value for cell in cells]).reshape(shape),
         side="upper",
         confidence=np.array([cell.confidence for cell in cells]).reshape(shape),
-        claim=", ".join(dict.fromkeys(name for cell in cells for name in cell.claim.split(", "))),
+        claim=", ".join(claims_of(*cells)),
         terms={name: np.array([cell.terms[name] for cell in cells]).reshape(shape) for name in common},
         assumptions=tuple(dict.fromkeys(sentence for cell in cells for sentence in cell.assumptions)),
         certified=all(cell.certified for cell in cells),
