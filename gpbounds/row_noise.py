@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, TINIEST, Array, Float, as_points, exactly, host, namespace
+from gpbounds.arrays import EPS, TINIEST, Array, Float, as_number, as_points, exactly, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.interval import Interval, possible
 from gpbounds.kernels import Kernel, Linear, Product
@@ -35,7 +35,12 @@ OF_DRAWS = (
     "the law of the draws depends on it: choose among rows of unit noise, unit = gpbounds.at_unit_noise(kernel, X, y, "
     "noise), with unit.kernel, unit.X, y=unit.y and noise=1, and leave out the last column of Z"
 )
-"""Why functions of eigenvalues alone, and those that draw inducing points, take one noise variance."""
+OF_INPUTS = (
+    "the theorem is about a stationary kernel and inputs that are not given, and rows with noise of their own have "
+    "another kernel (gpbounds.at_unit_noise)"
+)
+OF_FACTORS = "factorise rows of unit noise, unit.kernel and unit.X of gpbounds.at_unit_noise, with noise=1"
+"""Why functions of eigenvalues, of draws, of laws of inputs, and of factors of K + σ²I take one noise variance."""
 _NOT_MEMBERS = ("T/σ²", "jitter", "rounding", "points", "n")
 """Terms of bounds on log p(y) that are no members."""
 _LOG_DENSITIES = ("log p(y)", "elbo 1")
@@ -143,6 +148,8 @@ class UnitNoise:
         ε(G + √(2D)|y'|) + η√(2D) + ½η², with G = 2D + 2√(D² + DN) at least twice the log-determinant term of D, and D
         at least every gap between the two problems.  Without y, which the prior then draws, 2εG.
         """
+        if not math.isfinite(upper):
+            return math.inf
         size, eta, total = self.length, self.moved, float(self.P * len(self.noise))
         twice = 2.0 if self.y is None else 1.0
         most, error = upper, math.inf
@@ -188,6 +195,13 @@ class UnitNoise:
         ends = (_moved(end, shift, error) for end in pair)
         return possible(Interval(*(_shifted(end, -2.0 * self.log_scale, names) for end in ends)))
 
+    def of_rate(self, bound: Bound, factor: Any = 1.0) -> Bound:
+        """The upper bounds on divergences that are at most ``factor`` times a Rényi gap, one or an array of them."""
+        values, factors = np.broadcast_arrays(np.asarray(bound.value), factor)
+        errors = [f * self.gap_error(value) for value, f in zip(values.ravel(), factors.ravel(), strict=True)]
+        raised = np.nextafter(values + np.reshape(errors, values.shape), np.inf)
+        return replace(bound, value=as_number(raised), claim=f"{bound.claim}, {CLAIM}")
+
     def of_elbo(self, bound: Bound) -> Bound:
         """A bound on log p(y) without a proved rounding from one on log p'(y')."""
         shifted = _shifted(bound, self.log_scale, frozenset(_WITH_NORMALISER))
@@ -204,11 +218,10 @@ class UnitNoise:
 
     def of_ratio(self, bound: Bound) -> Bound:
         """The upper bound on λ_max(S^{-½}(K − Q)S^{-½}) from that of the unit-noise rows, e^ε times as large."""
-        lower = {"lower": (1.0 - SHIFT) * bound.terms["lower"] * (1.0 - EPS)}
-        value = math.nextafter(float(bound) * (1.0 + 1.01 * SHIFT), math.inf)
+        lower = {name: bound.terms[name] * (1.0 - 1.01 * SHIFT) for name in ("lower",) if name in bound.terms}
         return replace(
             bound,
-            value=value,
+            value=as_number(np.nextafter(np.asarray(bound.value) * (1.0 + 1.01 * SHIFT), np.inf)),
             claim=f"{bound.claim}, {CLAIM}",
             terms=dict(bound.terms) | lower,
             assumptions=(*bound.assumptions, PER_ROW),
@@ -252,7 +265,7 @@ def _shifted(end: Bound, shift: float, names: AbstractSet[str]) -> Bound:
 
 def _beside(points: Array, column: Array) -> Array:
     xp = namespace(points)
-    return xp.ascontiguousarray(xp.column_stack([xp.asarray(points, dtype=np.float64), xp.asarray(column)]))
+    return xp.concatenate([xp.asarray(points, dtype=np.float64), xp.asarray(column)[:, None]], axis=1)
 
 
 def at_unit_noise(kernel: Kernel, X: Any, y: Any, noise: Any) -> UnitNoise:

@@ -98,8 +98,8 @@ def noise_variance(value: Any) -> float:
     checked = positive("noise", value)
     if checked.ndim:
         raise ValueError(
-            f"noise: expected one number (the noise variance), got shape {checked.shape}: this function has no rows to "
-            "which other variances could belong; pass it rows or matrices of unit noise (gpbounds.at_unit_noise)"
+            f"noise: expected one number (the noise variance), got shape {checked.shape}: where each row has its own, "
+            "divide y, features, and rows and columns of matrices by the standard deviations, and pass noise=1"
         )
     return float(checked)
 

@@ -66,6 +66,7 @@ DOORS = {
     "gpbounds.Uniform": [{"low": MEANS, "high": MEANS + SPREADS}],
     "gpbounds.Matern": [{"nu": 0.5, "lengthscale": SPREADS}],
     "gpbounds.SquaredExponential": [{"lengthscale": SPREADS}],
+    "gpbounds.at_unit_noise": [DATA | {"noise": np.array([0.25, 1.0, 4.0, 0.25, 1.0, 4.0])}],
     "gpbounds.inducing_points": [
         {
             "kernel": SE,

@@ -56,6 +56,21 @@ def test_a_fitted_regressor_has_the_same_evidence() -> None:
     assert from_sklearn(regressor(None, alpha=0.1)) == Model(SquaredExponential(), 0.1, None)
 
 
+def test_a_regressor_with_alpha_of_each_row_has_the_same_evidence(tmp_path) -> None:
+    """Also in other units of y, with a WhiteKernel, and after a file."""
+    alpha = np.linspace(0.1, 0.9, 12)
+    for kernel, white in ((2.0 * RBF(0.7), 0.0), (2.0 * RBF(0.7) + WhiteKernel(0.3), 0.3)):
+        fitted = regressor(kernel, alpha=alpha, normalize_y=True)
+        y = np.arange(12.0)
+        from_sklearn(fitted).save(tmp_path / "model.json")
+        model = Model.load(tmp_path / "model.json")
+        np.testing.assert_allclose(model.noise, (alpha + white) * y.var(), rtol=1e-12)
+        value = log_evidence(model.kernel, X, model.residuals(X, y), noise=model.noise)
+        truth = fitted.log_marginal_likelihood_value_ - 12.0 * np.log(y.std())
+        assert value == pytest.approx(truth, rel=1e-9)
+    assert np.ndim(from_sklearn(regressor(RBF(), alpha=np.full(12, 0.1))).noise) == 0
+
+
 # --- stand-ins with the attributes that the libraries document --------------------------------------------------------
 
 
@@ -111,6 +126,18 @@ def rbf(lengthscale=((0.7,),), name="RBFKernel", **attributes):
 
 def scaled(kernel, outputscale=2.0):
     return stand_in("ScaleKernel", base_kernel=kernel, outputscale=Tensor(outputscale), active_dims=None)
+
+
+def test_fixed_noise_of_gpytorch_is_that_of_each_row() -> None:
+    noise = np.linspace(0.1, 0.9, 12)
+    fixed = stand_in("FixedNoiseGaussianLikelihood", noise=Tensor(noise))
+    model = from_gpytorch(torch_model(scaled(rbf())), fixed)
+    y = np.sin(X[:, 0])
+    A = model.kernel(X) + np.diag(noise)
+    truth = -0.5 * (12 * np.log(2.0 * np.pi) + np.linalg.slogdet(A)[1] + y @ np.linalg.solve(A, y))
+    assert log_evidence(model.kernel, X, y, noise=model.noise) == pytest.approx(truth, rel=1e-12)
+    with pytest.raises(ValueError, match=r"noise: expected one number, or one for each row.*got \(1, 12\)"):
+        from_gpytorch(torch_model(rbf()), stand_in("FixedNoiseGaussianLikelihood", noise=Tensor(noise[None])))
 
 
 def test_gpflow_models() -> None:
@@ -245,10 +272,6 @@ def test_other_likelihoods_of_gpflow_are_refused(likelihood, match: str) -> None
     [
         (lambda: from_sklearn(regressor(PairwiseKernel())), "kernel made of ConstantKernel, RBF.*got PairwiseKernel"),
         (lambda: from_sklearn(regressor(WhiteKernel())), "got noise alone"),
-        (
-            lambda: from_sklearn(regressor(RBF(), alpha=np.linspace(0.1, 0.2, 12))),
-            "expected one alpha for all rows, got 12",
-        ),
         (
             lambda: from_sklearn(regressor(RBF(), X[:2], alpha=0.0)),
             "noise: expected a positive finite number, got 0.0",

@@ -118,8 +118,11 @@ def test_there_is_something_to_hold():
 
 @pytest.mark.parametrize("word", KEYWORD_ONLY)
 def test_hypotheses_are_given_by_name(word):
-    """``noise``, ``delta`` and ``inputs`` of a free function of gpbounds are keyword-only; records may differ."""
-    free = [name for name in FUNCTIONS if name.startswith("gpbounds.")]
+    """``noise``, ``delta`` and ``inputs`` of a free function of gpbounds are keyword-only; records may differ.
+
+    The noise of `at_unit_noise` is what the function is about, and no hypothesis.
+    """
+    free = [name for name in FUNCTIONS if name.startswith("gpbounds.") and name != "gpbounds.row_noise.at_unit_noise"]
     wrong = [name for name, parameter in signatures(word, free) if parameter.kind is not parameter.KEYWORD_ONLY]
     assert wrong == [], f"{word}: expected keyword-only"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,17 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from observer import Observer
 
+from gpbounds import inducing_points, rate
 from gpbounds.arrays import Float
 from gpbounds.divergences import collapsed_posterior, posterior_kl
+from gpbounds.inputs import Empirical
 from gpbounds.iterative import exact_predictions
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from gpbounds.kernels.errors import entry_bound
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.divergences import gaussian_kl
+from gpbounds.reference.linalg import trace
 from gpbounds.reference.spectra import covariance, gram
 from gpbounds.renyi import (
     elbo,
@@ -133,10 +138,11 @@ def test_intervals_of_the_gap_hold_the_dense_formula(
     rows = Rows.drawn(**drawn)
     chosen: Any = {"rigor": "sharp"} if method == "sharp" else {"method": method}
     truth = reference.gap_of_rows(*rows.prior, rows.targets, rows.noise, mpf(alpha))
+    truth = max(truth, mpf(0))  # it may be 0, and is then computed to 50 digits
     contains(observe, gap(*rows.data, alpha, noise=rows.noise, **chosen), truth)
     observe.upper("N-rows-noise", truth, float(gap_from_trace(*rows.data, alpha, noise=rows.noise)))
     ends = expected_gap_bounds(rows.kernel, rows.X, rows.Z, alpha, noise=rows.noise)
-    contains(observe, ends, reference.expected_gap_of_rows(*rows.prior, rows.noise, mpf(alpha)))
+    contains(observe, ends, max(reference.expected_gap_of_rows(*rows.prior, rows.noise, mpf(alpha)), mpf(0)))
 
 
 @pytest.mark.claim("N-rows-noise")
@@ -157,7 +163,7 @@ def test_the_ratio_of_largest_eigenvalues_is_that_of_scaled_matrices(observe: Ob
     rows = Rows.drawn(**drawn)
     Kff, Kuf, Kuu = rows.prior
     residual = reference.scaled_by_noise(Kff - reference.nystrom(Kuf, Kuu), rows.noise)
-    truth = reference.spectrum((residual + residual.T) / 2)[0]
+    truth = max(reference.spectrum((residual + residual.T) / 2)[0], mpf(0))  # of 50 digits
     bound = operator_gap(rows.kernel, rows.X, rows.Z, noise=rows.noise)
     observe.upper("N-rows-noise", truth, float(bound))
     observe.lower("N-rows-noise", truth, bound.terms["lower"])
@@ -213,6 +219,62 @@ def test_a_fitted_mean_maximises_the_evidence(observe: Observer) -> None:
             tilted = log_evidence(rows.kernel, rows.X, rows.y - m(rows.X) - change * rows.X[:, 0], **own)
             observe.holds("N-rows-noise", shifted < best)
             observe.holds("N-rows-noise", mean == "constant" or tilted < best)
+
+
+@pytest.mark.claim("N-rows-noise")
+@given(seed=SEEDS)
+def test_statements_about_draws_are_those_about_scaled_matrices(observe: Observer, seed: int) -> None:
+    """The mean trace by enumeration of the subsets, each with the determinant of its block of S^(−½)KS^(−½)."""
+    rng = np.random.default_rng(seed)
+    X, y, noise = rng.uniform(-2.0, 2.0, (6, 1)), rng.standard_normal(6), 10.0 ** rng.uniform(-3.0, 0.0, 6)
+    kernel, M = KERNELS[0], int(rng.integers(1, 5))
+    K = reference.scaled_by_noise(gram(kernel_to_plain(kernel), X.tolist()), noise)
+    weight = mean = mpf(0)
+    for chosen in combinations(range(6), M):
+        block = mp.matrix([[K[i, j] for j in chosen] for i in chosen])
+        cross = mp.matrix([[K[i, j] for j in range(6)] for i in chosen])
+        weight += mp.det(block)
+        mean += mp.det(block) * trace(K - reference.nystrom(cross, block))
+    about: dict[str, Any] = {"inputs": Empirical(X), "noise": noise}
+    bound = rate(kernel, 6, M, 1.0, **about)
+    observe.equal("N-rows-noise", bound.terms["expected_trace"], mean / weight, rtol=1e-6)
+    # with probability ½ a draw is below; so is the best of all subsets
+    given_y = rate(kernel, 6, M, 1.0, y=y, draws=1, delta=0.5, law="kdpp", **about)
+    ratio = rate(kernel, 6, M, criterion="operator", delta=0.5, **about)
+    best = min(exact_gap(kernel, X, y, X[list(Z)], 1.0, noise=noise) for Z in combinations(range(6), M))
+    least = min(operator_gap(kernel, X, X[list(Z)], noise=noise).terms["lower"] for Z in combinations(range(6), M))
+    observe.upper("N-rows-noise", best, float(given_y))
+    observe.upper("N-rows-noise", least, float(ratio))
+    plan = inducing_points(kernel, 6, 1.0, target=10.0, y=y, draws=10, **about)
+    observe.holds("N-rows-noise", plan.M is None or float(plan.bound or 0.0) <= 10.0)
+
+
+def agreeing(rng: np.random.Generator) -> tuple[float, float]:
+    """Noise and target of a row for which the roundings of w and of wy agree: the worst of a thousand."""
+    pairs = zip(rng.uniform(0.5, 2.0, 1000).tolist(), rng.uniform(1e3, 2e3, 1000).tolist(), strict=True)
+
+    def moved(pair: tuple[float, float]) -> Fraction:
+        noise, y = pair
+        scaled = Fraction(float(1.0 / np.sqrt(noise)) * y)
+        return abs(scaled**2 * Fraction(noise) / Fraction(y) ** 2 - 1)
+
+    return max(pairs, key=moved)
+
+
+@pytest.mark.claim("N-rows-noise")
+def test_ends_hold_where_all_roundings_agree(observe: Observer) -> None:
+    """One row whose prior variance is far below its noise, and one where they are near, with Z far away."""
+    rng = np.random.default_rng(0)
+    for variance in (1e-9, 1.0):
+        noise, y = agreeing(rng)
+        kernel = SquaredExponential(variance, 1.0)
+        Kff, targets = mp.matrix([[mpf(variance)]]), mp.matrix([[mpf(y)]])
+        data = kernel, np.zeros((1, 1)), np.array([y])
+        ends = evidence(*data, None, noise=[noise], rigor="sharp")
+        contains(observe, ends, reference.log_evidence_of_rows(Kff, targets, [noise]))
+        far = mp.matrix([[mpf(0)]])
+        truth = reference.gap_of_rows(Kff, far, Kff, targets, [noise], mpf(1))
+        contains(observe, gap(*data, np.array([[50.0]]), 1.0, noise=[noise], rigor="sharp"), truth)
 
 
 @pytest.mark.claim("N-rows-noise")

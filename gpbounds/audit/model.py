@@ -14,8 +14,13 @@ from gpbounds.divergences import SparsePosterior, collapsed_posterior
 from gpbounds.exact import Exact, exact
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.validation import noise_variance
+from gpbounds.row_noise import one_for_all
 from gpbounds.whitening import as_targets
+
+_SCORED = (
+    "an audit scores predictions of new rows, whose noise is not known; gpbounds.renyi.gap and evidence, and "
+    "gpbounds.iterative.exact_predictions take the noise of each row"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,4 +146,4 @@ def subject(
         raise ValueError(f"columns: expected {D} names, one for each input, got {len(names)}")
     if posterior is not None and (centres is None or not np.array_equal(posterior.inducing.Z, centres)):
         raise ValueError("posterior: expected one with the inducing points Z, got one with others")
-    return Subject(kernel, noise_variance(noise), points, targets, centres, names, posterior)
+    return Subject(kernel, one_for_all(noise, _SCORED), points, targets, centres, names, posterior)

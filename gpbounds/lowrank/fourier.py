@@ -15,6 +15,7 @@ from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
+from gpbounds.row_noise import OF_INPUTS, one_for_all
 from gpbounds.validation import choice, count, open_unit, positive, rigor_of, scalar, whole
 
 RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")
@@ -60,7 +61,7 @@ class _Setting:
                 f"kernel: expected SquaredExponential, Matern or RationalQuadratic, got {type(kernel).__name__}"
             )
         assert isinstance(kernel, SquaredExponential | Matern | RationalQuadratic)
-        level = scalar(positive, "noise", noise) / kernel.variance
+        level = one_for_all(noise, OF_INPUTS) / kernel.variance
         ratio = N / level
         if not ratio <= LARGEST:
             raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
@@ -286,7 +287,7 @@ def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLi
     if width is None:
         raise ValueError("width: expected the range of the inputs for rule='printed'")
     widths, eps = scaled_widths(kernel, width), target / N
-    log_n = math.log(N * kernel.variance / scalar(positive, "noise", noise))
+    log_n = math.log(N * kernel.variance / one_for_all(noise, OF_INPUTS))
     if eps >= 0.5 or widths.size > 5.0 * log_n + 1.0 or log_n <= 0.0:
         raise ValueError(
             f"target, noise: Theorem 2 expects target/N in (0, 0.5) and D <= 5 log(N/noise) + 1, got target/N = "

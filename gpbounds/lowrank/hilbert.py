@@ -20,6 +20,7 @@ from gpbounds.lowrank.dirichlet import Sines
 from gpbounds.lowrank.features.sines import sides
 from gpbounds.numerics.search import bisected
 from gpbounds.rigor import exact, rounded
+from gpbounds.row_noise import OF_INPUTS, one_for_all
 from gpbounds.validation import count, positive, rigor_of, scalar
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
@@ -64,7 +65,7 @@ def _checked(
     reach = widths / lengthscales
     if not ((reach >= 1e-2) & (reach <= 1e6)).all():
         raise ValueError(f"half_width: expected 0.01 to 1e6 lengthscales in each dimension, got {reach.tolist()}")
-    level = scalar(positive, "noise", noise)
+    level = one_for_all(noise, OF_INPUTS)
     sharp = rigor_of(rigor) == "sharp"
     box = Sines(nu, count("N", N), level / known.variance, reach, factors, numbers)
     return _Setting(box, widths, lengthscales, known.variance, level, sharp)

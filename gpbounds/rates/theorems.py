@@ -20,9 +20,11 @@ from gpbounds.rates.balls import REFUSED
 from gpbounds.rates.base import Numbers, Statement
 from gpbounds.rates.draws.line import draws_on_a_line
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, draws_from_rows
+from gpbounds.rates.noisy_rows import NoisyRows, rows_with_noise
 from gpbounds.rates.one_draw import OneDraw, one_draw_only
 from gpbounds.rates.operator_gap import operator_statement
 from gpbounds.rates.to_come import ToCome, simulation
+from gpbounds.row_noise import is_per_row
 from gpbounds.validation import rigor_of
 
 CRITERIA = ("divergence", "operator")
@@ -96,7 +98,8 @@ def rate(
         Law of the inputs, ``Gaussian()`` by default; a Sampler needs ``simulate``; with ``Empirical(X)`` N is the
         number of rows of X.
     noise : positive number(s)
-        Noise variance σ², in squared units of y.
+        Noise variance σ², in squared units of y.  With ``inputs=Empirical(X)`` an array (N,) is one noise variance for
+        each row of X (N-rows-noise), and the draws are then those for `gpbounds.at_unit_noise`.
     delta : number(s) in (0, 1)
         Probability with which the bound may fail.
     y : array (N,) or (N, P), optional
@@ -183,7 +186,7 @@ def inducing_points(
     target: float,
     criterion: str = "divergence",
     inputs: InputLaw | None = None,
-    noise: float = 0.1,
+    noise: ArrayLike = 0.1,
     delta: float = 0.05,
     y: ArrayLike | None = None,
     draws: int | str | None = None,
@@ -249,7 +252,9 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     target = validation.scalar(validation.positive, "target", target)
-    _refuse_arrays(alpha=alpha, noise=noise, delta=delta, y_norm2=y_norm2, tv=tv)
+    _refuse_arrays(
+        alpha=alpha, noise=None if _of_each_row(inputs, noise) else noise, delta=delta, y_norm2=y_norm2, tv=tv
+    )
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return _stated(
             kernel,
@@ -295,6 +300,12 @@ def _stated(
 ) -> Statement:
     """The `Statement` of a call of `rate` or `inducing_points`, by its criterion."""
     as_kernel(kernel)
+    if isinstance(inputs, Empirical) and _of_each_row(inputs, noise):
+        unit = rows_with_noise(kernel, inputs, options["y"], noise, y_norm2=y_norm2, simulate=simulate)
+        of_unit = options | {"y": unit.y, "criterion": criterion, "delta": delta, "y_norm2": None, "tv": tv}
+        of_unit |= {"inputs": Empirical(unit.X), "draws": draws, "simulate": None, "rng": rng, "law": law}
+        inner = _stated(unit.kernel, N, alpha, noise=1.0, rigor=rigor, direction=direction, **of_unit)
+        return NoisyRows.of(unit, inner, criterion, direction, alpha)
     shared: dict[str, Any] = {"draws": draws, "simulate": simulate, "rng": rng, "law": law}
     if validation.choice("criterion", criterion, CRITERIA) == "operator":
         _refuse_of_divergences(draws, alpha=alpha, y_norm2=y_norm2, direction=direction, **options)
@@ -307,6 +318,11 @@ def _stated(
         raise ValueError("alpha: expected a Rényi order in (0, 1], which only criterion='operator' goes without")
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
     return statement(kernel, N, numbers, inputs=inputs, direction=direction, rigor=rigor, **shared, **options)
+
+
+def _of_each_row(inputs: Any, noise: Any) -> bool:
+    """Whether ``noise`` is one number for each of the given rows."""
+    return isinstance(inputs, Empirical) and is_per_row(noise) and np.shape(noise) == (inputs.N,)
 
 
 def _refuse_of_divergences(draws: int | str | None, **given: Any) -> None:
@@ -329,8 +345,9 @@ def _refuse_arrays(**numbers: ArrayLike | None) -> None:
     """Refuse arrays where a plan takes one number."""
     for name, value in numbers.items():
         if value is not None and np.ndim(value):
+            rows = "; noise of each row needs these rows, inputs=Empirical(X)" if name == "noise" else ""
             raise ValueError(
-                f"{name}: expected one number, got shape {np.shape(value)}: call the function once for each"
+                f"{name}: expected one number, got shape {np.shape(value)}: call the function once for each{rows}"
             )
 
 

@@ -85,9 +85,9 @@ class Accuracy:
 def accuracy(white: Whitened, entry: float, proved: bool) -> Accuracy:
     """The `Accuracy` of a pass over the rows, ``entry`` being the error of the kernel's values.
 
-    Claim N-Q.  Proof.  (1) e: the residual of the factor, and ‖·‖ ≤ Mκ for the errors of Kuu.  (2) ‖L⁻¹‖² ≤ 1/(j − e),
-    as Kuu ⪰ 0; or from a computed inverse.  (3) A triangular solve has L + ΔL, |ΔL| ≤ γ_(M+3)|L|, for each column v:
-    v = L⁻¹(k + δ) with |δ| ≤ γ|L||v| + κ√M, hence d ≤ γ‖L‖_F‖V‖_F + κ√(NM).  (4) With W = A⁻¹(Kuf + δ) = L⁻ᵀV,
+    Claim N-Q.  Proof.  (1) e: the residual of the factor, and ‖·‖ ≤ Mκ for the errors of Kuu, κ that of rows of Z.
+    (2) ‖L⁻¹‖² ≤ 1/(j − e), as Kuu ⪰ 0; or from a computed inverse.  (3) A triangular solve has L + ΔL,
+    |ΔL| ≤ γ_(M+3)|L|, for each column v: v = L⁻¹(k + δ) with |δ| ≤ γ|L||v| + κ√M, hence d ≤ γ‖L‖_F‖V‖_F + κ√(NM).  (4) With W = A⁻¹(Kuf + δ) = L⁻ᵀV,
     ω ≥ ‖W‖_F and Q' = KfuA⁻¹Kuf: Q̃ − Q' = Wᵀδ + δᵀW − δᵀA⁻¹δ has a nuclear norm of at most 2ωd + ψ²d², and
     0 ⪯ Q' − Q₋ ⪯ eW'ᵀW', 0 ⪯ Q₊ − Q' ⪯ e/(1 − φ) W'ᵀW' for W' = A⁻¹Kuf, ‖W'‖_F ≤ ω + ψ²d.  QED
     """
@@ -122,10 +122,11 @@ def accuracy(white: Whitened, entry: float, proved: bool) -> Accuracy:
 
 
 def _factor_of(inducing: Inducing, entry: float) -> float:
-    """e: how far LLᵀ is from the exact Kuu + jI, in norm."""
+    """e: how far LLᵀ is from the exact Kuu + jI, in norm; entries at Z may err by less than those at all rows."""
     L, Z = np.asarray(host(inducing.chol.L)), inducing.Z
-    Kuu = np.asarray(host(inducing.kernel(Z)))
-    return 1.01 * (factor_residual(L, Kuu, inducing.chol.jitter) + L.shape[0] * entry)
+    Kuu, own = np.asarray(host(inducing.kernel(Z))), entry_bound(inducing.kernel, Z, Z)
+    each = entry if own is None else min(entry, own)
+    return 1.01 * (factor_residual(L, Kuu, inducing.chol.jitter) + L.shape[0] * each)
 
 
 def errors_of_entries(kernel: Kernel, X: Array, Z: Array) -> tuple[float, bool]:

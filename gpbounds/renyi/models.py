@@ -31,7 +31,7 @@ from gpbounds.records import (
     read_json,
     to_json,
 )
-from gpbounds.validation import finite, noise_variance, non_negative, scalar
+from gpbounds.validation import finite, noise_variance, non_negative, positive, scalar
 from gpbounds.whitening import inducing
 
 
@@ -39,10 +39,20 @@ def _points(Z: Any, where: str) -> Any:
     return np.asarray(as_points(Z, where), dtype=np.float64)
 
 
-def _noise(noise: Any, where: str) -> float:
+def _noise(noise: Any, where: str) -> float | Float:
+    if isinstance(noise, list):
+        return each_variance(VECTOR.read(noise, where))
     if isinstance(noise, bool) or not isinstance(noise, int | float):
         raise ValueError(f"noise: expected a number, got {noise!r}")
     return noise_variance(float(noise))
+
+
+def each_variance(noise: Any) -> Float:
+    """The noise variances of the rows that a model was trained on, (N,)."""
+    variances = positive("noise", noise)
+    if variances.ndim != 1 or not variances.size:
+        raise ValueError(f"noise: expected one number, or one for each row, shape (N,), got {variances.shape}")
+    return variances
 
 
 KIND, VERSION = "imported model", 1
@@ -158,8 +168,8 @@ class Model(ModelFile):
     Attributes
     ----------
     kernel : Kernel
-    noise : float
-        σ², a variance.
+    noise : float or array (N,)
+        σ², a variance; an array: the noise variance of each row that the model was trained on, in their order.
     Z : array (M, D) or None
         Inducing inputs; None for a model without inducing points: choose Z yourself.
     mean : LinearMean or None
@@ -170,7 +180,7 @@ class Model(ModelFile):
     """
 
     kernel: Kernel
-    noise: float
+    noise: Any
     Z: Float | None
     mean: LinearMean | None = None
     q: InducingLaw | None = None

@@ -20,6 +20,7 @@ from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.row_noise import OF_FACTORS, is_per_row, one_for_all
 from gpbounds.vecchia.blocks import Blocks
 
 # Products with a block Vecchia factor on a GPU: all row blocks at once, with nothing read or uploaded for a product.
@@ -211,6 +212,8 @@ def factor(
     True
     """
     as_kernel(kernel)
+    if is_per_row(noise):
+        one_for_all(noise, OF_FACTORS)
     X = exactly("X", X)
     xp, count = namespace(X), len(blocks.parts)
     known = None if xp is np else covariances(kernel, X[:1])

@@ -12,7 +12,7 @@ from gpbounds.kernels.plain import stationary
 from gpbounds.likelihoods import Bernoulli
 from gpbounds.linalg import cholesky
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import InducingLaw, LatentModel, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model, each_variance
 from gpbounds.renyi.readers.shared import (
     Term,
     added,
@@ -41,8 +41,9 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model | LatentModel:
     """The kernel, mean, noise, Z and q(u) of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
 
     Reads ``covar_module`` with its ``active_dims``; ``likelihood.noise``, from ``likelihood`` where the model holds
-    none; Z from an InducingPointKernel or ``variational_strategy.inducing_points`` (None without); and
-    ``mean_module``: ZeroMean, ConstantMean or LinearMean.  PeriodicKernel has the square root of its lengthscales.
+    none, one for each row from a FixedNoiseGaussianLikelihood; Z from an InducingPointKernel or
+    ``variational_strategy.inducing_points`` (None without); and ``mean_module``: ZeroMean, ConstantMean or LinearMean.
+    PeriodicKernel has the square root of its lengthscales.
 
     q(u) is that of a VariationalStrategy, which whitens by the factor of Kuu + ``jitter_val``·I, or of an
     UnwhitenedVariationalStrategy, with a Cholesky, MeanField or NaturalVariationalDistribution.  The former also adds
@@ -56,7 +57,7 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model | LatentModel:
     ------
     ValueError
         for another kernel, mean, strategy or distribution, by its name; a strategy that was not called yet, which has
-        no q(u); a DeltaVariationalDistribution, a point, whose divergence is infinite; batches; or a likelihood
+        no q(u); a DeltaVariationalDistribution, a point, whose divergence is infinite; batches; or another likelihood
         without one noise.
     """
     needs(model, "GPyTorch model", "covar_module")
@@ -79,6 +80,8 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model | LatentModel:
     q = None if strategy is None else _law(strategy, as_numbers(inducing[0]), mean)
     if latent is not None:
         return imported_latent(terms, latent, Z, SUPPORTED, mean, q)
+    if type(gaussian).__name__ == "FixedNoiseGaussianLikelihood":  # its noise holds second_noise
+        return imported(terms, each_variance(as_numbers(gaussian.noise)), Z, SUPPORTED, mean, q)
     return imported(terms, one_number("likelihood.noise", gaussian.noise), Z, SUPPORTED, mean, q)
 
 

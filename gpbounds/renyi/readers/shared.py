@@ -14,7 +14,7 @@ from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.white import has_one_variance
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.means import LinearMean
-from gpbounds.renyi.models import InducingLaw, LatentModel, Model
+from gpbounds.renyi.models import InducingLaw, LatentModel, Model, each_variance
 from gpbounds.validation import positive
 
 # Kernels of other libraries as sums of terms: a number times a product of kernels, or noise.
@@ -100,18 +100,19 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
 
 def imported(
     terms: list[Term],
-    noise: float,
+    noise: float | Float,
     Z: Float | None,
     supported: str,
     mean: LinearMean | None = None,
     q: InducingLaw | None = None,
 ) -> Model:
-    """The model of a sum of terms; the variances of its white terms add to ``noise``."""
+    """The model of a sum of terms; the variances of its white terms add to ``noise``, one number or one a row."""
     kernel, white = total(terms)
     if kernel is None:
         raise ValueError(f"model: expected {supported}, got noise alone")
     points = None if Z is None else np.asarray(as_points(Z, "Z"))
-    return Model(kernel, float(positive("noise", noise + white)), points, mean, q)
+    total_noise = each_variance(noise + white) if np.ndim(noise) else float(positive("noise", noise + white))
+    return Model(kernel, total_noise, points, mean, q)
 
 
 LINKS: dict[str, dict[str, Likelihood]] = {

@@ -71,7 +71,7 @@ def from_sklearn(model: Any) -> Model:
     Scalers are read, too: a ``Pipeline`` of StandardScaler, MinMaxScaler, RobustScaler and MaxAbsScaler and the
     regressor, whose lengthscales are returned in units of the raw columns; and ``normalize_y=True`` or a
     ``TransformedTargetRegressor`` with a scaler, whose mean is ``Model.mean`` and whose squared scale multiplies kernel
-    and noise.  The noise is ``alpha`` plus the level of every WhiteKernel.  Z is None.
+    and noise.  The noise is ``alpha``, also one for each row, plus the level of every WhiteKernel.  Z is None.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def from_sklearn(model: Any) -> Model:
         for a model that is not fitted; a kernel other than ConstantKernel, RBF, Matern, RationalQuadratic,
         ExpSineSquared, DotProduct and WhiteKernel, their sums, products and whole powers; ExpSineSquared of several
         inputs, which is not positive semi-definite; DotProduct of shifted columns, which is no kernel of gpbounds in
-        raw units; other transformers; several targets that are scaled; an ``alpha`` for each row; or no noise at all.
+        raw units; other transformers; several targets that are scaled; or no noise at all.
 
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -93,15 +93,14 @@ def from_sklearn(model: Any) -> Model:
     needs(regressor, "scikit-learn GaussianProcessRegressor", "kernel", "alpha", "normalize_y")
     if not hasattr(regressor, "X_train_"):
         raise _unfitted(model)
-    alpha = np.unique(np.asarray(regressor.alpha, dtype=np.float64))
-    if alpha.size != 1:
-        raise ValueError(f"model: expected one alpha for all rows, got {np.size(regressor.alpha)} that differ")
+    alpha = np.asarray(regressor.alpha, dtype=np.float64)
+    own = float(alpha.ravel()[0]) if np.unique(alpha).size == 1 else alpha
     columns = _Scaling(np.ones(np.shape(regressor.X_train_)[1:]))
     for step in before:
         columns = columns.then(_scaling(step, ALONE))
     scale, mean = _units_of_y(regressor, of_targets)
     terms = [replace(term, scale=term.scale * scale**2) for term in _terms(regressor.kernel_, columns)]
-    return imported(terms, float(alpha[0]) * scale**2, None, SUPPORTED, mean)
+    return imported(terms, own * scale**2, None, SUPPORTED, mean)
 
 
 def _parts(model: Any) -> tuple[Any, list[Any], list[Any]]:
