@@ -24,7 +24,7 @@ from gpbounds.interval import Interval
 from gpbounds.iterative import ExactPredictions
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.means import LinearMean
-from gpbounds.renyi import InducingLaw, LatentModel, Model, elbo, log_evidence
+from gpbounds.renyi import InducingLaw, LatentModel, Model, elbo, imported_model, log_evidence
 from gpbounds.rows.table_rows import TableRows
 
 KERNEL, NOISE = SquaredExponential(1.2, 0.9), 0.05
@@ -171,6 +171,8 @@ def test_causes_add_up_to_the_error(rows, Z, single):
         assert low <= error + 1e-12
         assert high >= error - 1e-12
         assert high - low < 1e-6
+    if Z is not None:  # predictions with inducing points have no proved error
+        assert not any(cause.proved for part in ("mean", "variance") for cause in getattr(answer, part))
     if Z is not None:
         gap = value - float(elbo(KERNEL, X, y, Z, 1.0, noise=NOISE))
         assert -answer.evidence[0].ends[0] == pytest.approx(gap, rel=1e-6)
@@ -245,6 +247,24 @@ def test_noise_of_each_row(rows):
         assert not (claims.outside | claims.open).any()
         with pytest.raises(ValueError, match=r"noisy: expected False"):
             claimed_predictions(each, X_new, mean, variance, noisy=True)
+
+
+def test_a_model_with_noise_of_each_row(rows, tmp_path):
+    """From its file, with its mean: the formulas with diag(noise); a jitter is added to each."""
+    X, y, X_new = rows
+    noises = NOISE * np.random.default_rng(2).uniform(0.2, 5.0, len(y))
+    Model(KERNEL, noises, None, LinearMean(4.0)).save(tmp_path / "model.json")
+    A, k = KERNEL(X) + np.diag(noises + 0.02), KERNEL(X, X_new)
+    value = -0.5 * (y @ np.linalg.solve(A, y) + np.linalg.slogdet(A)[1] + len(y) * math.log(2.0 * math.pi))
+    mean, variance = 4.0 + k.T @ np.linalg.solve(A, y), KERNEL.diag(X_new) - (k * np.linalg.solve(A, k)).sum(axis=0)
+    options = {"claimed_evidence": value, "claimed_predictions": (X_new, mean, variance), "claimed_jitter": 0.02}
+    answer = fitting.examine(imported_model(tmp_path / "model.json"), X, y + 4.0, **options)
+    for part in ("evidence", "mean", "variance"):
+        assert getattr(answer.causes, part)[-1].effect == "none"
+    assert answer.evidence.verdict != "inside"
+    assert json.loads(json.dumps(answer.to_dict()))["model"]["noise"] == noises.tolist()
+    with pytest.raises(ValueError, match="does not fit data: noise: expected one number, or shape"):
+        fitting.examine(Model(KERNEL, noises[1:], None), X, y, claimed_evidence=0.0)
 
 
 def test_beyond_the_work_the_interval_has_a_probability(rows):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,17 +20,18 @@ from fitting.study.auditing import of_model, of_points, supported
 from fitting.study.claimed_rows import ClaimedRows
 from fitting.study.standardised import inputs_and_target
 from fitting.study.steps import Steps, WrongArguments
-from fitting.study.words import Spelling, argument
+from fitting.study.words import Spelling, argument, describe_kernel
 from gpbounds import audit as audits
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.audit import Subject
+from gpbounds.audit import Subject, subject
 from gpbounds.audit.claimed import DEVIATION, NATS
 from gpbounds.audit.exact_rows import ExactRows
 from gpbounds.audit.examination import Examination, rows_of
 from gpbounds.records import plain
 from gpbounds.renyi import Model
 from gpbounds.renyi.members import WORK
+from gpbounds.row_noise import is_per_row, noise_of_rows
 from gpbounds.rows.table_rows import TableRows
 from gpbounds.texts import table, wrapped
 
@@ -184,9 +186,9 @@ def examined(
         raise WrongArguments(
             f"{spelled('claimed_evidence')}, {spelled('claimed_predictions')}: expected at least one claim, got none"
         )
-    subject = _subject(model, rows, asked)
-    claimed = None if claims is None else claims(subject.table if points is None else points)
-    about, steps = subject.about, Steps(3, asked.progress)
+    given = _subject(model, rows, asked)
+    claimed = None if claims is None else claims(given.table if points is None else points)
+    about, steps = given.about, Steps(3, asked.progress)
     jitter = asked.jitter
     if jitter is None:
         jitter = 0.0 if about.posterior is None else float(about.posterior.jitter)
@@ -198,7 +200,7 @@ def examined(
         evidence = steps.take("log p(y)", partial(audits.claimed_evidence, about, asked.evidence, **own, **options))
     offset: Float | float = 0.0
     if claimed is not None:
-        offset = subject.mean(claimed.X)
+        offset = given.mean(claimed.X)
         own = {"noisy": asked.noisy, "offset": offset, "deviation": asked.deviation}
         compute = partial(
             audits.claimed_predictions, about, claimed.X, claimed.mean, claimed.variance, **own, **options
@@ -210,14 +212,14 @@ def examined(
         causes = steps.take("causes", partial(audits.causes, about, evidence, predictions, **split))
     steps.finish(evidence is not None or predictions is not None)
     return ModelExamination(
-        subject.table.name,
-        subject.described,
+        given.table.name,
+        given.described,
         about,
         evidence,
         predictions,
         causes,
         np.arange(0) if claimed is None else claimed.numbers,
-        (*subject.notes, *_about_causes(subject, jitter, asked), *steps.reasons),
+        (*given.notes, *_about_causes(given, jitter, asked), *steps.reasons),
         interrupted=steps.stopped,
     )
 
@@ -254,6 +256,8 @@ def _subject(model: Any, rows: TableRows | None, asked: ExamineQuestion) -> _Sub
             raise WrongArguments(
                 f"{spelled('X')}: expected the rows that the model was trained on, as it does not hold them, got none"
             )
+        if is_per_row(model.noise):
+            return _with_noise_of_rows(model, rows, asked)
         answer = of_points(model, rows, asked.source, AuditQuestion(spelled=spelled))
         mean = model.mean
         notes = tuple(note for note in answer.notes if "Calibration" not in note)
@@ -282,6 +286,29 @@ def _subject(model: Any, rows: TableRows | None, asked: ExamineQuestion) -> _Sub
     )
 
 
+def _with_noise_of_rows(model: Model, rows: TableRows, asked: ExamineQuestion) -> _Subject:
+    """A model with a noise variance for each row; an audit, which is about new rows, has none."""
+    try:
+        noises: Any = noise_of_rows(model.noise, rows.N)
+        own = None if model.q is None or model.Z is None else model.q.posterior(model.kernel, model.Z)
+        residuals, columns = model.residuals(rows.X, rows.y), rows.columns or None
+        about = subject(model.kernel, rows.X, residuals, model.Z, noise=1.0, columns=columns, posterior=own)
+        model.kernel(rows.X[:1])
+    except ValueError as error:
+        where = asked.source or "it"
+        raise WrongArguments(f"{asked.spelled('model')}: {where} does not fit {rows.name}: {error}") from None
+    label = f"{Path(asked.source).name}, " if asked.source else ""
+    between = f"a noise variance for each row, {noises.min():.3g} to {noises.max():.3g}"
+    mean = model.mean
+    return _Subject(
+        rows,
+        replace(about, noise=noises),
+        f"{label}{describe_kernel(model.kernel, about.columns)}, {between}",
+        tuple(rows.notes),
+        lambda X: 0.0 if mean is None else np.asarray(mean(X)),
+    )
+
+
 def _own_rows(model: Any) -> TableRows:
     """The rows that an estimator holds, in the units of its table."""
     X, y = getattr(model, "X_train_", None), getattr(model, "y_train_", None)
@@ -292,17 +319,17 @@ def _own_rows(model: Any) -> TableRows:
     return TableRows("the rows of the model", np.asarray(X, dtype=np.float64), targets, columns=columns)
 
 
-def _about_causes(subject: _Subject, jitter: float, asked: ExamineQuestion) -> tuple[str, ...]:
+def _about_causes(given: _Subject, jitter: float, asked: ExamineQuestion) -> tuple[str, ...]:
     """What the causes assume."""
     notes = list[str]()
-    if subject.about.Z is not None:
+    if given.about.Z is not None:
         notes.append(
             "The part of sparsity is that of the best posterior with the model's inducing points (its ELBO is at most "
             "log p(y)), and jitter is taken to be on Kuu."
         )
-    if subject.other:
+    if given.other:
         notes.append(
-            f"The model is of method {subject.other}, whose own log p(y) is not that ELBO: what is particular to the "
+            f"The model is of method {given.other}, whose own log p(y) is not that ELBO: what is particular to the "
             "method is in the part of the solver."
         )
     if jitter == 0.0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -114,7 +114,10 @@ class Causes:
 
 @dataclass(frozen=True)
 class _Stage:
-    """Ends of the three numbers after one more cause, or the reason why they are not known; or no change."""
+    """Ends of the three numbers after one more cause, or the reason why they are not known; or no change.
+
+    ``proved`` is about log p(y), ``predicted`` about the two predictions.
+    """
 
     name: str
     evidence: Ends = UNKNOWN
@@ -123,6 +126,7 @@ class _Stage:
     proved: bool = True
     why: str = ""
     same: bool = False
+    predicted: bool = False
 
 
 def causes(
@@ -171,32 +175,35 @@ def causes(
     of_evidence = of_mean = of_variance = tuple[Cause, ...]()
     if evidence is not None:
         first = float(evidence.evidence.lower), float(evidence.evidence.upper)
-        of_evidence = _differences(first, [(each, each.evidence) for each in chain], evidence.value, evidence.nats)
+        sure = all(end.certified for end in evidence.evidence)
+        links = [(each, each.evidence, each.proved) for each in chain]
+        of_evidence = _differences(first, sure, links, (evidence.value, evidence.value), evidence.nats)
     if predictions is not None:
-        deviation, row = predictions.deviation, worst[0]
-        exact = (float(end[row]) - float(predictions.offset[row]) for end in predictions.exact.mean)
+        deviation, row, sure = predictions.deviation, worst[0], predictions.exact.certified
+        shift = float(predictions.offset[row])
+        first = _shifted((float(end[row]) for end in predictions.exact.mean), shift)
+        links = [(each, each.mean, each.predicted) for each in chain]
         least = deviation * float(predictions.stds[0][row])
-        claimed = float(predictions.mean[row]) - float(predictions.offset[row])
-        of_mean = _differences(_pair(exact), [(each, each.mean) for each in chain], claimed, least)
+        of_mean = _differences(first, sure, links, _shifted([float(predictions.mean[row])] * 2, shift), least)
         if predictions.variance is not None:
             row, noise = worst[1], float(about.noise) if predictions.noisy else 0.0
-            exact = (float(end[row]) - noise for end in predictions.exact.variance)
+            first = _shifted((float(end[row]) for end in predictions.exact.variance), noise)
+            links = [(each, each.variance, each.predicted) for each in chain]
             least = 2.0 * deviation * float(predictions.exact.variance[0][row])
-            claimed = float(predictions.variance[row]) - noise
-            of_variance = _differences(_pair(exact), [(each, each.variance) for each in chain], claimed, least)
+            claimed = _shifted([float(predictions.variance[row])] * 2, noise)
+            of_variance = _differences(first, sure, links, claimed, least)
     return Causes(jitter, single, of_evidence, of_mean, of_variance)
 
 
-def _pair(values: Any) -> Ends:
-    low, high = values
-    return low, high
+def _differences(
+    exact: Ends, sure: bool, chain: Sequence[tuple[_Stage, Ends, bool]], claimed: Ends, least: float
+) -> tuple[Cause, ...]:
+    """The causes: differences of neighbours in the chain that are known, and the solver's rest.
 
-
-def _differences(exact: Ends, chain: Sequence[tuple[_Stage, Ends]], claimed: float, least: float) -> tuple[Cause, ...]:
-    """The causes: differences of neighbours in the chain that are known, and the solver's rest."""
+    ``sure``, and the last entry of each link, say whether the ends are proved.
+    """
     parts, before, missing = list[Cause](), exact, list[str]()
-    proved = True
-    for stage, ends in chain:
+    for stage, ends, proved in chain:
         if stage.same:
             parts.append(Cause(stage.name, (0.0, 0.0), least))
             continue
@@ -204,11 +211,17 @@ def _differences(exact: Ends, chain: Sequence[tuple[_Stage, Ends]], claimed: flo
             parts.append(Cause(stage.name, UNKNOWN, least, False, stage.why))
             missing.append(stage.name)
             continue
-        parts.append(Cause(stage.name, _less(ends, before), least, proved and stage.proved, stage.why))
-        before, proved = ends, stage.proved
+        parts.append(Cause(stage.name, _less(ends, before), least, sure and proved, stage.why))
+        before, sure = ends, proved
     rest = f"with {' and '.join(missing)}" if missing else ""
-    parts.append(Cause("solver", _less((claimed, claimed), before), least, proved, rest))
+    parts.append(Cause("solver", _less(claimed, before), least, sure, rest))
     return tuple(parts)
+
+
+def _shifted(pair: Iterable[float], shift: float) -> Ends:
+    """The pair less ``shift``, rounded outwards."""
+    low, high = pair
+    return (low, high) if shift == 0.0 else (below(low, shift), above(high, shift))
 
 
 def _less(ends: Ends, before: Ends) -> Ends:
@@ -260,20 +273,22 @@ class _Split:
         """The exact GP with the jitter on the diagonal of K."""
         if self.jitter == 0.0:
             return _Stage("jitter", same=True)
-        rows, proved = ExactRows.of(self.about, self.jitter), True
+        rows, proved, predicted = ExactRows.of(self.about, self.jitter), False, False
         ends = mean = variance = UNKNOWN
         if evidence is not None:
             squares = float((self.about.y**2 / self.about.noise).sum()) * (1.0 + 1e-12)
             moved = jitter_effect(self.about.N, noise=self.about.noise, added=self.jitter, square=squares)
             low, high = (float(end) for end in evidence.evidence)
             ends = math.nextafter(low + moved[0], -math.inf), math.nextafter(high + moved[1], math.inf)
+            proved = all(end.certified for end in evidence.evidence)
             if rows.affords(self.work):
                 pair = rows.evidence(work=self.work, delta=0.05, rng=0)
+                proved &= pair.lower.certified and pair.upper.certified
                 ends = max(ends[0], float(pair.lower)), min(ends[1], float(pair.upper))
         if self.predicts:
             made = rows.predictions(self.points, tolerance=1e-4, work=self.work)
-            mean, variance, proved = _at(made)
-        return _Stage("jitter", ends, mean, variance, proved)
+            mean, variance, predicted = _at(made)
+        return _Stage("jitter", ends, mean, variance, proved, predicted=predicted)
 
     def _sparse(self, name: str, jitter: float) -> _Stage:
         """The best posterior with the model's inducing points and this jitter on Kuu."""

@@ -209,7 +209,7 @@ def rows_of(causes: Causes) -> list[tuple[str, str, str, str, str]]:
         for each in getattr(causes, part):
             finite = all(map(math.isfinite, each.ends))
             size = ends(each.ends[0], each.ends[1], 6) if finite else "not decided"
-            known = "proved" if each.proved else "in doubles" if finite else ""
+            known = "proved" if each.proved else "not proved" if finite else ""
             why = f" ({each.why})" if each.why else ""
             lines.append((title, f"{each.name}: {MEANINGS[each.name]}{why}", size, each.effect, known))
     return lines

@@ -88,20 +88,22 @@ def _evidence(claim: ClaimedEvidence) -> str:
 def _predictions(claims: ClaimedPredictions, numbers: Any) -> str:
     """The claimed predictions beside proved ends."""
     kept = _kept(claims)
-    charts = [_chart(numbers, kept, claims.off, claims, "|claimed − exact mean|, exact st. dev.", claims.deviation)]
+    charts = [_chart(numbers, kept, claims.off[1], claims, "|claimed − exact mean|, exact st. dev.", claims.deviation)]
     captions = [
-        "How far each claimed mean is off at least, in exact standard deviations; below the line counts as none."
+        "How far each claimed mean is off at most, in exact standard deviations; below the line counts as none."
     ]
     if claims.ratio is not None:
-        charts.append(_chart(numbers, kept, claims.ratio, claims, "claimed / exact st. dev.", 1.0))
+        low, high = claims.ratio
+        values = np.sqrt(low * np.where(np.isfinite(high), high, low))
+        charts.append(_chart(numbers, kept, values, claims, "claimed / exact st. dev.", 1.0))
         captions.append("Claimed standard deviations over exact ones; 1 is right.")
     worst = np.argsort(-np.maximum(claims.off[0], claims.apart[0]), kind="stable")[:_WORST]
     rows = []
     for i in worst:
-        low, high = (float(end[i]) for end in claims.exact.mean)
+        first, last = (float(end[i]) for end in claims.exact.mean)
         least, most = (float(end[i]) for end in claims.exact.variance)
         claimed = "" if claims.variance is None else f"{claims.variance[i]:.6g}"
-        means, variances = in_between((low, high), 6), f"{outward(least, 'lower', 4)} to {outward(most, 'upper', 4)}"
+        means, variances = in_between((first, last), 6), f"{outward(least, 'lower', 4)} to {outward(most, 'upper', 4)}"
         rows.append((int(numbers[i]), f"{claims.mean[i]:.6g}", means, claimed, variances))
     which = "new targets" if claims.noisy else "the latent f"
     return section(
@@ -128,14 +130,14 @@ def _kept(claims: ClaimedPredictions) -> Any:
     return np.unique(np.concatenate([order[: _DOTS // 2], even]))
 
 
-def _chart(numbers: Any, kept: Any, pair: Any, claims: ClaimedPredictions, label: str, level: float) -> Chart:
-    """Lower ends against the number of the row, on a logarithmic axis."""
-    low, outside = pair[0][kept], claims.outside[kept]
+def _chart(numbers: Any, kept: Any, values: Any, claims: ClaimedPredictions, label: str, level: float) -> Chart:
+    """The values against the number of the row, on a logarithmic axis."""
+    drawn, outside = values[kept], claims.outside[kept]
     marks: list[Mark] = []
     for name, color, chosen in (("within, or open", BLUE, ~outside), ("off for certain", VERMILLION, outside)):
-        there = chosen & (low > 0.0) & np.isfinite(low)
+        there = chosen & (drawn > 0.0) & np.isfinite(drawn)
         if there.any():
-            marks.append(Dots(name, numbers[kept][there].tolist(), low[there].tolist(), color))
+            marks.append(Dots(name, numbers[kept][there].tolist(), drawn[there].tolist(), color))
     marks.append(Level(f"{level:g}", level, GREEN))
     return Chart(marks, "row", label, log_y=True, width=480.0, height=330.0, about=f"{label} against the row")
 
