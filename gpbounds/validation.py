@@ -93,11 +93,17 @@ def each_dimension(name: str, value: ArrayLike, dim: int) -> Float:
     return own
 
 
+NOISE = (1e-300, 1e300)
+"""Noise variances with which matrices of data are computed: σ², 1/σ² and 2πσ² are normal doubles."""
+
+
 def noise_variance(value: Any) -> float:
-    """σ² > 0, one number."""
+    """σ² within `NOISE`, one number."""
     checked = positive("noise", value)
     if checked.ndim:
         raise ValueError(f"noise: expected one number (the noise variance), got shape {checked.shape}")
+    if not NOISE[0] <= checked <= NOISE[1]:
+        raise ValueError(f"noise: expected a variance from 1e-300 to 1e300, got {float(checked)!r}: rescale y")
     return float(checked)
 
 

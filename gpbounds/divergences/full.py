@@ -26,9 +26,11 @@ from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.products import gram, matmul, norm, norms
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import choice, noise_variance
 
 
+@within_doubles
 def posterior_kl(
     K: ArrayLike | Array,
     y_minus_mean: ArrayLike | Array,

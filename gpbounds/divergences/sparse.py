@@ -45,6 +45,7 @@ from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
+from gpbounds.overflow import within_doubles
 from gpbounds.rows.program import Statistics
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, matched, whitened, with_jitter
@@ -343,6 +344,7 @@ def free_at(
 # The sparse posteriors of FITC, VFE, DTC and of every other power, from data: streamed, O(NM²) time, O(M²) memory.
 
 
+@within_doubles
 def collapsed_posterior(
     kernel: Kernel,
     X: ArrayLike | Array,

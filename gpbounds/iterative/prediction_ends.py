@@ -19,6 +19,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import additions
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
 from gpbounds.validation import noise_variance, non_negative, positive, scalar
@@ -51,6 +52,7 @@ class ExactPredictions:
     method: Literal["cholesky", "conjugate gradients"]
 
 
+@within_doubles
 def exact_predictions(
     kernel: Kernel,
     X: ArrayLike,

@@ -27,6 +27,7 @@ from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual, scaled_log1p
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.objective import QUANTITY
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.validation import closed_unit, noise_variance, scalar
@@ -35,6 +36,7 @@ from gpbounds.whitening import Inducing, as_targets, inducing, residual_diagonal
 ASSUMPTIONS = ("The kernel, the inducing points and the noise variance are those of the evidence that is bounded.",)
 
 
+@within_doubles
 def renyi_bound(
     kernel: Kernel,
     X: ArrayLike,
@@ -116,6 +118,7 @@ def renyi_bound(
     return _bound(value + shift + volume, side, claim, terms, record.jitter)
 
 
+@within_doubles
 def jensen_bound(
     kernel: Kernel,
     X: ArrayLike,
@@ -161,6 +164,7 @@ def jensen_bound(
     return _bound(value, "lower", "R-order", {"-KL[q(U)||p(U)]": -law.kl}, record.jitter)
 
 
+@within_doubles
 def variational_bound(
     kernel: Kernel,
     X: ArrayLike | Array,

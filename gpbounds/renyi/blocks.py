@@ -18,6 +18,7 @@ from gpbounds.linalg.krylov import Lanczos, conjugate_gradients, gauss
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.scalars import log1p_sum_bounds
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.accuracy import U, gamma
 from gpbounds.renyi.streamed import Streamed, lengths, streamed
 from gpbounds.validation import closed_unit, count, scalar
@@ -348,6 +349,7 @@ class LogDet:
         return self.value
 
 
+@within_doubles
 def log_det_estimate(
     kernel: Kernel,
     X: ArrayLike,

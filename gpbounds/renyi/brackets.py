@@ -20,6 +20,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter
 from gpbounds.numerics.scalars import log1p_sum_bounds
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
 from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
@@ -443,6 +444,7 @@ def _tell(advance: Callable[[], Any] | None) -> None:
         advance()
 
 
+@within_doubles
 def evidence(
     kernel: Kernel,
     X: Any,

@@ -12,6 +12,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
 from gpbounds.numerics.scalars import G, scaled_log1p
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
 from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
@@ -22,6 +23,7 @@ DENSE = 5000
 """Largest N at which all eigenvalues of K are computed."""
 
 
+@within_doubles
 def minimum_gap(
     eigenvalues: ArrayLike, M: ArrayLike, alpha: float, y: Literal["any", "prior"] = "any", *, noise: float
 ) -> Float:
@@ -69,6 +71,7 @@ def minimum_gap(
     return tails[remaining.astype(np.int64)]
 
 
+@within_doubles
 def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, target: float, noise: float) -> int:
     """The least M ≥ 1 with `minimum_gap` ≤ ``target``: fewer inducing variables cannot reach the target.
 
@@ -96,6 +99,7 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
     return int(above[-1]) + 2 if above.size else 1
 
 
+@within_doubles
 def needed(
     kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: float, landmarks: int | None = None
 ) -> int:

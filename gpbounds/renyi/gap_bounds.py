@@ -19,6 +19,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.numerics.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.numerics.search import halved
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
@@ -111,6 +112,7 @@ def gap_record(kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: 
     return _Gap(record, noise, record.order(alpha, noise=noise))
 
 
+@within_doubles
 def exact_gap(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> float:
@@ -149,6 +151,7 @@ def exact_gap(
     return gap.at_zero() + gap.from_targets(host_targets(y, gap.record.N))
 
 
+@within_doubles
 def expected_gap(
     kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> float:
@@ -165,6 +168,7 @@ def expected_gap(
     return gap.record.log_det_term(gap.alpha, noise=gap.noise) + float(0.5 * log1p_residual(gap.w).sum())
 
 
+@within_doubles
 def gap_variance(
     kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> float:
@@ -219,6 +223,7 @@ def _interval(
     return interval(quantity, lowers, uppers, terms=shared, assumptions=assumptions, least=0.0)
 
 
+@within_doubles
 def gap(
     kernel: Kernel,
     X: Any,
@@ -578,6 +583,7 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
     return n * line(float(low), mean)
 
 
+@within_doubles
 def gap_from_trace(
     kernel: Kernel, X: Any, y: Any, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> Bound:
@@ -613,6 +619,7 @@ def gap_from_trace(
     return Bound(member.highest, "upper", 1.0, "R-lem4", terms, assumptions, proved, GAP)
 
 
+@within_doubles
 def expected_gap_bounds(
     kernel: Kernel,
     X: ArrayLike,

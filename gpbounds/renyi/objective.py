@@ -13,6 +13,7 @@ from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.validation import noise_variance
 
@@ -24,6 +25,7 @@ def _log_normal(y: Float, chol: Cholesky) -> float:
     return float(-0.5 * (y.size * np.log(2.0 * np.pi) + chol.logdet + (chol.solve_lower(y) ** 2).sum()))
 
 
+@within_doubles
 def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) -> float:
     """log p(y) = log N(y; 0, K + σ²I), the evidence of the exact Gaussian process (R-gp).
 
@@ -50,6 +52,7 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     return exact(kernel, points, targets[:, None], noise=noise).log_evidence
 
 
+@within_doubles
 def elbo(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> Bound:

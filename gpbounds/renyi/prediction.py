@@ -9,6 +9,7 @@ from gpbounds.arrays import Float, as_host_points, as_number
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom
 from gpbounds.small_variances import Given
 from gpbounds.validation import count, finite, noise_variance, non_negative, open_unit
@@ -22,6 +23,7 @@ def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -
     return precision.solve(rows @ (weights * record.rotated(y[None, :])[0])), precision
 
 
+@within_doubles
 def inducing_posterior(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> tuple[Float, Float]:
@@ -67,6 +69,7 @@ def inducing_posterior(
     return L @ mean, half.T @ half
 
 
+@within_doubles
 def predict(
     kernel: Kernel,
     X: ArrayLike,

@@ -16,6 +16,7 @@ from gpbounds.arrays import Float, Indices, exactly, host
 from gpbounds.kernels.base import Kernel, OnColumns, as_kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.parallel import share
+from gpbounds.validation import count
 
 CANDIDATES = 4
 """Rows near the centre of a block among which its nearest ones are searched, as a multiple of their number."""
@@ -83,6 +84,7 @@ def near(
     ([[0, 1, 2], [3, 4, 5]], [[], [2]])
     """
     as_kernel(kernel)
+    block, neighbours = count("block", block), count("neighbours", neighbours, 0)
     rows = host(exactly("X", X))
     points = rows / scales(kernel, rows)
     leaves = bisected(points, block)
