@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from gpbounds.bound import Bound
+from gpbounds.bound import SMALLEST, Bound
 from gpbounds.errors import ImpossibleInterval
 
 
@@ -45,7 +45,8 @@ class Member:
 
 
 def _end(value: float, outwards: float) -> float:
-    return outwards if math.isnan(value) else math.nextafter(value, outwards)
+    """The double beyond ``value``; what underflows in its computation adds less than the least normal double."""
+    return outwards if math.isnan(value) else math.nextafter(value + math.copysign(SMALLEST, outwards), outwards)
 
 
 class Interval(NamedTuple):

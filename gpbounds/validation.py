@@ -109,14 +109,20 @@ def broadcast(**numbers: Float) -> list[Float]:
         raise ValueError(f"{', '.join(numbers)}: expected shapes that broadcast, got {shapes}") from None
 
 
+NOISE = (1e-300, 1e300)
+"""Noise variances with which matrices of data are computed: σ², 1/σ² and 2πσ² are normal doubles."""
+
+
 def noise_variance(value: Any) -> float:
-    """σ² > 0, one number."""
+    """σ² within `NOISE`, one number."""
     checked = positive("noise", value)
     if checked.ndim:
         raise ValueError(
             f"noise: expected one number (the noise variance), got shape {checked.shape}: where each row has its own, "
             "divide y, features, and rows and columns of matrices by the standard deviations, and pass noise=1"
         )
+    if not NOISE[0] <= checked <= NOISE[1]:
+        raise ValueError(f"noise: expected a variance from 1e-300 to 1e300, got {float(checked)!r}: rescale y")
     return float(checked)
 
 

@@ -1,8 +1,8 @@
 """Interrupt fits with two lanes at random moments, and check that each ends and leaves the process as it was.
 
-    python verification/interrupts.py                   # 1000 interrupts
-    python verification/interrupts.py --interrupts 50   # fewer
-    python verification/interrupts.py --number 17       # one interrupt again
+    python verification/interrupts.py                               # 1000 interrupts
+    python verification/interrupts.py --interrupts 50               # fewer
+    python verification/interrupts.py --interrupts 1 --first 17     # one interrupt again
 
 A fit returns the best point that training has reached, or raises KeyboardInterrupt.  After it no lane runs, and the
 pools of BLAS have their sizes.  An uninterrupted fit has the bits of the first one.  ``--store`` writes the counts to
@@ -68,13 +68,13 @@ FITS: dict[str, Callable[[], Any]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interrupts", type=int, default=1000, help="number of interrupts (default %(default)s)")
-    parser.add_argument("--number", type=int, help="only this one")
+    parser.add_argument("--first", type=int, default=0, help="number of the first one, to share them among processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, signal.default_int_handler)  # an alarm does what Ctrl-C does
-    numbers = range(args.interrupts) if args.number is None else [args.number]
+    numbers = range(args.first, args.first + args.interrupts)
     commit, outcomes, faults = history.commit(), defaultdict[str, Counter[str]](Counter), list[str]()
     with two_lanes():
         expected = {name: Uninterrupted(make) for name, make in FITS.items()}

@@ -26,6 +26,7 @@ from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.products import gram, matmul, norm, norms
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.overflow import within_doubles
 from gpbounds.row_noise import is_per_row, noise_of_rows, one_for_all
 from gpbounds.validation import choice, noise_variance
 
@@ -35,6 +36,7 @@ _ELSEWHERE = (
 )
 
 
+@within_doubles
 def posterior_kl(
     K: ArrayLike | Array,
     y_minus_mean: ArrayLike | Array,

@@ -46,6 +46,7 @@ from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
+from gpbounds.overflow import within_doubles
 from gpbounds.row_noise import is_per_row, noise_of_rows
 from gpbounds.rows.program import Statistics
 from gpbounds.validation import function, instance, noise_variance, non_negative, scalar
@@ -355,6 +356,7 @@ def free_at(
 # The sparse posteriors of FITC, VFE, DTC and of every other power, from data: streamed, O(NM²) time, O(M²) memory.
 
 
+@within_doubles
 def collapsed_posterior(
     kernel: Kernel,
     X: ArrayLike | Array,

@@ -20,6 +20,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import Products
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.blocks import absolute_products, two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
@@ -75,6 +76,7 @@ class _Preconditioned:
 
 
 @noise_per_row(UnitNoise.of_probed_evidence)
+@within_doubles
 def evidence(
     kernel: Kernel,
     X: ArrayLike,

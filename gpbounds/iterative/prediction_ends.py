@@ -20,6 +20,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import Products, additions
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import U, errors_of_entries, gamma
 from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
@@ -53,6 +54,7 @@ class ExactPredictions:
     method: Literal["cholesky", "conjugate gradients"]
 
 
+@within_doubles
 def exact_predictions(
     kernel: Kernel,
     X: ArrayLike,

@@ -27,6 +27,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.pivoted import pivoted, too_few
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import (
     choice,
     count,
@@ -44,6 +45,7 @@ METHODS = ("greedy", "kdpp", "best", "rpcholesky", "leverage", "kmeans", "unifor
 _ORDERED = ("greedy", "rpcholesky", "leverage", "uniform")
 
 
+@within_doubles
 def select(
     kernel: Kernel,
     X: ArrayLike,

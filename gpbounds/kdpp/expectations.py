@@ -16,6 +16,7 @@ from gpbounds.bound import Bound
 from gpbounds.kdpp import balls as enclosures
 from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp, undefined_size
 from gpbounds.numerics.scalars import trace_term
+from gpbounds.overflow import within_doubles
 from gpbounds.rigor import exact, outer
 from gpbounds.validation import broadcast, choice, closed_unit, non_negative, order, positive, rigor_of, whole
 
@@ -255,6 +256,7 @@ def _log_sum(mantissa: Float, exponent: Exponent, M: int, c: float) -> tuple[flo
 _K_DPP = "The inducing points are a k-DPP sample of the data: P(Z) ∝ |K_ZZ|."
 
 
+@within_doubles
 def expected_logdet_bound(
     eigenvalues: ArrayLike,
     M: ArrayLike,

@@ -27,6 +27,7 @@ from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import finite_matrix, symmetric_matrix
 from gpbounds.lowrank.approximation import as_features, diagonal, noisy_factor
 from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import broadcast, choice, finite, flag, noise_variance, non_negative, positive, whole
 from gpbounds.whitening import as_targets
 
@@ -37,6 +38,7 @@ _THIN = 0.25
 """If r/N is at most this, `kl_features` does not form ΞΞᵀ."""
 
 
+@within_doubles
 def kl(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
     """KL(N(0, K + σ²I)‖N(0, Sigma + σ²I)) in nats, exact from approximate, without cancellation.
 
@@ -77,6 +79,7 @@ def kl(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
     return _dense(exact, approximate, s2)
 
 
+@within_doubles
 def kl_features(K: ArrayLike, features: ArrayLike, *, noise: float) -> float:
     """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats, for features Ξ of any rank, without cancellation.
 
@@ -164,6 +167,7 @@ def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky
 # Regression with given features: log p(y) and predictions of y ~ N(0, ΞΞᵀ + σ²I) in O(Nr²).
 
 
+@within_doubles
 def log_evidence(features: ArrayLike | Array, y: ArrayLike | Array, *, noise: float) -> float:
     """log N(y; 0, ΞΞᵀ + σ²I) in nats, summed over outputs, from features Ξ of any rank r.
 
@@ -200,6 +204,7 @@ def log_evidence(features: ArrayLike | Array, y: ArrayLike | Array, *, noise: fl
 
 
 @kind_of_caller
+@within_doubles
 def predict(
     features: ArrayLike | Array,
     y: ArrayLike | Array,
@@ -362,6 +367,7 @@ def kl_from_ratio(gamma: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "
         )
 
 
+@within_doubles
 def kl_from_traces(
     trace1: ArrayLike,
     trace2: ArrayLike,
@@ -434,6 +440,7 @@ def kl_from_traces(
     return _bound(sum(terms.values()), "L-08", terms, ORDER, _NOISY, *((FALSE,) if rule == "printed" else ()))
 
 
+@within_doubles
 def kl_from_residual(
     residual: ArrayLike, *, noise: ArrayLike, least: ArrayLike = 0.0, form: Literal["sharpest", "printed"] = "sharpest"
 ) -> Bound:
@@ -469,6 +476,7 @@ def kl_from_residual(
     return _bound(value, "L-09", {"ratio": x}, "K₁ - K₂ and K₂ are positive semi-definite.", _NOISY)
 
 
+@within_doubles
 def least_gamma(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
     """The least γ ≥ 0 with (1 + γ)(K + σ²I) ⪰ Sigma + σ²I: the hypothesis of `kl_from_excess` and `kl_from_traces`.
 
@@ -501,6 +509,7 @@ def least_gamma(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
 
 
 @kind_of_caller
+@within_doubles
 def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: float, scales: ArrayLike = 1.0) -> Float:
     """KL(N(0, K + σ²I)‖N(0, c_r Ξ_rΞ_rᵀ + σ²I)) in nats for many r, Ξ_r the first r columns of the features Ξ.
 

@@ -16,6 +16,7 @@ from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.features.sines import FARTHEST
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
+from gpbounds.overflow import within_doubles
 from gpbounds.row_noise import OF_INPUTS, one_for_all
 from gpbounds.validation import choice, count, open_unit, positive, rigor_of, scalar, whole
 
@@ -134,6 +135,7 @@ class _Setting:
         return self.record(value, m, delta, "N-rff, N-shell" if self.weighted else "N-rff, L-29")
 
 
+@within_doubles
 def fourier_kl(
     kernel: Kernel,
     N: int,
@@ -194,6 +196,7 @@ def fourier_kl(
     return _Setting.checked(kernel, size, noise, width, classical, effective_dimension, rigor).bound(number, failing)
 
 
+@within_doubles
 def fourier_rank(
     kernel: Kernel,
     N: int,

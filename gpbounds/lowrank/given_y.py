@@ -26,6 +26,7 @@ from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import gram, norm
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.lowrank.approximation import as_features, noisy_factor, shifted
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import as_targets
 
@@ -40,6 +41,7 @@ GAP = "log p(y) - log p~(y)"
 PREDICTIVE = "KL(p(y'|y) || p~(y'|y))"
 
 
+@within_doubles
 def evidence_gap(
     K: ArrayLike, features: ArrayLike, y: ArrayLike, *, noise: float, entry_error: float = 0.0
 ) -> Interval:
@@ -97,6 +99,7 @@ def evidence_gap(
     return interval(GAP, {"exact": below}, {"exact": above}, terms=terms, assumptions=pair.assumptions)
 
 
+@within_doubles
 def predictive_kl(
     K: ArrayLike, features: ArrayLike, y: ArrayLike, *, noise: float, entry_error: float = 0.0
 ) -> Interval:

@@ -19,6 +19,7 @@ from gpbounds.lowrank.balls import EnclosedSines
 from gpbounds.lowrank.dirichlet import Sines
 from gpbounds.lowrank.features.sines import sides
 from gpbounds.numerics.search import bisected
+from gpbounds.overflow import within_doubles
 from gpbounds.rigor import exact, rounded
 from gpbounds.row_noise import OF_INPUTS, one_for_all
 from gpbounds.validation import count, positive, rigor_of, scalar, within_memory
@@ -94,6 +95,7 @@ def _record(setting: _Setting, box: Sines) -> Bound:
     )
 
 
+@within_doubles
 def hilbert_kl(
     kernel: Kernel,
     N: int,
@@ -210,6 +212,7 @@ class HilbertRank:
         return f"m = {self.m}, c = {self.c}: {self.rank} functions suffice for {self.target:g} nats.\n{self.bound}"
 
 
+@within_doubles
 def hilbert_rank(
     kernel: Kernel, N: int, *, half_width: ArrayLike, noise: float, target: float, rigor: str = "auto"
 ) -> HilbertRank:

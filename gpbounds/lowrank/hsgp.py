@@ -19,6 +19,7 @@ from gpbounds.kernels.plain import stationary
 from gpbounds.lowrank.divergence import kl_features
 from gpbounds.lowrank.features.sines import FARTHEST, HilbertFeatures
 from gpbounds.lowrank.hilbert import HilbertRank, hilbert_kl, hilbert_rank
+from gpbounds.overflow import within_doubles
 from gpbounds.texts import in_nats, short
 from gpbounds.validation import each_dimension, finite
 
@@ -93,6 +94,7 @@ class HilbertReport:
         }
 
 
+@within_doubles
 def hilbert_report(
     kernel: Kernel,
     m: ArrayLike,
@@ -174,6 +176,7 @@ def hilbert_report(
     return HilbertReport(features, N, at_rows, bound, enough, float(target))
 
 
+@within_doubles
 def hilbert_report_of(
     gp: Any,
     X: ArrayLike,

@@ -35,6 +35,7 @@ from gpbounds.lowrank import balls as enclosures
 from gpbounds.lowrank.approximation import KL
 from gpbounds.numerics.scalars import entropy_residual, log1p_ratio, log1p_residual
 from gpbounds.numerics.search import least
+from gpbounds.overflow import within_doubles
 from gpbounds.rates.trace import FAR
 from gpbounds.rigor import exact, outer, rounded
 from gpbounds.spectra import Spectrum, spectrum
@@ -462,6 +463,7 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
 # The least KL divergence of any approximation of rank r, and the least rank for a target (L-10).
 
 
+@within_doubles
 def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
     """Lower bound on the KL divergence of every approximation of rank at most r, for r = 0 … N at once.
 
@@ -505,6 +507,7 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
     return Bound(value, "lower", 1.0, "L-10", {"ranks": np.arange(value.size)}, assumptions, quantity=KL)
 
 
+@within_doubles
 def optimal_rank(eigenvalues: ArrayLike, target: float, *, noise: float) -> int:
     """The least rank r, 0 … N, at which some approximation has KL ≤ target; no approximation of lower rank does.
 

@@ -27,6 +27,7 @@ from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual, scaled_log1p
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.objective import QUANTITY
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.row_noise import UnitNoise, noise_per_row
@@ -37,6 +38,7 @@ ASSUMPTIONS = ("The kernel, the inducing points and the noise variance are those
 
 
 @noise_per_row(UnitNoise.of_elbo)
+@within_doubles
 def renyi_bound(
     kernel: Kernel,
     X: ArrayLike,
@@ -119,6 +121,7 @@ def renyi_bound(
 
 
 @noise_per_row(UnitNoise.of_elbo)
+@within_doubles
 def jensen_bound(
     kernel: Kernel,
     X: ArrayLike,
@@ -165,6 +168,7 @@ def jensen_bound(
 
 
 @noise_per_row(UnitNoise.of_elbo)
+@within_doubles
 def variational_bound(
     kernel: Kernel,
     X: ArrayLike | Array,

@@ -19,6 +19,7 @@ from gpbounds.linalg.krylov import Lanczos, conjugate_gradients, gauss
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.scalars import log1p_sum_bounds
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.accuracy import U, gamma
 from gpbounds.renyi.streamed import Streamed, lengths, streamed
 from gpbounds.row_noise import UnitNoise, noise_per_row
@@ -351,6 +352,7 @@ class LogDet:
 
 
 @noise_per_row(UnitNoise.of_log_determinant)
+@within_doubles
 def log_det_estimate(
     kernel: Kernel,
     X: ArrayLike,

@@ -20,6 +20,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter
 from gpbounds.numerics.scalars import log1p_sum_bounds
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, U, gamma, unproved
 from gpbounds.renyi.blocks import ResidualMoments, absolute_products, moments, products, solve, two_sided
@@ -446,6 +447,7 @@ def _tell(advance: Callable[[], Any] | None) -> None:
 
 
 @noise_per_row(UnitNoise.of_log_evidence)
+@within_doubles
 def evidence(
     kernel: Kernel,
     X: Any,

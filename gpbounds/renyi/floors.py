@@ -13,6 +13,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
 from gpbounds.linalg.psd import computed_eigenvalues
 from gpbounds.numerics.scalars import G, scaled_log1p
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.accuracy import accuracy, errors_of_entries
 from gpbounds.row_noise import OF_EIGENVALUES, noise_per_row, one_for_all, unchanged
 from gpbounds.validation import choice, count, order, positive, scalar, whole
@@ -25,6 +26,7 @@ DENSE = 5000
 
 
 @kind_of_caller
+@within_doubles
 def minimum_gap(
     eigenvalues: ArrayLike, M: ArrayLike, alpha: float, y: Literal["any", "prior"] = "any", *, noise: float
 ) -> Float:
@@ -73,6 +75,7 @@ def minimum_gap(
     return tails[remaining.astype(np.int64)]
 
 
+@within_doubles
 def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, target: float, noise: float) -> int:
     """The least M ≥ 1 with `minimum_gap` ≤ ``target``: fewer inducing variables cannot reach the target.
 
@@ -103,6 +106,7 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
 
 
 @noise_per_row(unchanged)
+@within_doubles
 def needed(
     kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: Any, landmarks: int | None = None
 ) -> int:

@@ -19,6 +19,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.numerics.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.numerics.search import halved
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import WITHOUT_WARNINGS, Accuracy, U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE
@@ -123,6 +124,7 @@ def gap_record(kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: 
 
 
 @noise_per_row(unchanged)
+@within_doubles
 def exact_gap(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> float:
@@ -162,6 +164,7 @@ def exact_gap(
 
 
 @noise_per_row(unchanged)
+@within_doubles
 def expected_gap(
     kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> float:
@@ -179,6 +182,7 @@ def expected_gap(
 
 
 @noise_per_row(unchanged)
+@within_doubles
 def gap_variance(
     kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> float:
@@ -234,6 +238,7 @@ def _interval(
 
 
 @noise_per_row(UnitNoise.of_gap)
+@within_doubles
 def gap(
     kernel: Kernel,
     X: Any,
@@ -596,6 +601,7 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
 
 
 @noise_per_row(UnitNoise.of_upper_gap)
+@within_doubles
 def gap_from_trace(
     kernel: Kernel, X: Any, y: Any, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> Bound:
@@ -632,6 +638,7 @@ def gap_from_trace(
 
 
 @noise_per_row(UnitNoise.of_gap)
+@within_doubles
 def expected_gap_bounds(
     kernel: Kernel,
     X: ArrayLike,

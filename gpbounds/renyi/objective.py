@@ -13,6 +13,7 @@ from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom, with_jitter_named
 from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import noise_variance
@@ -26,6 +27,7 @@ def _log_normal(y: Float, chol: Cholesky) -> float:
 
 
 @noise_per_row(UnitNoise.of_log_density)
+@within_doubles
 def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: Any) -> float:
     """log p(y) = log N(y; 0, K + σ²I), the evidence of the exact Gaussian process (R-gp).
 
@@ -53,6 +55,7 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: Any) -> f
 
 
 @noise_per_row(UnitNoise.of_elbo)
+@within_doubles
 def elbo(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> Bound:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_host_points
-from gpbounds.bound import Bound
+from gpbounds.bound import SMALLEST, Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import Products, additions
@@ -19,6 +19,7 @@ from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import ENTRY
 from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.search import halved
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import U, gamma, unproved
 from gpbounds.renyi.blocks import DENSE, Edge, entry_off, residual_rows
@@ -49,6 +50,7 @@ RANDOM = "The probes are independent standard normal numbers, drawn for this bou
 
 
 @noise_per_row(UnitNoise.of_ratio)
+@within_doubles
 def operator_gap(
     kernel: Kernel,
     X: ArrayLike,
@@ -136,7 +138,7 @@ def operator_gap(
             probed = _probed(residual, min(trace, best.above), share, source, most, products.update)
         best = best.and_probed(probed)
     above = min(trace, best.above)
-    random = best.random and above < trace
+    random, above = best.random and above < trace, max(above, SMALLEST)  # what underflows is less than that
     terms = {
         "lower": min(best.below, above),
         "estimate": min(max(best.estimate, 0.0), above),

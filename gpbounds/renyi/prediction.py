@@ -11,6 +11,7 @@ from gpbounds.arrays import Float, as_host_points, as_number, kind_of_caller
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.residual import Nystrom, host_targets, nystrom
 from gpbounds.row_noise import noise_per_row, unchanged
 from gpbounds.small_variances import Given
@@ -27,6 +28,7 @@ def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -
 
 @kind_of_caller
 @noise_per_row(unchanged)
+@within_doubles
 def inducing_posterior(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: Any, jitter: Jitter = "auto"
 ) -> tuple[Float, Float]:
@@ -74,6 +76,7 @@ def inducing_posterior(
 
 @kind_of_caller
 @noise_per_row(unchanged)
+@within_doubles
 def predict(
     kernel: Kernel,
     X: ArrayLike,
