@@ -392,14 +392,16 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
     return targets.astype(X.dtype, copy=False)
 
 
-def sums_of_squares(targets: Array) -> Array:
+def sums_of_squares(targets: Array, name: str = "y") -> Array:
     """Σy² of each output; refused where it is no finite double."""
     xp = namespace(targets)
     with np.errstate(over="ignore"):
         squares = (targets * targets).sum(axis=0)
     if not bool(xp.isfinite(squares).all()):
         largest = float(xp.abs(targets).max())
-        raise ValueError(f"y: expected targets whose squares add to a double, got |y| up to {largest:.3g}: rescale y")
+        raise ValueError(
+            f"{name}: expected numbers whose squares add to a double, got |{name}| up to {largest:.3g}: rescale y"
+        )
     return squares
 
 

@@ -134,7 +134,7 @@ def test_targets_whose_squares_overflow_are_refused(function) -> None:
     X = np.linspace(-2.0, 2.0, 12)[:, None]
     more = {"Z": X[:3]} if function is renyi.evidence else {"rng": 0}
     with pytest.raises(
-        ValueError, match=r"^y: expected targets whose squares add to a double, got \|y\| up to 1e\+160"
+        ValueError, match=r"^y: expected numbers whose squares add to a double, got \|y\| up to 1e\+160"
     ):
         function(SquaredExponential(), X, 1e160 * np.cos(X[:, 0]) / np.cos(X[:, 0]).max(), noise=0.1, **more)
 

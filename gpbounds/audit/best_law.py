@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Float
-from gpbounds.audit.latent_model import LatentSubject, as_latent_subject
+from gpbounds.arrays import Float, as_host_points
+from gpbounds.audit.latent_model import LatentSubject
 from gpbounds.divergences import SparsePosterior
 from gpbounds.divergences.sparse import as_sparse, whitened_at
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, gram_law
 from gpbounds.linalg import Jitter
+from gpbounds.validation import instance
 from gpbounds.whitening import Inducing, inducing
 
 STEPS, HALVINGS = 60, 8
@@ -80,7 +81,7 @@ class _Rows:
 def elbo_of(about: LatentSubject, posterior: SparsePosterior) -> float:
     """The ELBO of ``posterior``: Σ E_q log p(y_i|f_i) − KL(q‖prior) ≤ log p(y), in doubles without a proved error.
 
-    >>> from gpbounds.audit.latent_model import latent_subject
+    >>> from gpbounds.audit.latent_model import LatentSubject, latent_subject
     >>> from gpbounds.divergences import whitened_posterior
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.likelihoods import Bernoulli
@@ -89,7 +90,7 @@ def elbo_of(about: LatentSubject, posterior: SparsePosterior) -> float:
     >>> round(elbo_of(about, q), 6)  # −E log(1 + e^−f), f ~ N(0, 1)
     -0.806059
     """
-    as_latent_subject(about)
+    instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
     as_sparse(posterior)
     law = FactorLaw(posterior.mean[:, None], posterior.factor)
     return _Rows(about, posterior.inducing).elbo(law)[0]
@@ -117,7 +118,7 @@ def best_law(
     NotPositiveDefinite
         when Kuu does not factorise.
 
-    >>> from gpbounds.audit.latent_model import latent_subject
+    >>> from gpbounds.audit.latent_model import LatentSubject, latent_subject
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.likelihoods import Poisson
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
@@ -125,10 +126,10 @@ def best_law(
     >>> round(best_law(about, about.Z).elbo, 3)
     -43.132
     """
-    as_latent_subject(about)
+    instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
     if start is not None:
         as_sparse(start, "start")
-    points = inducing(about.kernel, Z, jitter)
+    points = inducing(about.kernel, as_host_points(Z, "Z", about.D), jitter)
     rows = _Rows(about, points)
     mean, factor = np.zeros((points.M, 1)), np.eye(points.M)
     if start is not None:

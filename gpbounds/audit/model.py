@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.divergences import SparsePosterior, collapsed_posterior
-from gpbounds.divergences.sparse import as_sparse
 from gpbounds.exact import Exact, exact
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.validation import instance, names_of, noise_variance
+from gpbounds.validation import noise_variance
 from gpbounds.whitening import as_targets
 
 
@@ -86,12 +85,6 @@ class Subject:
         return collapsed_posterior(self.kernel, self.X, self.y, Z, noise=self.noise, power=0.0)
 
 
-def as_subject(about: object) -> Subject:
-    """The subject, or an error that says how to make one."""
-    known: Subject = instance("about", about, Subject, "what gpbounds.audit.subject returns")
-    return known
-
-
 def subject(
     kernel: Kernel,
     X: ArrayLike,
@@ -143,9 +136,9 @@ def subject(
         centres = as_host_points(Z, "Z").astype(np.float64, copy=False)
         if centres.shape[1] != D:
             raise ValueError(f"Z: expected inducing points of {D} inputs, as the rows have, got {centres.shape[1]}")
-    names = tuple(f"x{j + 1}" for j in range(D)) if columns is None else names_of(columns)
+    names = tuple(f"x{j + 1}" for j in range(D)) if columns is None else tuple(map(str, columns))
     if len(names) != D:
         raise ValueError(f"columns: expected {D} names, one for each input, got {len(names)}")
-    if posterior is not None and (centres is None or not np.array_equal(as_sparse(posterior).inducing.Z, centres)):
+    if posterior is not None and (centres is None or not np.array_equal(posterior.inducing.Z, centres)):
         raise ValueError("posterior: expected one with the inducing points Z, got one with others")
     return Subject(kernel, noise_variance(noise), points, targets, centres, names, posterior)

@@ -14,6 +14,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.linalg.psd import Cholesky, cholesky, failures_raise, require_symmetric
 from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.validation import finite, function, non_negative, scalar
+from gpbounds.whitening import sums_of_squares
 
 
 def gaussian_kl(
@@ -76,6 +77,8 @@ def gaussian_renyi(
     return between((mean1, cov1), (mean2, cov2), scalar(finite, "alpha", alpha), ("mean1", "cov1"), ("mean2", "cov2"))
 
 
+LEAST = 2.3e-308
+"""Smaller variances are no normal doubles: their quotients overflow."""
 Law = tuple[Any, Any]
 """Mean and covariance."""
 Names = tuple[str, str]
@@ -89,10 +92,11 @@ def between(first: Law, second: Law, a: float, names1: Names, names2: Names) -> 
     m2, S2 = _law(second, names2)
     if m1.shape != m2.shape:
         raise ValueError(f"{names1[0]}, {names2[0]}: expected equal lengths, got {m1.size} and {m2.size}")
+    names = f"{names1[1]}, {names2[1]}"
     chol1, chol2 = cholesky(S1, name=names1[1]), cholesky(S2, name=names2[1])
     if a < 0.0:  # D_α[N1‖N2] = α/(1−α) · D_(1−α)[N2‖N1]
-        return a / (1.0 - a) * _renyi(m2 - m1, S2 - S1, chol1, 1.0 - a)
-    return _renyi(m1 - m2, S1 - S2, chol2, a)
+        return a / (1.0 - a) * _renyi(m2 - m1, S2 - S1, chol1, 1.0 - a, names)
+    return _renyi(m1 - m2, S1 - S2, chol2, a, names)
 
 
 def _law(law: Law, names: Names) -> tuple[Array, Array]:
@@ -104,23 +108,26 @@ def _law(law: Law, names: Names) -> tuple[Array, Array]:
     if m.ndim != 1 or S.shape != (m.size, m.size):
         raise ValueError(f"{both}: expected shapes (n,) and (n, n), got {m.shape} and {S.shape}")
     require_symmetric(names[1], S)
+    if xp is np and m.size and not float(S.diagonal().max()) > LEAST:
+        raise NotPositiveDefinite(f"{names[1]}: expected variances above {LEAST:g}, got {float(S.diagonal().max()):g}")
     return m, S
 
 
-def _renyi(shift: Array, difference: Array, chol2: Cholesky, alpha: float) -> float:
+def _renyi(shift: Array, difference: Array, chol2: Cholesky, alpha: float, names: str) -> float:
     """D_α, α ≥ 0: in the basis where Σ₂ = I, Σ₁ = I + diag(x), a sum of a term of x and a term of the shift."""
     whitened = chol2.solve_lower(chol2.solve_lower(0.5 * (difference + difference.T)).T)
     x, basis = _eigh(0.5 * (whitened + whitened.T))
     if x[0] <= -1.0:
         raise NotPositiveDefinite(
-            "cov1, cov2: one is singular relative to the other at double precision, so the divergence is unknown. "
+            f"{names}: one is singular relative to the other at double precision, so the divergence is unknown. "
             "Drop the directions in which one law is (nearly) deterministic."
         )
     beta = 1.0 - alpha
     if 1.0 + beta * x[-1] <= 0.0:
         return np.inf
     z = host(basis.T @ chol2.solve_lower(shift))
-    return float(0.5 * alpha * (z * z / (1.0 + beta * x)).sum() + _volume(x, alpha).sum())
+    with np.errstate(over="ignore"):
+        return float(0.5 * alpha * (z * z / (1.0 + beta * x)).sum() + _volume(x, alpha).sum())
 
 
 def _eigh(A: Array) -> tuple[Float, Array]:
@@ -209,7 +216,10 @@ def vector(name: str, value: Any, like: Array) -> Array:
         raise ValueError(f"{name}: expected {n} real numbers, shape ({n},), got {numbers.dtype} of {numbers.shape}")
     if not bool(xp.isfinite(numbers).all()):
         raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity")
-    return numbers.astype(np.float64, copy=False)
+    numbers = numbers.astype(np.float64, copy=False)
+    if xp is np:
+        sums_of_squares(numbers, name)
+    return numbers
 
 
 def rounded_up(variance: Array, allowed: Any, name: str) -> Array:

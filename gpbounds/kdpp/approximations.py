@@ -50,7 +50,8 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "au
     else:
         j = np.arange(1, M + 1)
         log_e = log_esp(values, M)
-        terms = log_e[M - j] - log_e[M] + np.cumsum(np.log(T / j))
+        with np.errstate(divide="ignore"):
+            terms = log_e[M - j] - log_e[M] + np.cumsum(np.log(T / j))
         rest = np.logaddexp.reduce(terms)
         value = float(np.exp(rest - np.logaddexp(0.0, rest)))  # s/(1 + s), s = e^rest
     return Bound(

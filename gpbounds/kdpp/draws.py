@@ -64,7 +64,8 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
         return _exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
     S = distinct_indices(landmarks, points.shape[0], "landmarks")
     diagonal = kernel.diag(points)
-    tau = diagonal / rho
+    with np.errstate(over="ignore"):
+        tau = diagonal / rho
     if S.size:
         inner = kernel(points[S])
         chol = cholesky(inner + rho * np.eye(S.size), name="k(S, S) + ridge·I")

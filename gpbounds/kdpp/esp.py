@@ -89,11 +89,17 @@ def undefined_size(M: int, rank: int) -> ValueError:
     )
 
 
+LARGEST = 1e300
+"""Eigenvalues beyond it are refused: sums and products of a few of them are no doubles."""
+
+
 def checked(eigenvalues: ArrayLike) -> Float:
     """The eigenvalues as a checked array (N,) of finite numbers ≥ 0."""
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"eigenvalues: expected shape (N,) with N >= 1, got {values.shape}")
+    if not values.max() <= LARGEST:
+        raise ValueError(f"eigenvalues: expected numbers up to {LARGEST:g}, got {values.max():g}")
     return values
 
 

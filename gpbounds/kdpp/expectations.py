@@ -65,7 +65,8 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "auto")
         return as_number(outer(lambda m: enclosures.mean_esp(balls(values), m), sizes))
     mantissa, exponent = scaled_esp(values, int(sizes.max(initial=0)) + 1)
     ratio = np.ldexp(mantissa[sizes + 1] / mantissa[sizes], exponent[sizes + 1] - exponent[sizes])
-    result = (sizes + 1.0) * ratio
+    with np.errstate(over="ignore"):
+        result = (sizes + 1.0) * ratio
     return result if result.ndim else float(result)
 
 
@@ -235,7 +236,8 @@ def _log_sum(mantissa: Float, exponent: Exponent, M: int, c: float) -> tuple[flo
         return 0.0, True
     terms, powers = _moments(mantissa, exponent, M, j_max, c)
     top = int(powers[1:].max())
-    parts = np.ldexp(terms, powers - top)
+    with np.errstate(over="ignore"):
+        parts = np.ldexp(terms, powers - top)
     total = float(parts[1:].sum())
     # log-concave: once the ratio of neighbouring terms is at most 1/2, all later terms sum to less than the last one
     complete = parts[-1] <= 2.0**-60 * total and 2.0 * parts[-1] <= parts[-2]
@@ -392,7 +394,8 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor
     value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
     for index in np.ndindex(sizes.shape):
         m = int(sizes[index])
-        candidates = (m + 1) / (m + 1.0 - np.arange(m + 1)) * sums[: m + 1]
+        with np.errstate(over="ignore"):
+            candidates = (m + 1) / (m + 1.0 - np.arange(m + 1)) * sums[: m + 1]
         best[index] = m if form == "printed" else np.argmin(candidates)
         value[index] = candidates[best[index]]
     if proved:  # for the k that doubles choose, as any k gives a bound
@@ -434,5 +437,6 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     choice("form", form, ("sharpest", "printed"))
     points, rest = broadcast(N=whole("N", N), M=_rest_sizes(N, M))
     scale = positive("variance", variance) * closed_unit("tv", tv)
-    result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
+    with np.errstate(over="ignore"):
+        result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)

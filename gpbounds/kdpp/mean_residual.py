@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.validation import non_negative
+from gpbounds.validation import finite, non_negative, scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class ExpectedResidual:
 
     def omega_above(self, a: float) -> float:
         """Ω_a = Σ miss_i (h_i − a)₊."""
-        return float((self.miss * np.maximum(self.shares - a, 0.0)).sum())
+        return float((self.miss * np.maximum(self.shares - scalar(finite, "a", a), 0.0)).sum())
 
     def quadratic(self, squares: ArrayLike) -> float:
         """q̄ = E yᵀK_n⁻¹(K − Q)K_n⁻¹y = Σ ρ_i (Vᵀy)_i²/(λ_i + σ²)², from the n squares (Vᵀy)_i²."""

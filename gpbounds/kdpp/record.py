@@ -110,6 +110,8 @@ def kernel_matrix(K: ArrayLike) -> Float:
     if is_cupy(K):
         raise ValueError("K: expected a NumPy array, got a CuPy array: pass K.get()")
     matrix = symmetric_matrix("K", K, tolerance=1e-10)
+    if not np.abs(matrix).max() <= 1e300:
+        raise ValueError(f"K: expected entries up to 1e300 in size, got {np.abs(matrix).max():g}")
     if (matrix.diagonal() < 0).any():
         row = int(matrix.diagonal().argmin())
         raise ValueError(f"K: expected variances >= 0 on the diagonal, got {matrix[row, row]} in row {row}")

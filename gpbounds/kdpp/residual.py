@@ -254,7 +254,8 @@ def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
         most = np.minimum(odds, 2.0**60)  # beyond it heads are 1 to the last digit
         above, below, all_above, all_below = leave_one_out(1.0 / (1.0 + odds), most / (1.0 + most), M)
         rest = np.ldexp(above / below / factor, shift - power)
-    ratio = float(np.ldexp(all_above / all_below / factor, shift - power))
+    with np.errstate(over="ignore"):
+        ratio = float(np.ldexp(all_above / all_below / factor, shift - power))
     least = min(float(above.min()), float(below.min()), all_above, all_below)
     if not (least >= LEAST and rest.min() >= TINY):
         raise ValueError(
@@ -293,7 +294,8 @@ def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
         raise ValueError(f"V: expected shape ({matrix.shape[0]},) or ({matrix.shape[0]}, P), got {columns.shape}")
     U = cholesky(matrix + r * np.eye(matrix.shape[0]), name="K + rI").solve(columns)
     KU = matrix @ U
-    return np.asarray(r * ((KU * KU).sum(axis=0) + r * (U * KU).sum(axis=0)))
+    with np.errstate(over="ignore"):
+        return np.asarray(r * ((KU * KU).sum(axis=0) + r * (U * KU).sum(axis=0)))
 
 
 # The mean residual of inducing points drawn uniformly from the data.

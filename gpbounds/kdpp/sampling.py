@@ -288,7 +288,14 @@ class FactorSampler:
             raise ValueError(
                 f"V: expected real numbers of shape (N, r), N, r >= 1, got shape {factor.shape}, dtype {factor.dtype}"
             )
-        _, sigma, Ut = np.linalg.svd(_triangle(factor))
+        triangle = _triangle(factor)
+        largest = float(np.abs(triangle).max())
+        if largest and not 1e-140 < largest < 1e140:
+            raise ValueError(
+                "V: expected numbers whose squares have all digits of doubles, 1e-140 to 1e140 in size, got a factor "
+                f"up to {largest:g}: rescale V"
+            )
+        _, sigma, Ut = np.linalg.svd(triangle)
         self.cutoff = max(factor.shape) * EPS * float(sigma[0])
         rank = int((sigma > self.cutoff).sum())
         self.factor, self.singular, self._Ut = factor, sigma[:rank], Ut[:rank]

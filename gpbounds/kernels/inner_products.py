@@ -65,11 +65,13 @@ class InnerProduct(Kernel):
         right = left if X2 is None else self._scaled(X2, "X2")
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
-        return self.value(left @ right.T)
+        with np.errstate(over="ignore"):
+            return self.value(left @ right.T)
 
     def diag(self, X: ArrayLike | Array) -> Array:
         scaled = self._scaled(X, "X")
-        return self.value((scaled * scaled).sum(axis=1))
+        with np.errstate(over="ignore"):
+            return self.value((scaled * scaled).sum(axis=1))
 
     @property
     def max_variance(self) -> float:

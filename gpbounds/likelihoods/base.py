@@ -23,6 +23,8 @@ Pair = tuple[Any, Any]
 
 BELOW = 1.0 - 1e-9
 """Lowers a computed curvature: more than a hundred thousand times its rounding."""
+FARTHEST = 1e100
+"""Targets, means and variances beyond it are refused."""
 FORMS = ("sharpest", "printed")
 """The exact infimum and supremum; Table 1 of Wei et al."""
 
@@ -184,6 +186,7 @@ class Likelihood(Named, ABC):
         Errors as in `log_density`.
         """
         xp, (targets, values) = broadcastable(y=y, f=f)
+        self._within(y=targets)
         parts = over_blocks(self._parameter_derivatives, xp, self._targets(targets), values)
         return xp.stack(parts) if parts else xp.zeros((0, *np.broadcast_shapes(targets.shape, values.shape)))
 
@@ -368,9 +371,18 @@ class Likelihood(Named, ABC):
         arrays = (probabilities, means, _variances(variances))
         return over_blocks(lambda *a: (self._predictive_quantile(*a),), xp, *arrays)[0]
 
+    @staticmethod
+    def _within(**numbers: Array) -> None:
+        """Refuse numbers whose squares and cubes are no doubles; a device is not asked."""
+        for name, array in numbers.items():
+            if not is_cupy(array) and array.size and not float(np.abs(array).max()) <= FARTHEST:
+                raise ValueError(f"{name}: expected numbers up to {FARTHEST:g} in size, got {np.abs(array).max():.3g}")
+
     def _pointwise(self, function: Callable[..., tuple[Array, ...]], y: Numbers, f: Numbers) -> tuple[Any, ...]:
         xp, (targets, values) = broadcastable(y=y, f=f)
-        return over_blocks(function, xp, self._targets(targets), values)
+        targets = self._targets(targets)
+        self._within(y=targets)
+        return over_blocks(function, xp, targets, values)
 
     def _expectation(
         self,
@@ -391,6 +403,7 @@ class Likelihood(Named, ABC):
         else:
             xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
             targets = self._targets(targets)
+            self._within(y=targets, m=means, v=variances)
             values = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(variances))
             if xp is not np:
                 _require_converged(values[0])

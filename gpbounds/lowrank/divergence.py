@@ -355,7 +355,10 @@ def kl_from_ratio(gamma: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "
     choice("form", form, ("sharpest", "printed"))
     c, size = broadcast(gamma=non_negative("gamma", gamma), N=whole("N", N))
     per_datum = c if form == "printed" else 0.5 * log1p_residual(c)
-    return _bound(size * per_datum, "L-07", {"per datum": per_datum}, "(1 + γ)Σ₁ ⪰ Σ₂ ⪰ Σ₁/(1 + γ), positive definite.")
+    with np.errstate(over="ignore"):
+        return _bound(
+            size * per_datum, "L-07", {"per datum": per_datum}, "(1 + γ)Σ₁ ⪰ Σ₂ ⪰ Σ₁/(1 + γ), positive definite."
+        )
 
 
 def kl_from_traces(
@@ -410,13 +413,15 @@ def kl_from_traces(
         least=non_negative("least", least),
     )
     g = c / (1.0 + c)
-    excess = (t1 - t2) + g * (t2 + size * s2)
+    with np.errstate(over="ignore"):
+        excess = (t1 - t2) + g * (t2 + size * s2)
     if (excess < -1e-12 * (t1 + t2 + size * s2)).any():
         raise ValueError(
             "trace1, trace2: expected Tr Σ₁ >= Tr Σ₂/(1 + gamma), which the order implies, got a smaller Tr Σ₁"
         )
     if rule == "sharpest":
-        least_term, top = _floor(c), np.maximum(excess, 0.0) / (s2 + smallest)
+        with np.errstate(over="ignore"):
+            least_term, top = _floor(c), np.maximum(excess, 0.0) / (s2 + smallest)
         off = 8.0 * EPS * ((np.abs(t1 - t2) + g * (t2 + size * s2)) / (s2 + smallest) + g)
         terms = {
             "trace": np.maximum(least_term, 0.5 * log1p_residual(np.maximum(top - g + off, -g))),
@@ -457,7 +462,8 @@ def kl_from_residual(
         noise=positive("noise", noise),
         least=non_negative("least", least),
     )
-    x = tau / s2 if form == "printed" else tau / (s2 + smallest)
+    with np.errstate(over="ignore"):
+        x = tau / s2 if form == "printed" else tau / (s2 + smallest)
     value = 0.5 * x if form == "printed" else 0.5 * log1p_residual(x)
     return _bound(value, "L-09", {"ratio": x}, "K₁ - K₂ and K₂ are positive semi-definite.", _NOISY)
 

@@ -14,6 +14,7 @@ from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, Square
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.balls import EnclosedFrequencies, enclosed_density
+from gpbounds.lowrank.features.sines import FARTHEST
 from gpbounds.lowrank.frequencies import LARGEST, leverage_density, scaled_widths
 from gpbounds.validation import choice, count, open_unit, positive, rigor_of, scalar, whole
 
@@ -61,7 +62,7 @@ class _Setting:
             )
         assert isinstance(kernel, SquaredExponential | Matern | RationalQuadratic)
         level = scalar(positive, "noise", noise) / kernel.variance
-        ratio = N / level
+        ratio = N / level if level > 0.0 else math.inf
         if not ratio <= LARGEST:
             raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
         weighted = isinstance(kernel, SquaredExponential) and not classical
@@ -73,6 +74,8 @@ class _Setting:
                     "rule='classical' needs none"
                 )
             width = positive("width", width)
+            if (width > FARTHEST).any():
+                raise ValueError(f"width: expected at most {FARTHEST:g}, got {width.max():g}")
             density = leverage_density(scaled_widths(kernel, width), ratio)
             shells = partial(enclosed_density, kernel, width, density)
             total = density.total

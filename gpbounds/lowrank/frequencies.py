@@ -57,7 +57,8 @@ def best_gap(m: float, total: float, dimension: float, delta: float) -> float:
 def _over_gaps(m: Float, total: float, dimension: float, delta: float) -> Any:
     """The bound of :func:`weighted_kl` for each number of frequencies and each Δ of the grid."""
     m = np.asarray(m, dtype=np.float64)[..., None]
-    failed = dimension * lower_tail(m * GAPS**2 / (2.0 * total)) * (1.0 + ROUNDING)
+    with np.errstate(over="ignore"):
+        failed = dimension * lower_tail(m * GAPS**2 / (2.0 * total)) * (1.0 + ROUNDING)
     remaining = delta - failed  # may cancel: rounded down
     valid = remaining > 0.0
     remaining = np.where(valid, remaining, 0.5)
@@ -215,7 +216,8 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     [1.797823, 3.51671, 0.0]
     """
     ranges, number = _checked(widths, ratio)
-    radii = np.sqrt((as_points(eta, "eta", dim=ranges.size) ** 2).sum(axis=1))
+    with np.errstate(over="ignore"):
+        radii = np.sqrt((as_points(eta, "eta", dim=ranges.size) ** 2).sum(axis=1))
     return np.exp(_log_bounds(ranges, number, radii, radii))
 
 
@@ -279,7 +281,8 @@ class LeverageDensity:
     def weights(self, eta: ArrayLike) -> Float:
         """Importance weights p(η)·s̃/τ̃(η) of frequencies drawn by :meth:`sample`; their mean is 1."""
         points = as_points(eta, "eta", dim=self.dim)
-        log_p = -0.5 * (self.dim * math.log(2.0 * math.pi) + (points**2).sum(axis=1))
+        with np.errstate(over="ignore"):
+            log_p = -0.5 * (self.dim * math.log(2.0 * math.pi) + (points**2).sum(axis=1))
         return np.exp(log_p + math.log(self.total) - self.log_density(points))
 
     def sample(self, m: int, rng: np.random.Generator | int) -> Float:

@@ -20,7 +20,7 @@ from gpbounds.lowrank.dirichlet import Sines
 from gpbounds.lowrank.features.sines import sides
 from gpbounds.numerics.search import bisected
 from gpbounds.rigor import exact, rounded
-from gpbounds.validation import count, positive, rigor_of, scalar
+from gpbounds.validation import count, positive, rigor_of, scalar, within_memory
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
 MOST_FUNCTIONS = 10**7
@@ -147,7 +147,8 @@ def hilbert_kl(
     [353.81, 0.046]
     """
     setting = _checked(kernel, N, m, c, half_width, noise, rigor)
-    return _record(setting, setting.box)
+    with within_memory("m"):
+        return _record(setting, setting.box)
 
 
 def hilbert_kernel_error(

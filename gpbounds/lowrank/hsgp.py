@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_points, host
 from gpbounds.bound import UP, Bound
 from gpbounds.errors import NotConverged
-from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
+from gpbounds.kernels.facts import has_formula
 from gpbounds.kernels.plain import stationary
 from gpbounds.lowrank.divergence import kl_features
 from gpbounds.lowrank.features.sines import FARTHEST, HilbertFeatures
@@ -148,13 +149,24 @@ def hilbert_report(
     low, high = points.min(axis=0), points.max(axis=0)
     middle = low + 0.5 * (high - low)
     if centre is not None:
-        middle = each_dimension("centre", finite("centre", centre), points.shape[1])
+        given = finite("centre", centre)
+        if given.ndim > 1:
+            raise ValueError(f"centre: expected a number or one per dimension, got shape {given.shape}")
+        middle = each_dimension("centre", given, points.shape[1])
     reach = np.maximum(high - middle, middle - low)
     if not (0.0 < reach).all() or not (reach < FARTHEST).all():
         raise ValueError(
             f"X, centre: expected rows that differ in every column, by less than {FARTHEST:g}, got half widths "
             f"{reach.tolist()} about {middle.tolist()}"
         )
+    if has_formula(kernel, SquaredExponential, Matern):
+        known: Any = kernel
+        scales = reach / known.lengthscales(len(reach))
+        if not ((scales >= 1e-2) & (scales <= 1e6)).all():
+            raise ValueError(
+                "X, centre: expected rows within 0.01 to 1e6 lengthscales of the centre in every column, got "
+                f"{scales.tolist()}"
+            )
     features = HilbertFeatures(kernel, m, c, half_width=reach, centre=middle)  # type: ignore[arg-type]
     N, at_rows, enough = len(points), None, None
     bound = hilbert_kl(kernel, N, m, c, half_width=UP * reach, noise=noise, rigor=rigor)

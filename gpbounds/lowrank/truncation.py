@@ -59,7 +59,8 @@ def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
 
     Beyond its maximum in Λ it is replaced by B, so it increases in Λ and stays valid if Λ is an upper bound.
     """
-    odds = (1.0 - delta) / (N * delta)
+    with np.errstate(over="ignore"):
+        odds = (1.0 - delta) / (N * delta)
     turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
     return np.where(mean < turn, np.minimum(mean + np.sqrt(mean) * np.sqrt((top - mean) * odds), top), top)
 
@@ -441,7 +442,10 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
         trace = rounded(total, upwards=True)
         value = rounded(lambda: enclosures.divergence(total() / exact(float(level))), upwards=True)
     else:
-        trace = math.fsum((diagonal + error).tolist()) * UP
+        try:
+            trace = math.fsum((diagonal + error).tolist()) * UP
+        except OverflowError:
+            trace = math.inf
         with np.errstate(over="ignore"):
             value = _divergence(trace / level) * UP
     return upper_bound(
@@ -494,7 +498,8 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
         values = non_negative("eigenvalues", given)
         if values.ndim != 1:
             raise ValueError(f"eigenvalues: expected shape (N,) or a matrix (N, N), got {values.shape}")
-    rising = 0.5 * log1p_residual(np.sort(values) / s2)
+    with np.errstate(over="ignore"):
+        rising = 0.5 * log1p_residual(np.sort(values) / s2)
     value = np.concatenate([[0.0], np.cumsum(rising)])[::-1]
     assumptions = ("Sigma is any positive semi-definite matrix of rank at most r.",)
     return Bound(value, "lower", 1.0, "L-10", {"ranks": np.arange(value.size)}, assumptions, quantity=KL)

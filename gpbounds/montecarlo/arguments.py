@@ -12,6 +12,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, array_of
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Likelihood
+from gpbounds.likelihoods.base import FARTHEST
 
 
 def sample_counts(L: ArrayLike) -> Float:
@@ -28,6 +29,9 @@ def triples(likelihood: Likelihood, y: Any, m: Any, v: Any) -> tuple[Float, Floa
     """y, m and v broadcast; the likelihood refuses a y it has no density for."""
     checked = [np.asarray(validation.finite(name, value)) for name, value in (("y", y), ("m", m))]
     checked.append(np.asarray(validation.non_negative("v", v)))
+    for name, array in zip(("y", "m", "v"), checked, strict=True):
+        if array.size and not np.abs(array).max() <= FARTHEST:
+            raise ValueError(f"{name}: expected numbers up to {FARTHEST:g} in size, got {np.abs(array).max():g}")
     try:
         y_, m_, v_ = np.broadcast_arrays(*checked)
     except ValueError:

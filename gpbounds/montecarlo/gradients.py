@@ -191,6 +191,7 @@ def product_gradient(draws: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any,
     if means.ndim > f.ndim - 1:
         raise ValueError(f"m, v: expected the shape of one draw, {f.shape[1:]}, got {means.shape}")
     f, means, variance = validation.broadcast(draws=f, m=means, v=variance)
-    pull = (f - means) / variance
+    with np.errstate(over="ignore"):
+        pull = (f - means) / variance
     by_mean, by_variance = -pull.mean(axis=0), -0.5 * (pull * pull - 1.0 / variance).mean(axis=0)
     return by_mean, by_variance

@@ -185,7 +185,8 @@ def _widened(likelihood: Likelihood, y: Float, m: Float, v: Float, n: Float | No
             return np.where(beyond, d / v[part] - 1.0 / d, 0.0), np.where(beyond, 1.0 / v[part] + 1.0 / (d * d), 0.0)
 
         n = np.maximum(_crossing(likelihood, y, m, v, pull) ** 2 / v, 1.0)
-    a = (1.0 - 1.0 / n) / v
+    with np.errstate(over="ignore"):
+        a = (1.0 - 1.0 / n) / v
     d = _crossing(likelihood, y, m, v, lambda d, part: (a[part] * d, a[part]))
     top = np.asarray(likelihood.log_density(y, m + d))
     return np.zeros(d.shape), n, d, 0.0 * d, _rounded_up(top + 0.5 * np.log(n), -0.5 * a * d * d, top)
@@ -193,7 +194,8 @@ def _widened(likelihood: Likelihood, y: Float, m: Float, v: Float, n: Float | No
 
 def _rounded_up(first: Float, second: Float, top: Float) -> Float:
     """first + second plus a bound on the rounding of these, of ℓ = ``top`` and of the sum."""
-    return first + second + MARGIN * (1.0 + np.abs(first) + np.abs(second) + np.abs(top))
+    with np.errstate(invalid="ignore"):
+        return first + second + MARGIN * (1.0 + np.abs(first) + np.abs(second) + np.abs(top))
 
 
 Pull = Callable[[Float, Part], tuple[Float, Float]]

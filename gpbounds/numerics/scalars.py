@@ -27,8 +27,8 @@ def log1p_residual(x: ArrayLike) -> Any:
     4.999999996666666e-19
     """
     x = np.asarray(x, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        z = x / (2.0 + x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.where(x == np.inf, 1.0, x / (2.0 + x))
     square = z * z
     series = np.zeros_like(z)
     for k in range(25, 1, -2):  # |z| <= 0.2: the first omitted term is below 1e-18 of the sum
@@ -36,7 +36,7 @@ def log1p_residual(x: ArrayLike) -> Any:
     small = np.abs(z) <= 0.2
     near = z * (x - 2.0 * square * series)
     with np.errstate(invalid="ignore", divide="ignore"):
-        far = x - np.log1p(x)
+        far = np.where(x == np.inf, np.inf, x - np.log1p(x))
     return np.where(small, near, far)
 
 
@@ -63,7 +63,8 @@ def log1p_ratio(u: ArrayLike) -> Any:
     """
     u = np.asarray(u, dtype=np.float64)
     safe = np.where(u == 0.0, 1.0, u)
-    return np.where(u == 0.0, 1.0, np.log1p(safe) / safe)
+    with np.errstate(invalid="ignore"):
+        return np.where(u == 0.0, 1.0, np.where(u == np.inf, 0.0, np.log1p(safe) / safe))
 
 
 def scaled_log1p(x: ArrayLike, beta: ArrayLike) -> Any:
@@ -238,7 +239,8 @@ def trace_term(T: ArrayLike, n: ArrayLike, alpha: ArrayLike, *, noise: ArrayLike
     4.0
     """
     T, n, noise, alpha = (np.asarray(a, dtype=np.float64) for a in (T, n, noise, alpha))
-    return 0.5 * alpha * (T / noise) * log1p_ratio((1.0 - alpha) * (T / noise) / n)
+    with np.errstate(over="ignore"):
+        return 0.5 * alpha * (T / noise) * log1p_ratio((1.0 - alpha) * (T / noise) / n)
 
 
 def log_det_term(d: ArrayLike, alpha: float) -> float:

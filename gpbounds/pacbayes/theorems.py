@@ -441,7 +441,9 @@ def tandem_bound(
     0.097647
     """
     both = closed_unit("tandem", tandem)
-    pairs = bound(both, 2.0 * extended("kl", kl), N, delta=delta, log_prior_penalty=log_prior_penalty, rigor=rigor)
+    with np.errstate(over="ignore"):
+        twice = 2.0 * extended("kl", kl)
+    pairs = bound(both, twice, N, delta=delta, log_prior_penalty=log_prior_penalty, rigor=rigor)
     terms = {
         "T_S": pairs.terms["R_S"],
         "2KL/N": pairs.terms["KL/N"],

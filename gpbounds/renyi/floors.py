@@ -62,7 +62,8 @@ def minimum_gap(
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
-    ratios = np.sort(values) / variance
+    with np.errstate(over="ignore"):
+        ratios = np.sort(values) / variance
     each = G(ratios, a) if y == "any" else 0.5 * a * scaled_log1p(ratios, 1.0 - a)
     tails = np.concatenate([[0.0], np.cumsum(each)])
     remaining = values.size - np.minimum(counts, values.size)

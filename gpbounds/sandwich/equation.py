@@ -209,7 +209,8 @@ def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any
             1.0 + np.maximum(np.sqrt(8.0) * v / 2.0, 8.0 * g),
         )
     else:
-        two = 2.0 * g
+        with np.errstate(over="ignore"):
+            two = 2.0 * g
         least, most = v + v * v / 3.0, v + np.minimum(two, two / 1.5 + v / 9.0 * g)
         bounds = (
             np.exp(-two - np.minimum(1.0, v)),

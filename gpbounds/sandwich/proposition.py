@@ -344,7 +344,8 @@ class _Near:
 
     def markov(self, tail: Float) -> Float:
         """1/η."""
-        return np.asarray(1.0 / tail)
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / tail)
 
     def chernoff(self, tail: Float) -> Float:
         """t(2 log(1/η))."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpbounds.errors import shown
 from gpbounds.records import NUMBER, TEXT, WHOLE, Record, Slots
-from gpbounds.validation import choice, count, finite, scalar
+from gpbounds.validation import choice, count, finite, scalar, within_memory
 
 ORDERS = ("random", "as given")
 
@@ -59,7 +59,8 @@ class Split(Record):
         """Whether each of N rows is the prior's, shape (N,)."""
         rows = self._rows(N)
         first = self._count(rows)
-        mask = np.zeros(rows, dtype=bool)
+        with within_memory("N"):
+            mask = np.zeros(rows, dtype=bool)
         if self.order == "as given":
             mask[:first] = True
         else:
