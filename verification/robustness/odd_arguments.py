@@ -155,7 +155,7 @@ def _arrays(right: np.ndarray) -> Iterator[Odd]:
         yield made("longdouble", SAME, lambda a: a.astype(np.longdouble))
         yield made("float16", OTHER, lambda a: a.astype(np.float16))
         yield made("uint8", OTHER, lambda a: np.abs(np.rint(a)).astype(np.uint8))
-    yield made("bool", OTHER, lambda a: a > a.mean())
+    yield made("bool", OTHER, lambda a: a > (a.mean() if a.size else 0.0))
     if right.ndim == 2:
         yield made("DataFrame", SAME, lambda a: pd.DataFrame(a, columns=[f"c{i}" for i in range(a.shape[1])]))
         yield made("sparse matrix", BAD, scipy.sparse.csr_matrix)
@@ -296,6 +296,7 @@ def fault(call: Call, argument: str, odd: Odd, allowed: Callable[[str, str, str]
     ``allowed(name, argument, kind)`` says that a value of this kind is right there.
     """
     value = odd.make()
+    asks = OTHER if odd.asks == BAD and allowed(call.name, argument, odd.name) else odd.asks
     arguments = {**call.arguments, argument: value}
     before = {name: _state(each) for name, each in arguments.items()}
     answer, error, warned = _tried(call, arguments)
@@ -303,12 +304,12 @@ def fault(call: Call, argument: str, odd: Odd, allowed: Callable[[str, str, str]
     if changed:
         return f"changed: {', '.join(changed)}"
     if error is not None:
-        return _of_error(error, call, argument, odd.asks)
+        return _of_error(error, call, argument, asks)
     if warned:
         return f"warned: {warned[0]}"
-    if odd.asks == BAD and not allowed(call.name, argument, odd.name):
+    if asks == BAD:
         return "accepted"
-    if odd.asks == SAME and not same(answer, call.function(**call.arguments)):
+    if asks == SAME and not same(answer, call.function(**call.arguments)):
         return "another answer"
     if not allowed(call.name, argument, "nan") and _nan(answer):
         return "nan"
@@ -336,8 +337,8 @@ def _tried(call: Call, arguments: Mapping[str, Any]) -> tuple[Any, BaseException
             signal.alarm(0)
             signal.signal(signal.SIGALRM, before)
     foreign = [each for each in caught if not issubclass(each.category, UserWarning)]
-    told = [f"{w.category.__name__}: {str(w.message)[:100]} @ {Path(w.filename).name}:{w.lineno}" for w in foreign]
-    return answer, error, told
+    sentences = [f"{w.category.__name__}: {str(w.message)[:100]} @ {Path(w.filename).name}:{w.lineno}" for w in foreign]
+    return answer, error, sentences
 
 
 def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str:
@@ -345,23 +346,23 @@ def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = str(error)
     where = f"{Path(last.filename).name}:{last.lineno}"
-    told = f"{type(error).__name__}: {' '.join(text.split())[:160]} @ {where}"
+    sentence = f"{type(error).__name__}: {' '.join(text.split())[:160]} @ {where}"
     if isinstance(error, Hangs):
         return "hangs"
     own = type(error).__module__.partition(".")[0] in PACKAGES
     if not (own or type(error) in (ValueError, ArithmeticError) or isinstance(error, OSError)):
-        return f"leaks {told}"
+        return f"leaks {sentence}"
     ours = str(Path(last.filename).resolve()).startswith(tuple(str(ROOT / package) for package in PACKAGES))
     raised = ours and (last.line or "").startswith("raise")  # not by an operator of NumPy in a line of ours
     if not raised and not isinstance(error, OSError):
-        return f"leaks {told}"
+        return f"leaks {sentence}"
     if isinstance(error, OSError):
         return ""  # of the system, which names the path
     if "\n" in text or len(text) > LONGEST:
-        return f"long {told}"
+        return f"long {sentence}"
     names = [argument] if asks == BAD else list(call.arguments)
     if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in names):
-        return f"unnamed {told}"
+        return f"unnamed {sentence}"
     return ""
 
 

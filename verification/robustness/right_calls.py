@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import inspect
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
@@ -299,12 +300,15 @@ WORDS = ("a word", "its digits")
 RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("*", "rng"): ("None", "10^400"),  # any whole number is a seed, and None is one that nobody knows
     ("*", "jitter"): ("3",),
-    ("*", "record"): ("a dict",),
+    ("*", "record"): ("a dict",),  # whose fields the error names
+    ("*", "X"): ("a word",),  # a path of rows, of which the error names what is missing
     ("gpbounds.Gaussian", "cov"): ("None",),
     ("gpbounds.Sampler", "draw"): ("a function",),
     ("gpbounds.Sampler", "name"): ("a word",),
     ("gpbounds.divergences.whitened_posterior", "prior_mean"): ("a function",),  # called when somebody predicts
     ("gpbounds.rows.source", "tell"): ("a function",),
+    ("gpbounds.kdpp.select", "candidates"): ("ragged",),  # sets of one and of two points
+    ("gpbounds.kdpp.loewner", "V"): ("no columns",),
     ("gpbounds.inducing_points", "y"): ("None",),
     ("gpbounds.lowrank.mercer_kl", "delta"): ("None",),
     ("gpbounds.lowrank.mercer_rank", "delta"): ("None",),
@@ -320,3 +324,94 @@ def allowed(name: str, argument: str, kind: str) -> bool:
     """Whether a value of this kind is right for an argument."""
     places = ((name, argument), ("*", argument), (name, "*"))
     return any({kind, "*"} & set(RIGHT.get(place, ())) for place in places)
+
+
+ENDS = re.compile(r"1e150|1e-310|largest doubles|2\^62|shifted|4\.94e-324|1e-300|1e\+300|1\.7e\+308")
+"""Kinds of values at the ends of the range of doubles."""
+
+
+def known(wrong: str) -> bool:
+    """Whether a fault, as the script prints it, is one of numbers at the ends of the range that are not mended yet."""
+    name, argument, kind, _ = wrong.split(" | ", 3)
+    at_an_end = bool(ENDS.fullmatch(kind)) and any(name.endswith(each) for each in UNSETTLED.get(argument, ()))
+    return at_an_end or argument in UNTESTED.get(name, ())
+
+
+UNTESTED: dict[str, tuple[str, ...]] = {
+    "gpbounds.audit.subject": ("columns", "posterior"),
+    "gpbounds.audit.latent_subject": ("columns", "likelihood", "posterior"),
+    "gpbounds.audit.enough": ("about", "rows"),
+    "gpbounds.audit.latent_enough": ("about",),
+}
+"""Arguments, by function, whose kind is not tested yet."""
+
+
+UNSETTLED: dict[str, tuple[str, ...]] = {
+    "K": ("divergences.posterior_kl",),
+    "X": (
+        "FourierFeatures.__call__",
+        "iterative.evidence",
+        "vecchia.near",
+    ),
+    "delta": (
+        "lowrank.mercer_kl",
+        "lowrank.mercer_rank",
+    ),
+    "draws": ("montecarlo.product_gradient",),
+    "eigenvalues": ("renyi.minimum_gap",),
+    "entry_error": (
+        "lowrank.evidence_gap",
+        "lowrank.predictive_kl",
+    ),
+    "eta": (
+        "LeverageDensity.weights",
+        "lowrank.leverage_bound",
+    ),
+    "f": (
+        "Bernoulli.derivatives",
+        "StudentT.derivatives",
+    ),
+    "features": ("lowrank.kl_by_rank",),
+    "features_new": ("lowrank.predict",),
+    "gamma": ("sandwich.explicit",),
+    "m": ("montecarlo.product_gradient",),
+    "mean": (
+        "renyi.jensen_bound",
+        "renyi.renyi_bound",
+        "renyi.variational_bound",
+    ),
+    "noise": (
+        "divergences.posterior_kl",
+        "iterative.exact_predictions",
+        "kdpp.expected_logdet_bound",
+        "kdpp.select",
+        "lowrank.fourier_kl",
+        "lowrank.kl_by_rank",
+        "lowrank.kl_from_traces",
+        "lowrank.predictive_kl",
+        "renyi.expected_gap",
+        "renyi.expected_gap_bounds",
+        "renyi.gap",
+        "renyi.gap_from_trace",
+        "renyi.jensen_bound",
+        "renyi.log_det_estimate",
+        "renyi.minimum_gap",
+        "renyi.renyi_bound",
+    ),
+    "power": (
+        "Gaussian.log_expected_power",
+        "divergences.collapsed_posterior",
+    ),
+    "q_factor": ("renyi.posterior_gap",),
+    "ridge": ("kdpp.ridge_leverage",),
+    "scales": ("lowrank.kl_by_rank",),
+    "tolerance": ("iterative.exact_predictions",),
+    "trace1": ("lowrank.kl_from_traces",),
+    "v": (
+        "StudentT.predictive_quantile",
+        "montecarlo.cover",
+        "montecarlo.product_gradient",
+    ),
+}
+"""Functions, by argument, in which numbers at the ends of the range of doubles still end in a warning, NaN or an error
+that does not name them: most are about noise of 1e-300, 1e300 and beyond."""
