@@ -47,17 +47,17 @@ def test_the_right_arguments_are_right():
             call.function(**call.arguments)
 
 
-def test_a_tenth_of_all_odd_values(limited, tmp_path, monkeypatch):
-    """Of those with CRC-32 % 11 == 0, so that a new function moves no other in or out."""
+def test_a_share_of_all_odd_values(limited, tmp_path, monkeypatch):
+    """Of those with CRC-32 % 25 == 0, so that a new function moves no other in or out."""
     monkeypatch.chdir(tmp_path)
     wrong, tried = [], 0
     for call in right_calls.calls():
         for name, odd in call.odd() if not call.name.endswith(COSTLY) else ():
-            if zlib.crc32(f"{call.name} {name} {odd.name}".encode()) % 11 == 0:
+            if zlib.crc32(f"{call.name} {name} {odd.name}".encode()) % 25 == 0:
                 tried += 1
                 if found := fault(call, name, odd, right_calls.allowed):
                     wrong.append(f"{call.name} | {name} | {odd.name} | {found}")
-    assert tried > 3000
+    assert tried > 1500
     assert [each for each in wrong if not right_calls.known(each)] == []
 
 

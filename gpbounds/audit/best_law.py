@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Float
-from gpbounds.audit.model import LatentSubject, as_latent_subject
+from gpbounds.arrays import Float, as_host_points
+from gpbounds.audit.model import LatentSubject
 from gpbounds.divergences import SparsePosterior
 from gpbounds.divergences.sparse import as_sparse, whitened_at
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.law import FactorLaw, gram_law
 from gpbounds.linalg import Jitter
+from gpbounds.validation import instance
 from gpbounds.whitening import Inducing, inducing
 
 STEPS, HALVINGS = 60, 8
@@ -89,7 +90,7 @@ def elbo_of(about: LatentSubject, posterior: SparsePosterior) -> float:
     >>> round(elbo_of(about, q), 6)  # −E log(1 + e^−f), f ~ N(0, 1)
     -0.806059
     """
-    as_latent_subject(about)
+    instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
     as_sparse(posterior)
     law = FactorLaw(posterior.mean[:, None], posterior.factor)
     return _Rows(about, posterior.inducing).elbo(law)[0]
@@ -125,10 +126,10 @@ def best_law(
     >>> round(best_law(about, about.Z).elbo, 3)
     -43.132
     """
-    as_latent_subject(about)
+    instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
     if start is not None:
         as_sparse(start, "start")
-    points = inducing(about.kernel, Z, jitter)
+    points = inducing(about.kernel, as_host_points(Z, "Z", about.D), jitter)
     rows = _Rows(about, points)
     mean, factor = np.zeros((points.M, 1)), np.eye(points.M)
     if start is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.audit.coverage import rows_to_test
 from gpbounds.audit.levels import Enough, Level, level_at
-from gpbounds.audit.model import Subject, as_subject
+from gpbounds.audit.model import Subject
 from gpbounds.audit.scores import (
     Difference,
     Enclosure,
@@ -353,7 +353,7 @@ def compare(
     >>> result.verdict, [(each.M, each.kind) for each in result.levels]
     ('enough', [(3, 'chosen'), (7, 'chosen'), (15, 'model'), (30, 'added')])
     """
-    as_subject(about)
+    instance("about", about, Subject, "what gpbounds.audit.subject returns")
     instance("held", held, HeldOut, "a HeldOut")
     instance("levels", levels, (Enough, type(None)), "what gpbounds.audit.enough returns, or None")
     threshold, n, largest = scalar(positive, "loss", loss), len(held.y), count("most", most)

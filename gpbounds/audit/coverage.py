@@ -19,6 +19,8 @@ from gpbounds.validation import count, finite, generator, positive, within_memor
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = Fraction(1, 20)
 """Largest probability that any share or bin lies outside its range if the predictions are right."""
+FARTHEST = 10**7
+"""Sets of targets that a test of shares can draw in hours."""
 SETS = 1999
 """Sets of targets that are drawn from the model."""
 MOST = 2000
@@ -193,6 +195,8 @@ def calibration(
     from scipy.special import ndtr
 
     level = None if baseline is None else _baseline(baseline)
+    if count("sets", sets) > FARTHEST:
+        raise ValueError(f"sets: expected at most {FARTHEST:,} sets of targets, got {sets:,}")
     targets, means, variances = finite("y", y), finite("mean", mean), positive("variance", variance)
     if targets.ndim != 1 or targets.size == 0 or not targets.shape == means.shape == variances.shape:
         raise ValueError(

@@ -22,6 +22,7 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.renyi.escalation import computed_evidence, decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import exact_work
 from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
+from gpbounds.validation import instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ class ExactRows:
     @classmethod
     def of(cls, about: Subject, added: float = 0.0) -> ExactRows:
         """Those of a model, with ``added`` in the noise of each row."""
+        instance("about", about, Subject, "what gpbounds.audit.subject returns")
         given = replace(about, noise=about.noise + added) if added else about
         if not is_per_row(given.noise):
             return cls(about.kernel, about.X, about.y, given.noise, given)

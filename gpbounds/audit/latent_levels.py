@@ -19,7 +19,7 @@ from gpbounds.interval import possible
 from gpbounds.progress import bar
 from gpbounds.renyi import PosteriorGap, posterior_gap
 from gpbounds.renyi.further import further_rows
-from gpbounds.validation import count, open_unit, positive, scalar
+from gpbounds.validation import count, instance, open_unit, positive, scalar
 
 DIVERGENCE, EVIDENCE = "KL[q||p]", "log p(y)"
 IN_DOUBLES = "The rounding of the ELBOs is not proved: quadratures are accurate to 1e-11 of each row's term."
@@ -292,6 +292,7 @@ def latent_enough(
     >>> result.verdict, result.suffices
     ('not enough', 8)
     """
+    instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
     level, largest = scalar(positive, "target", target), count("most", most)
     failing = scalar(open_unit, "delta", delta)
     with bar("KL against M", None, "law", progress) as laws:

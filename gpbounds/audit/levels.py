@@ -24,7 +24,7 @@ from gpbounds.renyi.floors import eigenvalues_off
 from gpbounds.renyi.further import further_rows
 from gpbounds.renyi.gap_bounds import BEST, streamed_gap
 from gpbounds.renyi.members import CHEAP, WORK, chosen_members, further_points
-from gpbounds.validation import count, non_negative, positive, scalar
+from gpbounds.validation import count, instance, non_negative, positive, scalar
 
 DIVERGENCE, OWN = "KL[q*||p]", "KL[q||p]"
 _OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
@@ -461,6 +461,7 @@ def enough(
     >>> result.verdict, result.needed, result.suffices
     ('not enough', 11, 13)
     """
+    instance("about", about, Subject, "what gpbounds.audit.subject returns")
     level, largest = scalar(positive, "target", target), count("most", most)
     budget = scalar(non_negative, "work", work)
     with bar("KL against M", None, "set", progress) as sets:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpbounds.audit.model import Subject, as_subject
+from gpbounds.audit.model import Subject
 from gpbounds.errors import shown
 from gpbounds.kernels.base import Kernel
 from gpbounds.kernels.facts import Fold, numbered
@@ -68,7 +68,7 @@ def hyperparameters(about: Subject, limited: Mapping[str, Limit] | None = None) 
     >>> [(each.name, round(each.relative, 6)) for each in hyperparameters(about) if each.remark]
     [('lengthscale', 25.0)]
     """
-    as_subject(about)
+    instance("about", about, Subject, "what gpbounds.audit.subject returns")
     at, spread = _ends(limited), float(about.y.var()) or 1.0
     ranges = np.ptp(about.X, axis=0)
     names = about.kernel.parameter_names

@@ -19,7 +19,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.likelihoods import Likelihood, StudentT
 from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.row_noise import one_for_all
-from gpbounds.validation import finite, instance, names_of
+from gpbounds.validation import finite, names_of
 from gpbounds.whitening import as_targets
 
 NOT_CONCAVE = (
@@ -144,18 +144,6 @@ class LatentSubject(ModelOfRows):
     def owning(self, posterior: SparsePosterior) -> LatentSubject:
         """The same model with this posterior for its own."""
         return replace(self, posterior=posterior)
-
-
-def as_subject(about: object) -> Subject:
-    """The subject, or an error that says how to make one."""
-    known: Subject = instance("about", about, Subject, "what gpbounds.audit.subject returns")
-    return known
-
-
-def as_latent_subject(about: object) -> LatentSubject:
-    """The subject, or an error that says how to make one."""
-    known: LatentSubject = instance("about", about, LatentSubject, "what gpbounds.audit.latent_subject returns")
-    return known
 
 
 def subject(

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.audit.levels import Enough
-from gpbounds.audit.model import Subject, as_subject
+from gpbounds.audit.model import Subject
 from gpbounds.divergences import SparsePosterior
 from gpbounds.numerics.scalars import log1p_residual
 from gpbounds.sandwich import Sandwich, sandwich
@@ -85,7 +85,7 @@ def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 30
     >>> bool(result.measured.mean.max() <= result.model.mean)
     True
     """
-    as_subject(about)
+    instance("about", about, Subject, "what gpbounds.audit.subject returns")
     instance("levels", levels, Enough, "what gpbounds.audit.enough returns")
     most = count("rows", rows, 0)
     own = None if levels.divergence is None else sandwich(levels.divergence[1])

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float, as_host_points
-from gpbounds.audit.model import Subject, as_subject
+from gpbounds.audit.model import Subject
+from gpbounds.validation import instance
 from gpbounds.whitening import whiten
 
 BINS = 10
@@ -93,7 +94,8 @@ def places(about: Subject, Z: Float, X_new: Float) -> Places:
     >>> float(X[there.order[0], 0]), there.parts[0].high
     (10.0, 10.0)
     """
-    X_new = as_host_points(X_new, "X_new", as_subject(about).D)
+    instance("about", about, Subject, "what gpbounds.audit.subject returns")
+    X_new = as_host_points(X_new, "X_new", about.D)
     trace = whiten(about.kernel, about.X, Z).trace / about.noise
     unexplained = whiten(about.kernel, X_new, Z).residual / about.noise
     parts = [_part(column, X_new[:, j], unexplained) for j, column in enumerate(about.columns)]

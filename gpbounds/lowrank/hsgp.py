@@ -151,7 +151,10 @@ def hilbert_report(
     low, high = points.min(axis=0), points.max(axis=0)
     middle = low + 0.5 * (high - low)
     if centre is not None:
-        middle = each_dimension("centre", finite("centre", centre), points.shape[1])
+        given = finite("centre", centre)
+        if given.ndim > 1:
+            raise ValueError(f"centre: expected a number or one per dimension, got shape {given.shape}")
+        middle = each_dimension("centre", given, points.shape[1])
     reach = np.maximum(high - middle, middle - low)
     if not (0.0 < reach).all() or not (reach < FARTHEST).all():
         raise ValueError(

@@ -155,7 +155,7 @@ def _arrays(right: np.ndarray) -> Iterator[Odd]:
         yield made("longdouble", SAME, lambda a: a.astype(np.longdouble))
         yield made("float16", OTHER, lambda a: a.astype(np.float16))
         yield made("uint8", OTHER, lambda a: np.abs(np.rint(a)).astype(np.uint8))
-    yield made("bool", OTHER, lambda a: a > a.mean())
+    yield made("bool", OTHER, lambda a: a > (a.mean() if a.size else 0.0))
     if right.ndim == 2:
         yield made("DataFrame", SAME, lambda a: pd.DataFrame(a, columns=[f"c{i}" for i in range(a.shape[1])]))
         yield made("sparse matrix", BAD, scipy.sparse.csr_matrix)

@@ -307,6 +307,8 @@ RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("gpbounds.Sampler", "name"): ("a word",),
     ("gpbounds.divergences.whitened_posterior", "prior_mean"): ("a function",),  # called when somebody predicts
     ("gpbounds.rows.source", "tell"): ("a function",),
+    ("gpbounds.kdpp.select", "candidates"): ("ragged",),  # sets of one and of two points
+    ("gpbounds.kdpp.loewner", "V"): ("no columns",),
     ("gpbounds.inducing_points", "y"): ("None",),
     ("gpbounds.lowrank.mercer_kl", "delta"): ("None",),
     ("gpbounds.lowrank.mercer_rank", "delta"): ("None",),

@@ -158,7 +158,7 @@ def as_charges(charges: object) -> tuple[Charge, ...]:
     listed = tuple(charges) if isinstance(charges, Iterable) and not isinstance(charges, str | bytes) else (None,)
     if not all(isinstance(charge, Charge) for charge in listed):
         raise ValueError(f"charges: expected a sequence of Charge, got {shown(charges)}")
-    return listed  # type: ignore[return-value]
+    return listed
 
 
 def as_mean(mean: object) -> DeclaredMean | None:
