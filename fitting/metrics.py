@@ -41,10 +41,8 @@ def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None =
 
     Raises
     ------
-    ValueError
-        for a model in place of a likelihood; the message has the right call.
     ValueError, NonFinite
-        for wrong arguments, shapes that differ, a y the likelihood has no density for.
+        for a model in place of a likelihood (the message has the right call), wrong arguments, shapes that differ, a y the likelihood has no density for.
 
     >>> from gpbounds.likelihoods import Bernoulli
     >>> round(log_loss(Bernoulli("probit"), [1, 0], [0.5, 0.5], [3.0, 3.0]), 4)  # −½ log Φ(¼)Φ(−¼)
@@ -189,8 +187,8 @@ def _require_law(name: str, likelihood: Any, v: Any) -> None:
     )
     argument = "v" if isinstance(likelihood, Likelihood) else "likelihood"
     raise ValueError(
-        f"{argument}: {name} expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means and "
-        f"variances of the latent f, got {got}; for a fitted model: {instead}"
+        f"{argument}: {name} expected (likelihood, y, m, v), a likelihood of gpbounds.likelihoods, targets, and means "
+        f"and variances of the latent f, got {got}; for a fitted model: {instead}"
     )
 
 

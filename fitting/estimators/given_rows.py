@@ -86,6 +86,11 @@ def labels(model: Any, y: Any, N: int) -> Any:
     except (TypeError, ValueError):
         raise ValueError(f"y: expected one label for each row, got {shown(y)}") from None
     _check_shape(array, N)
+    try:
+        sorted(set(array.ravel().tolist()))
+    except TypeError:
+        kinds = " and ".join(sorted({type(label).__name__ for label in array.ravel().tolist()}))
+        raise ValueError(f"y: expected labels of one type, got {kinds}") from None
     return given
 
 
