@@ -130,11 +130,15 @@ def sharpness_of(
     draws, total = generator(rng), count("corners", corners, 0)
     validation.function("function", function, "a function of a vector that returns the value and the derivatives")
     named = names_of_coordinates(names)
-    value, gradient = function(centre)
+    try:
+        value, gradient = function(centre)
+    except TypeError:
+        raise ValueError("function: expected a function that returns the value and the derivatives") from None
     scalar(finite, "function(x)", value)
     box = size * (np.abs(centre) + 1.0)
     product, curvature = _hessian(function, centre)
-    signs = draws.choice([-1.0, 1.0], (total + 64, centre.size))
+    with validation.within_memory("corners"):
+        signs = draws.choice([-1.0, 1.0], (total + 64, centre.size))
     starts = [np.zeros(centre.size), *signs[:total], _best_corner(signs[total:], gradient * box, product, box)]
     rise, best = 0.0, np.zeros(centre.size)
     for start in starts:

@@ -41,10 +41,9 @@ def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None =
 
     Raises
     ------
-    ValueError
-        for a model in place of a likelihood; the message has the right call.
     ValueError, NonFinite
-        for wrong arguments, shapes that differ, a y the likelihood has no density for.
+        for a model in place of a likelihood (the message has the right call), wrong arguments, shapes that differ, a y
+        the likelihood has no density for.
 
     >>> from gpbounds.likelihoods import Bernoulli
     >>> round(log_loss(Bernoulli("probit"), [1, 0], [0.5, 0.5], [3.0, 3.0]), 4)  # −½ log Φ(¼)Φ(−¼)

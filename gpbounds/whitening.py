@@ -213,7 +213,7 @@ def _advised(jitter: Jitter, work: Callable[[], T]) -> T:
     try:
         return work()
     except NotPositiveDefinite as error:
-        if jitter == "auto":
+        if jitter == "auto" or not error.fact.startswith(("Kuu", "K - Q")):
             raise
         raise NotPositiveDefinite(error.fact, "Or pass jitter='auto', or a larger jitter.") from None
 

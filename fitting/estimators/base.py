@@ -611,12 +611,17 @@ class GaussianProcess(_Arguments):
         """X (N, D) and Y (N, P) in the units of the model; sets ``y_mean_`` and ``y_scale_``."""
         P = Y.shape[1]
         self.y_mean_, self.y_scale_ = np.zeros(P), np.ones(P)
-        if self.normalize_y:
-            self.y_mean_, self.y_scale_ = Y.mean(axis=0), units(Y)
-        rest = Y - self.y_mean_
-        if self.normalize_y:  # what is left of a constant is the rounding of its mean
-            rest = np.where(is_constant(rest.std(axis=0), np.abs(Y).max(axis=0)), 0.0, rest)
-        return X, rest / self.y_scale_
+        if not self.normalize_y:
+            return X, Y / self.y_scale_
+        largest = np.abs(Y).max(axis=0)
+        size = np.exp2(np.floor(np.log2(np.where(largest > 1e300, largest, 1.0))))  # so that sums do not overflow
+        self.y_mean_, self.y_scale_ = (Y / size).mean(axis=0) * size, units(Y)
+        with np.errstate(over="ignore"):
+            rest = (Y - self.y_mean_) / self.y_scale_
+        if not np.isfinite(rest).all():
+            raise ValueError(f"y: expected numbers whose differences are doubles, got |y| up to {largest.max():.3g}")
+        # what is left of a constant is the rounding of its mean
+        return X, np.where(is_constant(rest.std(axis=0), largest / self.y_scale_), 0.0, rest)
 
     def _inputs(self, X: Array) -> Array:
         """X in the units of the model, on its own device; ``inputs_`` is the scaling that a certificate states."""

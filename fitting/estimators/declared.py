@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import exactly
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling
@@ -35,16 +35,18 @@ def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
     >>> losses_of("band", (0.2, 0.4))
     (Band(epsilon=0.2), Band(epsilon=0.4))
     """
-    values = np.atleast_1d(np.asarray(exactly("epsilon", epsilon)))
+    values = np.atleast_1d(positive("epsilon", epsilon))
     if isinstance(loss, Loss):
         if np.ndim(epsilon):
-            raise ValueError(f"epsilon: expected one number where loss carries its own, got {epsilon!r} for {loss!r}")
+            raise ValueError(
+                f"epsilon: expected one number where loss carries its own, got {shown(epsilon)} for {loss!r}"
+            )
         return (loss,)
     if not isinstance(loss, str):
-        raise ValueError(f"loss: expected one of {', '.join(map(repr, LOSSES))} or a gpbounds loss, got {loss!r}")
+        raise ValueError(f"loss: expected one of {', '.join(map(repr, LOSSES))} or a gpbounds loss, got {shown(loss)}")
     make = LOSSES[choice("loss", loss, tuple(LOSSES))]
     if values.ndim != 1 or values.size == 0 or len(set(values.tolist())) < values.size:
-        raise ValueError(f"epsilon: expected one number, or several that differ, got {epsilon!r}")
+        raise ValueError(f"epsilon: expected one number, or several that differ, got {shown(epsilon)}")
     return tuple(make(scalar(positive, "epsilon", value)) for value in values)
 
 
@@ -67,13 +69,15 @@ def scalings_of(scaling: Any, nonrigorous: bool = False) -> tuple[Scaling, Scali
     """
     pair = (scaling, scaling) if isinstance(scaling, str | Scaling) else scaling
     if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise ValueError(f"scaling: expected 'as given', a Scaling, or a pair (inputs, outputs) of them, got {pair!r}")
+        raise ValueError(
+            f"scaling: expected 'as given', a Scaling, or a pair (inputs, outputs) of them, got {shown(pair)}"
+        )
     scalings = []
     for entry in pair:
         if isinstance(entry, str) and entry == "as given":
             entry = Scaling()
         if not isinstance(entry, Scaling):
-            raise ValueError(f"scaling: expected 'as given' or a gpbounds.pacbayes.Scaling, got {entry!r}")
+            raise ValueError(f"scaling: expected 'as given' or a gpbounds.pacbayes.Scaling, got {shown(entry)}")
         if not (entry.rigorous or nonrigorous):
             raise ValueError(
                 "scaling: expected constants fixed in advance, from disjoint data, or charged; got 'same data': prior "

@@ -86,7 +86,37 @@ def labels(model: Any, y: Any, N: int) -> Any:
     except (TypeError, ValueError):
         raise ValueError(f"y: expected one label for each row, got {shown(y)}") from None
     _check_shape(array, N)
+    if array.size != N:
+        raise ValueError(f"y: expected one label for each row of X, shape ({N},), got {array.shape}")
+    sorted_labels("y", array)
     return given
+
+
+def sorted_labels(name: str, values: Any) -> Any:
+    """The different labels among ``values``, an array of numbers or words, in their order.
+
+    Raises
+    ------
+    ValueError
+        for NaN, infinity, complex numbers, records, None, and labels of types that have no order.
+    """
+    kind = values.dtype.kind
+    if kind in "cV":
+        what = "complex numbers (Complex data not supported)" if kind == "c" else "records"
+        raise ValueError(f"{name}: expected labels, got {what}")
+    if kind == "f":
+        try:
+            require_finite_rows(name, values)
+        except NonFinite as error:
+            raise NonFinite(f"{error}: Input {name} contains NaN or infinity") from None
+    different = set(values.ravel().tolist())
+    if any(label is None or isinstance(label, complex) or label != label for label in different):
+        raise ValueError(f"{name}: expected labels, got None, NaN or complex numbers (Input {name} contains NaN)")
+    try:
+        return sorted(different)
+    except TypeError:
+        kinds = " and ".join(sorted({type(label).__name__ for label in different}))
+        raise ValueError(f"{name}: expected labels of one type, got {kinds}") from None
 
 
 def _passed(model: Any, y: Any) -> Any:

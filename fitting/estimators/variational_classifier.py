@@ -15,6 +15,7 @@ from fitting.estimators.given_rows import table
 from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, kind_of_caller, namespace, unmasked
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Bernoulli, Likelihood
 
 
@@ -70,8 +71,9 @@ progress, checkpoint : as in `VariationalGP`
         """As `VariationalGP.partial_fit`; the first call names both labels as ``classes``."""
         if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes: expected both labels in the first call of partial_fit, got None")
-        if classes is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes: expected {self.classes_.tolist()}, as in the first call, got {classes!r}")
+        known = getattr(self, "classes_", None)
+        if classes is not None and known is not None and not np.array_equal(np.unique(_listed(classes)), known):
+            raise ValueError(f"classes: expected {known.tolist()}, as in the first call, got {shown(classes)}")
         return self._partial_fit(X, y, N, classes=classes)
 
     @kind_of_caller
@@ -132,7 +134,7 @@ progress, checkpoint : as in `VariationalGP`
         check_classification_targets(labels)
         labels = column_or_1d(labels, warn=True)
         if reset:
-            self.classes_ = _two(labels if classes is None else classes)
+            self.classes_ = _two(labels) if classes is None else _two(_listed(classes))
         return points, self._targets(labels)
 
     def _targets(self, y: Any) -> Array:
@@ -150,6 +152,18 @@ progress, checkpoint : as in `VariationalGP`
                 "real numbers and counts"
             )
         return likelihood
+
+
+def _listed(classes: Any) -> Any:
+    """The argument ``classes`` as an array of two labels."""
+    try:
+        listed = np.asarray(classes)
+    except (TypeError, ValueError):
+        listed = np.zeros(0)
+    if listed.ndim != 1 or listed.size < 2:
+        raise ValueError(f"classes: expected the two labels that y may have, got {shown(classes)}")
+    given_rows.sorted_labels("classes", listed)
+    return listed
 
 
 def _two(labels: Any) -> Any:

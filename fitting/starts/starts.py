@@ -269,5 +269,5 @@ def default_likelihood(likelihood: str | Likelihood, Y: Array) -> Likelihood:
     }
     if not isinstance(likelihood, str) or likelihood not in named:
         names = ", ".join(map(repr, named))
-        raise ValueError(f"likelihood: expected one of {names}, or a gpbounds likelihood, got {likelihood!r}")
+        raise ValueError(f"likelihood: expected one of {names}, or a gpbounds likelihood, got {shown(likelihood)}")
     return named[likelihood]()

@@ -164,12 +164,14 @@ def plan(
     validation.instance("name", name, str, "a text")
     chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)
+    if not isinstance(method, str | tuple | list):
+        raise ValueError(f"method: expected the name of a method, or a tuple of names, got {shown_value(method)}")
     methods = (method,) if isinstance(method, str) else tuple(method)
     asked = Question(
         **chosen,
         lengthscale_range=_range(lengthscale_range),
         delta=delta,
-        tv=tv,
+        tv=validation.scalar(validation.closed_unit, "tv", tv),
         form=validation.choice("form", form, ("sharpest", "printed")),
         direction=validation.choice("direction", direction, ("q||p", "p||q")),
         y_norm2=_norm(y_norm2),
@@ -232,9 +234,12 @@ def _range(ends: Any) -> tuple[float, float] | None:
     """The two ends of a range of lengthscales, checked."""
     if ends is None:
         return None
-    low, high = np.ravel(validation.positive("lengthscale_range", ends)).tolist() if np.size(ends) == 2 else (1.0, 0.0)
+    given = np.ravel(validation.positive("lengthscale_range", ends)).tolist()
+    low, high = given if len(given) == 2 else (1.0, 0.0)
     if not low <= high:
-        raise ValueError(f"lengthscale_range: expected two positive numbers (A, B) with A <= B, got {ends!r}")
+        raise ValueError(
+            f"lengthscale_range: expected two positive numbers (A, B) with A <= B, got {shown_value(ends)}"
+        )
     return low, high
 
 
