@@ -82,13 +82,7 @@ def limits_of(model: Any) -> dict[str, Limit]:
 
 @dataclass(frozen=True, eq=False)
 class AuditAnswer(AuditRecord[Model, Curve], Answer):
-    """The record of an audit with its text, page and figure.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether Ctrl-C ended the computation; other attributes are those of `gpbounds.audit.record.AuditRecord`.
-    """
+    """The record of an audit with its text, page and figure; ``interrupted`` says whether Ctrl-C ended it."""
 
     interrupted: bool = field(default=False, kw_only=True)
 

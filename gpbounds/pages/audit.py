@@ -51,18 +51,13 @@ _TELLING = 6
 
 
 def audit_page(audit: AuditRecord[Any, Any], title: str | None = None) -> str:
-    """The page of an audit.
+    """The page of an audit of either kind, which needs no other file and no network.
 
     Parameters
     ----------
     audit : Audit or LatentAudit
     title : str, optional
         By default "Audit of" the name of the data.
-
-    Returns
-    -------
-    str
-        A page that needs no other file and no network.
 
     >>> import numpy as np
     >>> from gpbounds.audit import Audit, enough, subject
