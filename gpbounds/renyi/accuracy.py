@@ -87,8 +87,9 @@ def accuracy(white: Whitened, entry: float, proved: bool) -> Accuracy:
 
     Claim N-Q.  Proof.  (1) e: the residual of the factor, and ‖·‖ ≤ Mκ for the errors of Kuu, κ that of rows of Z.
     (2) ‖L⁻¹‖² ≤ 1/(j − e), as Kuu ⪰ 0; or from a computed inverse.  (3) A triangular solve has L + ΔL,
-    |ΔL| ≤ γ_(M+3)|L|, for each column v: v = L⁻¹(k + δ) with |δ| ≤ γ|L||v| + κ√M, hence d ≤ γ‖L‖_F‖V‖_F + κ√(NM).  (4) With W = A⁻¹(Kuf + δ) = L⁻ᵀV,
-    ω ≥ ‖W‖_F and Q' = KfuA⁻¹Kuf: Q̃ − Q' = Wᵀδ + δᵀW − δᵀA⁻¹δ has a nuclear norm of at most 2ωd + ψ²d², and
+    |ΔL| ≤ γ_(M+3)|L|, for each column v: v = L⁻¹(k + δ) with |δ| ≤ γ|L||v| + κ√M, hence d ≤ γ‖L‖_F‖V‖_F + κ√(NM).
+    (4) With W = A⁻¹(Kuf + δ) = L⁻ᵀV, ω ≥ ‖W‖_F and Q' = KfuA⁻¹Kuf: Q̃ − Q' = Wᵀδ + δᵀW − δᵀA⁻¹δ has a nuclear norm of
+    at most 2ωd + ψ²d², and
     0 ⪯ Q' − Q₋ ⪯ eW'ᵀW', 0 ⪯ Q₊ − Q' ⪯ e/(1 − φ) W'ᵀW' for W' = A⁻¹Kuf, ‖W'‖_F ≤ ω + ψ²d.  QED
     """
     inducing, N, M = white.inducing, white.N, white.M
