@@ -34,6 +34,7 @@ from gpbounds.kernels import Constant, White
 from gpbounds.likelihoods import Gaussian
 from gpbounds.losses import Band
 from gpbounds.row_noise import at_unit_noise
+from gpbounds.whitening import inducing
 
 unconverged = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -422,6 +423,30 @@ def test_certificates_of_rows_with_their_noise_are_confirmed(tmp_path):
 
 @unconverged
 @pytest.mark.slow
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_prior_from_some_rows_has_their_noise(sparse, tmp_path):
+    X, y, noise = table(18, N=60, D=1)
+    settings = {"noise": noise, "prior": "data", "delta": 0.05, "epsilon": 0.6, "scaling": "prior"}
+    model = (SparsePACGP(6, posterior="vfe", **settings) if sparse else PACGP(**settings)).fit(X, y)
+    assert model.certificate_.check(X, y).confirmed
+    assert model.certificate_.rows == 30
+    np.testing.assert_array_equal(model.noise_, noise)
+    inner, q = model.split_.prior(60), model.certificate_.posterior
+    scale, places = float(np.ravel(model.outputs_.scale)[0]), model.inputs_.apply(np.linspace(-2.0, 2.0, 5)[:, None])
+    if not sparse:  # P is the posterior of those rows with their noise
+        given = model.inputs_.apply(X[inner]), model.outputs_.apply(y[inner])
+        exact = ExactGP(model.kernel_, noise[inner] / scale**2, optimizer=None).fit(*given)
+        law = inducing(model.kernel_, q.Z, q.jitter)
+        np.testing.assert_allclose(law.whiten(places).T @ q.prior_mean, exact.predict(places), rtol=1e-3, atol=1e-3)
+    new = np.linspace(-2.0, 2.0, 5)[:, None]
+    with pytest.raises(ValueError, match="noise: expected the noise variance of each new row"):
+        model.predict(new, return_std=True, noisy=True)
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(fitting.load(tmp_path / "model.npz").predict(new), model.predict(new))
+
+
+@unconverged
+@pytest.mark.slow
 def test_certificates_of_rows_with_their_noise_are_proved():
     X, y, noise = table(13, N=40, D=1)
     model = PACGP((0.4, 0.8), delta=0.05, noise=noise).fit(X, y)
@@ -454,7 +479,6 @@ def test_what_takes_one_noise_says_why(tmp_path):
     calls = {
         r"noise: expected one number for VariationalGP.*sample_weight": lambda: VariationalGP(noise=noise).fit(X, y),
         r"noise: expected one number for LowRankGP": lambda: LowRankGP(rank=4, noise=noise).fit(X, y),
-        r"noise: expected one number for prior='data'": lambda: PACGP(noise=noise, prior="data").fit(X, y),
         r"noise: expected one number for posterior='free'": lambda: SparsePACGP(4, posterior="free", noise=noise).fit(
             X, y
         ),

@@ -31,7 +31,6 @@ from gpbounds.means import LinearMean
 from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Split
 from gpbounds.pacbayes.certificate.declarations import for_loss
 from gpbounds.pacbayes.certificate.rows import raw
-from gpbounds.row_noise import is_per_row
 from gpbounds.validation import choice, positive, scalar
 
 PRIORS = ("grid", "data")
@@ -310,11 +309,6 @@ class PacGaussianProcess(Regression, GaussianProcess):
                 )
             return
         Split(self.order, self.share)  # refuses other arguments
-        if is_per_row(self.noise):
-            raise ValueError(
-                f"noise: expected one number for prior='data', got shape {np.shape(self.noise)}: prior='grid' takes a "
-                "noise for each row"
-            )
         if self.grid is not None:
             raise ValueError(
                 f"grid: expected None for prior='data', got {self.grid!r}: hyperparameters come from rows that are not "

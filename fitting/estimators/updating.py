@@ -50,11 +50,14 @@ class UpdatedModel:
     prior : ExactGP or SparseGP
     update : Update
     certificate : Certificate
+    row_noise : pair of arrays (N,) or None
+        The noise variances of all rows as they were passed, and in the units of the model, where each row has one.
     """
 
     prior: Any
     update: Update
     certificate: Certificate
+    row_noise: tuple[Any, Any] | None = None
 
     @property
     def results(self) -> dict[str, Any]:
@@ -62,11 +65,11 @@ class UpdatedModel:
         run, prior = self.update.run, self.prior
         values = np.zeros(0) if run is None else -np.array(run.values)
         reason = "" if run is None else f" By the bound: {run.reason}"
-        noise = float(prior.noise_)
+        passed, noise = (prior.noise_, prior.noise_) if self.row_noise is None else self.row_noise
         return {
             "certificates_": (self.certificate,),
             "kernel_": self.certificate.kernel,
-            "noise_": noise,
+            "noise_": passed,
             "unrounded_kernel_": prior.kernel_,
             "inducing_": self.update.prior.Z,
             "jitter_": self.update.prior.jitter,
@@ -130,6 +133,9 @@ def updated_models(
             f"all rows, got {rows.shape[0]}: use SparsePACGP(prior='data')"
         )
     inner = prior_model(model, "zero" if isinstance(model.mean, DeclaredMean) else model.mean)
+    row_noise = None if model._row_noise is None else (model.noise_, model._row_noise)
+    if row_noise is not None:
+        inner.noise = row_noise[1][split.prior(rows.shape[0])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its remarks are the model's
         inner.fit(*_rows_of(rows.prior(split), Scaled(inputs, outputs, declared)))
@@ -156,7 +162,7 @@ def updated_models(
     for loss in losses:
         aim = Aim(loss, unseen.shape[0], float(delta), paid, relaxation=relaxation)
         certificate, update = certified(laws, engine, aim, rows, None, declared_here, **options)
-        models.append(UpdatedModel(inner, update, certificate))
+        models.append(UpdatedModel(inner, update, certificate, row_noise))
     return models
 
 
