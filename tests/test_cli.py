@@ -103,6 +103,7 @@ def test_help_of_every_command_has_an_example_that_runs_and_a_theorem(capsys, co
         "train",
         "predict",
         "audit",
+        "examine",
         "certify train",
         "certify predictions",
         "certify check",

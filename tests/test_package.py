@@ -89,7 +89,7 @@ def test_stating_a_problem_loads_nothing_heavy(first_line):
     assert not set(HEAVY) & set(fresh(program).split())
 
 
-@pytest.mark.parametrize("command", ["rate", "plan", "audit"])
+@pytest.mark.parametrize("command", ["rate", "plan", "audit", "examine"])
 def test_a_command_loads_no_statistics_that_take_half_its_time(command):
     program = f"import sys, gpbounds.cli.{command}; print(*sys.modules)"
     assert not {"scipy.stats", "scipy.optimize", "sklearn", "pandas", "matplotlib"} & set(fresh(program).split())
