@@ -96,7 +96,7 @@ def each_dimension(name: str, value: ArrayLike, dim: int) -> Float:
     return own
 
 
-def broadcast(**numbers: Float) -> list[Float]:
+def broadcast(**numbers: Any) -> list[Any]:
     """The arrays in their common shape; an error names those whose shapes do not broadcast.
 
     >>> [array.shape for array in broadcast(N=np.ones(3), delta=np.ones(()))]
