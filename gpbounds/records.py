@@ -147,8 +147,8 @@ def plain(value: Any, *, spelled: bool = False) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut after 60 characters."""
-    text = repr(value)
+    """A value for a message, in one line that is cut after 60 characters."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -96,7 +96,7 @@ def each_dimension(name: str, value: ArrayLike, dim: int) -> Float:
     return own
 
 
-def broadcast(**numbers: Float) -> list[Float]:
+def broadcast(**numbers: Any) -> list[Any]:
     """The arrays in their common shape; an error names those whose shapes do not broadcast.
 
     >>> [array.shape for array in broadcast(N=np.ones(3), delta=np.ones(()))]
@@ -259,7 +259,7 @@ def names_of(columns: Any) -> tuple[str, ...]:
 def generator(rng: Any) -> np.random.Generator:
     """The Generator ``rng``, or a new one from a seed; None stands for a seed that nobody knows.
 
-    >>> generator(7).integers(100) == generator(np.random.default_rng(7)).integers(100)
+    >>> bool(generator(7).integers(100) == generator(np.random.default_rng(7)).integers(100))
     True
     """
     if not isinstance(rng, str | bytes):

@@ -169,9 +169,9 @@ class Nystrom:
         return value
 
     def log_det_term(self, alpha: float, *, noise: float) -> float:
+        """L_det = (α/(2β)) Σ log(1 + βd_i), d = eigenvalues/σ², on the whole range of α; T/(2σ²) at α = 1."""
         with np.errstate(over="ignore"):
-            """L_det = (α/(2β)) Σ log(1 + βd_i), d = eigenvalues/σ², on the whole range of α; T/(2σ²) at α = 1."""
-        return log_det_term(self.eigenvalues / noise, alpha)
+            return log_det_term(self.eigenvalues / noise, alpha)
 
     def xi(self, alpha: float, *, noise: float) -> Cholesky:
         """Cholesky factor of Ξ = σ²I + Q + βΔ."""

@@ -304,7 +304,7 @@ def fault(call: Call, argument: str, odd: Odd, allowed: Callable[[str, str, str]
     if changed:
         return f"changed: {', '.join(changed)}"
     if error is not None:
-        return _of_error(error, call, argument, asks)
+        return _of_error(error, call, argument, odd.asks if asks == odd.asks else "")
     if warned:
         return f"warned: {warned[0]}"
     if asks == BAD:
@@ -360,6 +360,8 @@ def _of_error(error: BaseException, call: Call, argument: str, asks: str) -> str
         return ""  # of the system, which names the path
     if "\n" in text or len(text) > LONGEST:
         return f"long {sentence}"
+    if not asks:  # of a kind that is right there, whose parts the error is about
+        return ""
     names = [argument] if asks == BAD else list(call.arguments)
     if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in names):
         return f"unnamed {sentence}"
