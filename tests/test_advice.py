@@ -30,8 +30,8 @@ NAMED = (  # how a message names an argument
 
 def _named(text):
     """The arguments that a message names; what a value is made of, as in Linear(variance=1.0), are none."""
-    told = re.sub(r"\b[A-Z]\w*\([^()]*\)", "", text)
-    return {word for pattern in NAMED for found in pattern.findall(told) for word in found.split(", ")}
+    sentences = re.sub(r"\b[A-Z]\w*\([^()]*\)", "", text)
+    return {word for pattern in NAMED for found in pattern.findall(sentences) for word in found.split(", ")}
 
 
 def _arguments(name):

@@ -9,7 +9,7 @@ K − Q, mean of q, lower triangle of its factor row by row.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -22,12 +22,13 @@ from fitting.objectives.point import Gradient, Minimised, Parameters
 from fitting.objectives.triangle import joined, read_triangle, triangle_of
 from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.validation import finite, positive
+from gpbounds.validation import finite, flag, positive
 
 LIMITS = (1e-6, 1e6)
 """Default limits of every hyperparameter, in its own units."""
@@ -419,6 +420,11 @@ def packing_of(
     tied: bool = False,
 ) -> Packing:
     """As `packing`, from a point; ``tied`` keeps the ratios of parameters that each input has (`each_input`)."""
+    flag("learn_Z", learn_Z)
+    if not isinstance(limits, Mapping | None):
+        raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {shown(limits)}")
+    if not isinstance(fixed, Collection):
+        raise ValueError(f"fixed: expected a sequence of names, got {shown(fixed)}")
     by_name = dict(limits or {})
     owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
         ("kernel", start.kernel),
