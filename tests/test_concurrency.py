@@ -28,6 +28,7 @@ from gpbounds.kdpp.draws import kmeans_centres
 from gpbounds.linalg import parallel, workspace
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
 from tests.blas import blas_threads
+from tests.scripts import record
 
 pytestmark = pytest.mark.lanes
 
@@ -444,6 +445,14 @@ def test_ctrl_c_at_random_moments_leaves_no_lane_and_blas_as_it_was(times: int) 
     finally:
         signal.signal(signal.SIGINT, before)
     assert came == times
+
+
+@pytest.mark.slow
+@forks
+def test_ctrl_c_at_random_moments_of_fits_leaves_no_lane_no_limit_and_no_other_bits() -> None:
+    counts, errors = record("interrupts.py", "--interrupts", "60", "--first", "1000")
+    assert counts["faults"] == 0, errors
+    assert counts["interrupts"] == 60
 
 
 def test_a_lane_that_cannot_go_on_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

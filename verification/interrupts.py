@@ -140,6 +140,10 @@ def interrupted(make: Callable[[], Any], expected: Uninterrupted, rng: np.random
         outcome = "best point so far" if was_stopped else "over before"
     except KeyboardInterrupt:
         pass
+    except Exception as error:  # of a library that answers an interrupt with an error of its own
+        outcome = f"{type(error).__name__} in place of KeyboardInterrupt"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
     faulthandler.cancel_dump_traceback_later()
     wrong = []
     if outcome == "best point so far" and not np.isfinite(model.predict(X)).all():

@@ -5,7 +5,7 @@
     python verification/kills.py --number 17            # one kill again
 
 It needs a system with fork.  ``--store`` writes the counts to ``verification/kills.json``, which the documentation
-shows.
+shows; with ``--jobs`` it adds works that have no stored kills.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import history
 from robustness.jobs import JOBS
@@ -67,8 +68,9 @@ def main() -> int:
     table = {"commit": commit} | counted(done)
     print(json.dumps(table, indent=1))
     if args.store:
+        stored = table if not args.jobs else merged(json.loads(STORED.read_text(encoding="utf-8")), table)
         with replacing(STORED) as file:
-            file.write(json.dumps(table, indent=1) + "\n")
+            file.write(json.dumps(stored, indent=1) + "\n")
     return int(any(each.faults for each in done))
 
 
@@ -84,6 +86,19 @@ def counted(done: list[Kill]) -> dict[str, object]:
         "faults": sum(bool(each.faults) for each in done),
         "by work": {kind: dict(places[kind]) for kind in kinds},
     }
+
+
+def merged(stored: dict[str, Any], part: dict[str, Any]) -> dict[str, object]:
+    """The stored counts with those of works that were not killed before; no commit is that of all of them.
+
+    >>> few = {"kills": 1, "ended before": 0, "faults": 0, "by work": {"a": {"after it": 1}}}
+    >>> merged(few, few | {"commit": "0", "by work": {"b": {"after it": 1}}})["by work"]
+    {'a': {'after it': 1}, 'b': {'after it': 1}}
+    """
+    if both := stored["by work"].keys() & part["by work"].keys():
+        raise ValueError(f"jobs: expected works without stored kills, got {', '.join(sorted(both))}: kill all of them")
+    sums = {name: stored[name] + part[name] for name in ("kills", "ended before", "faults")}
+    return {**sums, "by work": stored["by work"] | part["by work"]}
 
 
 if __name__ == "__main__":

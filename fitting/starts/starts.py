@@ -149,8 +149,8 @@ def spreads_from_zero(Y: Float | Columns) -> float:
     low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), axis=0)
     spread, size = (high - low) / 1.349, np.maximum(np.abs(low), np.abs(high))
     spread = np.where(is_constant(spread, size), some.std(axis=0), spread)
-    told = ~is_constant(spread, size)
-    return float(np.where(told, np.abs(middle) / np.where(told, spread, 1.0), 0.0).max())
+    measurable = ~is_constant(spread, size)
+    return float(np.where(measurable, np.abs(middle) / np.where(measurable, spread, 1.0), 0.0).max())
 
 
 def around(kernel: Kernel, likelihood: Likelihood, distance: float = 0.0) -> dict[str, tuple[float, float]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_host_points
-from gpbounds.bound import SMALLEST, Bound
+from gpbounds.bound import Bound, normal_or_zero
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import Products, additions
@@ -138,7 +138,7 @@ def operator_gap(
             probed = _probed(residual, min(trace, best.above), share, source, most, products.update)
         best = best.and_probed(probed)
     above = min(trace, best.above)
-    random, above = best.random and above < trace, max(above, SMALLEST)  # what underflows is less than that
+    random, above = best.random and above < trace, float(normal_or_zero(above, above > 0.0))
     terms = {
         "lower": min(best.below, above),
         "estimate": min(max(best.estimate, 0.0), above),
