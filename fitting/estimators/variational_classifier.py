@@ -148,8 +148,8 @@ progress, checkpoint : as in `VariationalGP`
         likelihood = default_likelihood(self.likelihood, Y)
         if not isinstance(likelihood, Bernoulli):
             raise ValueError(
-                f"likelihood: expected 'probit', 'logit' or a Bernoulli, got {self.likelihood!r}: VariationalGP serves "
-                "real numbers and counts"
+                f"likelihood: expected 'probit', 'logit' or a Bernoulli, got {shown(self.likelihood)}: VariationalGP "
+                "serves real numbers and counts"
             )
         return likelihood
 

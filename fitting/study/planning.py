@@ -164,7 +164,7 @@ def plan(
     validation.instance("name", name, str, "a text")
     chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)
-    if not isinstance(method, str | tuple | list):
+    if not (isinstance(method, str) or (isinstance(method, tuple | list) and all(isinstance(m, str) for m in method))):
         raise ValueError(f"method: expected the name of a method, or a tuple of names, got {shown_value(method)}")
     methods = (method,) if isinstance(method, str) else tuple(method)
     asked = Question(
@@ -183,7 +183,7 @@ def plan(
         seed=validation.count("rng", rng, 0),
         progress=progress,
     )
-    widths = None if width is None else np.atleast_1d(width).tolist()
+    widths = None if width is None else np.atleast_1d(validation.positive("width", width)).tolist()
     level = level_of(nats, loss, relative, argument)
     aims = Aims(level, alpha, methods, widths, select, most, validation.count("refits", refits, 0), loss, relative)
     aims.check(argument)

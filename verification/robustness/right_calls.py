@@ -300,6 +300,9 @@ WORDS = ("a word", "its digits")
 RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("*", "rng"): ("None", "10^400"),  # any whole number is a seed, and None is one that nobody knows
     ("*", "jitter"): ("3",),
+    ("*", "random_state"): ("None", "10^400"),
+    ("*", "checkpoint"): ("a word",),
+    ("*", "tol"): ("None",),
     ("*", "record"): ("a dict",),  # whose fields the error names
     ("*", "X"): ("a word",),  # a path of rows, of which the error names what is missing
     ("gpbounds.Gaussian", "cov"): ("None",),
@@ -307,6 +310,15 @@ RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("gpbounds.Sampler", "name"): ("a word",),
     ("gpbounds.divergences.whitened_posterior", "prior_mean"): ("a function",),  # called when somebody predicts
     ("gpbounds.rows.source", "tell"): ("a function",),
+    ("fitting.audit", "name"): WORDS,
+    ("fitting.examine", "name"): WORDS,
+    ("fitting.LowRankGP.kl_bound_of", "y"): ("*",),  # which is read of rows by partitions alone
+    ("fitting.plan", "name"): WORDS,
+    ("fitting.plan", "method"): ("list of it",),
+    ("fitting.training.train_adam", "label"): WORDS,
+    ("fitting.training.train_adam", "save"): ("a function",),
+    ("fitting.training.train_lbfgs", "label"): WORDS,
+    ("fitting.training.train_lbfgs", "save"): ("a function",),
     ("gpbounds.kdpp.select", "candidates"): ("ragged",),  # sets of one and of two points
     ("gpbounds.kdpp.loewner", "V"): ("no columns",),
     ("gpbounds.inducing_points", "y"): ("None",),
