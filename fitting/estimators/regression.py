@@ -69,7 +69,7 @@ class Regression(MultiOutputMixin, Scored):
         """
         share = scalar(open_unit, "level", level)
         mean, std = self._latent(X, return_std=True, noisy=True, noise=noise)
-        reach = float(ndtri(0.5 * (1.0 + share))) * std
+        reach = -float(ndtri(0.5 * (1.0 - share))) * std
         return mean - reach, mean + reach
 
     @kind_of_caller

@@ -235,6 +235,8 @@ device, progress, checkpoint : as in `ExactGP`
         low, high : arrays (N*,), on the device of X
         """
         share = scalar(open_unit, "level", level)
+        if 0.5 * (1.0 + share) == 1.0:
+            raise ValueError(f"level: expected a number below 1 by 2^-52 at least, got {share!r}")
         mean, variance, _ = self._moments(X)
         shift, scale = float(self.y_mean_[0]), float(self.y_scale_[0])
         ends = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -253,9 +254,11 @@ def _norm(y_norm2: float | str | None) -> float | str | None:
 
 def _kernel(kernel: Any, nu: float) -> dict[str, Any]:
     """What a `Question` has of a kernel: its family, and the hyperparameters of one that is given."""
-    smoothness = validation.scalar(validation.extended, "nu", nu)
+    smoothness = 0.0
+    with contextlib.suppress(ValueError):
+        smoothness = validation.scalar(validation.extended, "nu", nu)
     if smoothness == 0.0:
-        raise ValueError("nu: expected a positive number or infinity, got 0.0")
+        raise ValueError(f"nu: expected a positive number or infinity, got {shown_value(nu)}")
     if kernel is None:
         return {"family": smoothness}
     given: list[Any] = [getattr(kernel, name, None) for name in ("variance", "lengthscale")]

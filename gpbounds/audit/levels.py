@@ -465,10 +465,10 @@ def enough(
     """
     instance("about", about, Subject, "what gpbounds.audit.subject returns")
     level, largest = scalar(positive, "target", target), count("most", most)
-    budget = scalar(non_negative, "work", work)
+    budget, few = scalar(non_negative, "work", work), count("rows", rows, 0)
     with bar("KL against M", None, "set", progress) as sets:
         search = _Search(level, sets.update, about)
-        search.until_interrupted(lambda: search.run(largest, rows, budget))
+        search.until_interrupted(lambda: search.run(largest, few, budget))
     return Enough(
         *search.found,
         search.needed,
