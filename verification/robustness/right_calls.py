@@ -355,8 +355,8 @@ ENDS = re.compile(r"1e150|1e-310|largest doubles|2\^62|shifted|4\.94e-324|1e-300
 
 def known(wrong: str) -> bool:
     """Whether a fault, as the script prints it, is one of those that `UNSETTLED` and `LASTING` list."""
-    name, argument, kind, found = wrong.split(" | ", 3)
-    if found == "hangs" and (argument, kind) in LASTING:
+    name, argument, kind, outcome = wrong.split(" | ", 3)
+    if outcome == "hangs" and (argument, kind) in LASTING:
         return True
     return bool(ENDS.fullmatch(kind)) and any(name.endswith(each) for each in UNSETTLED.get(argument, ()))
 
