@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from types import UnionType
 from typing import Any, Literal
 
 import numpy as np
@@ -197,7 +198,7 @@ def jitter_or_auto(jitter: Any) -> float | Literal["auto"]:
     return scalar(non_negative, "jitter", jitter)
 
 
-def instance(name: str, value: Any, kinds: type | tuple[type, ...], expected: str) -> Any:
+def instance(name: str, value: Any, kinds: type | UnionType | tuple[type, ...], expected: str) -> Any:
     """``value``, which must be of one of ``kinds``; ``expected`` says what one is and where to get it.
 
     >>> instance("law", 0.5, str, "a word")
