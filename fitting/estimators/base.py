@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -71,6 +71,7 @@ from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
+from gpbounds.once import cached_property
 from gpbounds.pacbayes import Scaling
 from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row, noise_of_rows
 from gpbounds.rows import Source, is_elsewhere, source

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.tiles import Products
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.krylov import conjugate_gradients
+from gpbounds.once import cached_property
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.vecchia import Blocks, Factor, factor, near
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from gpbounds.kdpp.sampling import FactorSampler, sample_eigen
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import Pivoted, pivoted
+from gpbounds.once import cached_property
 from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument
 from gpbounds.rates.draws.norm import trace_quantile
 from gpbounds.rates.draws.rows import StreamedRows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from gpbounds.arrays import Float, Indices, array_of, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.once import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +42,7 @@ from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.numerics.pairs import Pair, add, row_sums, two_sum
 from gpbounds.numerics.pairs import multiply as times
 from gpbounds.numerics.search import least as fewest
+from gpbounds.once import cached_property
 from gpbounds.renyi.fischer import partition
 from gpbounds.renyi.members import BLOCK, LADDER
 from gpbounds.renyi.residual import with_jitter_named

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from gpbounds.linalg.pair_products import multiply as products
 from gpbounds.linalg.pair_solve import U2, remainder, solve
 from gpbounds.numerics import gaussian_forms
 from gpbounds.numerics.pairs import Pair, add, divide, multiply
+from gpbounds.once import cached_property
 from gpbounds.rates.draws.errors import EnclosedRows, certified_bounds, certified_share, of_kdpp
 from gpbounds.rates.draws.given import BEFORE_DRAWS
 from gpbounds.rates.draws.prior import prior_moments
