@@ -51,6 +51,7 @@ from fitting.training.blocks import drawn_by_blocks
 from fitting.training.passes import shown_passes
 from gpbounds.arrays import (
     Array,
+    DistinctRows,
     Float,
     as_points,
     exactly,
@@ -1092,7 +1093,8 @@ class GaussianProcess(_Arguments):
         """Inducing points of `log_evidence_bounds` for rows X, which are inputs of ``kernel_``."""
         if hasattr(self, "inducing_"):
             return self.inducing_
-        return np.unique(host(self._kernel_inputs(_held_rows(self.X_train_)) if isinstance(X, Source) else X), axis=0)
+        rows = self._kernel_inputs(_held_rows(self.X_train_)) if isinstance(X, Source) else X
+        return DistinctRows.of(host(rows)).rows
 
     def _as_fitted(self, rows: Source) -> Source:
         """Raw rows in the units of the model, with targets minus the prior mean."""

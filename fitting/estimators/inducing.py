@@ -20,10 +20,10 @@ from fitting.objectives.objective import Objective, data_of, member
 from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean
 from fitting.starts.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
-from fitting.starts.starts import choose_inducing, distinct_rows
+from fitting.starts.starts import choose_inducing
 from fitting.starts.sufficient import EXACT, Nested, nested
 from fitting.training import RESUMED, Run
-from gpbounds.arrays import Float, as_points, host
+from gpbounds.arrays import Float, as_points, distinct_rows, host
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.given import draws_argument
 from gpbounds.rates.draws.sentences import FIXED_BEFORE

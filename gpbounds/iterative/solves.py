@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, distinct_rows, host, namespace
 from gpbounds.exact import factor_of
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
@@ -251,7 +251,7 @@ def preconditioned(kernel: Kernel, X: Array, *, noise: float) -> Vecchia | LowRa
     factor, which knows near rows, needs fewer.
     """
     points = np.asarray(host(X))
-    most = min(INDUCING, int(np.unique(points, axis=0).shape[0]))
+    most = min(INDUCING, distinct_rows(points))
     chosen = select(kernel, points, most, trace=0.1 * EXPLAINED * len(points) * noise)
     if chosen.Z.shape[0] and chosen.trace <= EXPLAINED * len(points) * noise:
         empty = namespace(X).zeros((len(points), 1))

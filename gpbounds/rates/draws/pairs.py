@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import EPS, Float, distinct_rows
 from gpbounds.bound import Bound
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kdpp.mean_residual import ExpectedResidual
@@ -79,7 +79,7 @@ class GradedRows(Rows):
         self.factor = pair_cholesky(block, self.N, "k(X, X)")
         self.columns = graded_columns(self.factor, further=self.N * pair_error(scaled, self.X))
         values = self.columns.values
-        self.rank = len(np.unique(self.X, axis=0))
+        self.rank = distinct_rows(self.X)
         self.lower, self.upper = values.lower, np.where(np.arange(self.N) < self.rank, values.upper, 0.0)
         self.largest = min(self.N - 1, self.rank)
         self.variance = kernel.largest_variance(self.X)
