@@ -86,6 +86,7 @@ from gpbounds.validation import (
     noise_variance,
     non_negative,
     positive,
+    repetitions,
     scalar,
     within_memory,
 )
@@ -668,7 +669,7 @@ class GaussianProcess(_Arguments):
             raise ValueError(f"checkpoint: expected a path, got {shown(self.checkpoint)}")
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, self._optimizers)
-        count("n_restarts", self.n_restarts, 0)
+        repetitions("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
         choice("lengthscales", self.lengthscales, ("auto", "separate", "shared"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
