@@ -175,6 +175,24 @@ def count(name: str, value: Any, low: int = 1) -> int:
     return int(numbers)
 
 
+REPETITIONS = 10**7
+"""Largest number of repetitions, one after another: at a tenth of a millisecond each they take a quarter of an hour."""
+
+
+def repetitions(name: str, value: Any, low: int = 1) -> int:
+    """`count` of what is done so many times, one after another: at most `REPETITIONS`.
+
+    >>> repetitions("sets", 2**31)
+    Traceback (most recent call last):
+    ...
+    ValueError: sets: expected at most 10,000,000, as each is computed in turn, got 2,147,483,648
+    """
+    number = count(name, value, low)
+    if number > REPETITIONS:
+        raise ValueError(f"{name}: expected at most {REPETITIONS:,}, as each is computed in turn, got {number:,}")
+    return number
+
+
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of the ``allowed`` words."""
     if not (isinstance(value, str) and value in allowed):
