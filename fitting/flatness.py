@@ -46,6 +46,9 @@ DENSE = 64
 
 UNLIMITED = (1e-300, 1e300)
 
+LARGEST = 1e100
+"""Largest half width of a box: squares of numbers in it are doubles."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sharpness:
@@ -135,6 +138,8 @@ def sharpness_of(
     except TypeError:
         raise ValueError("function: expected a function that returns the value and the derivatives") from None
     scalar(finite, "function(x)", value)
+    if not size * (float(np.abs(centre).max()) + 1.0) <= LARGEST:
+        raise ValueError(f"radius: expected a box of at most {LARGEST:g} about x, got a radius of {size!r}")
     box = size * (np.abs(centre) + 1.0)
     product, curvature = _hessian(function, centre)
     with validation.within_memory("corners"):
@@ -303,10 +308,17 @@ def sharpness(
     )
     if not layout.bounds:
         raise ValueError("model: expected one with a free hyperparameter, got one whose hyperparameters are all fixed")
+    at, size = layout.pack(start), scalar(positive, "radius", radius)
+    for name, value, (low, high) in zip(layout.names, at, layout.bounds, strict=True):
+        if not low <= value - size * (abs(value) + 1.0) <= value + size * (abs(value) + 1.0) <= high:
+            raise ValueError(
+                f"radius: expected a box within {UNLIMITED[0]:g} to {UNLIMITED[1]:g} about {name}, got a radius of "
+                f"{size!r} in its logarithm"
+            )
     loss, N = layout.loss(problem), points.shape[0]
 
     def per_datum(vector: ArrayLike) -> tuple[float, Float]:
         value, gradient = loss(vector)
         return value / N, gradient / N
 
-    return sharpness_of(per_datum, layout.pack(start), radius=radius, corners=corners, rng=rng, names=layout.names)
+    return sharpness_of(per_datum, at, radius=size, corners=corners, rng=rng, names=layout.names)

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_number, exactly, host, kind_of_caller
+from gpbounds.arrays import Array, Float, as_number, host, is_cupy, kind_of_caller
 from gpbounds.likelihoods import Likelihood
-from gpbounds.validation import closed_unit, count, finite, generator, instance, non_negative, open_unit
+from gpbounds.overflow import within_doubles
+from gpbounds.validation import closed_unit, count, finite, generator, instance, non_negative, open_unit, within_memory
 
 Numbers = ArrayLike | Array
 
@@ -53,6 +54,7 @@ def log_loss(likelihood: Likelihood, y: Numbers, m: Numbers, v: Numbers | None =
     return -float(np.mean(likelihood.log_expected_density(*_columns(y=y, m=m, v=v))))
 
 
+@within_doubles
 def square_loss(y: Numbers, prediction: Numbers) -> float:
     """mean (y − ŷ)², for the ``prediction`` ŷ, such as the predictive mean.
 
@@ -83,6 +85,7 @@ def classification_error(y: Numbers, m: Numbers) -> float:
     return float(zero_one_loss(_labels(labels), means > 0.0))
 
 
+@within_doubles
 def mean_relative_error(y: Numbers, prediction: Numbers) -> float:
     """mean |y − ŷ|/max(y, 1), for counts y ≥ 0 and the ``prediction`` ŷ.
 
@@ -120,9 +123,11 @@ def calibration_error(y: Numbers, probability: Numbers, bins: int = 10) -> float
 
     labels, p = _columns(y=y, probability=probability)
     number = count("bins", bins)
-    share, mean = calibration_curve(_labels(labels), closed_unit("probability", p), n_bins=number)
-    edges = np.linspace(0.0, 1.0, number + 1)[1:-1]
-    sizes = np.bincount(np.searchsorted(edges, p), minlength=number)
+    closed_unit("probability", p)
+    with within_memory("bins"):
+        share, mean = calibration_curve(_labels(labels), p, n_bins=number)
+        edges = np.linspace(0.0, 1.0, number + 1)[1:-1]
+        sizes = np.bincount(np.searchsorted(edges, p), minlength=number)
     return float(sizes[sizes > 0] @ np.abs(share - mean) / p.size)
 
 
@@ -196,7 +201,7 @@ def _require_law(name: str, likelihood: Any, v: Any) -> None:
 
 def _columns(**arguments: Any) -> list[Float]:
     """The arguments as finite arrays (n,), n ≥ 1, in host memory."""
-    arrays = [finite(name, host(exactly(name, value))) for name, value in arguments.items()]
+    arrays = [finite(name, host(value) if is_cupy(value) else value) for name, value in arguments.items()]
     if len({array.shape for array in arrays}) != 1 or arrays[0].ndim != 1 or arrays[0].size == 0:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arguments, arrays, strict=True))
         raise ValueError(f"{', '.join(arguments)}: expected arrays of one shape (n,) with n >= 1, got {shapes}")

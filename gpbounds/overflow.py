@@ -59,7 +59,11 @@ def _refusal(arguments: dict[str, Any]) -> str:
 
 def _far_from_one(arguments: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """Names of arguments with numbers beyond `MIDDLE`, and the decimal logarithm of the most extreme of each."""
+    parts: dict[str, Any] = {}
     for name, value in arguments.items():
+        of_model = {f"{name}.{part}": getattr(value, part, None) for part in ("kernel", "noise")}
+        parts |= {name: value} if None in of_model.values() else of_model
+    for name, value in parts.items():
         logs = getattr(value, "log_parameters", None)
         if logs is not None:
             decimals = np.asarray(logs, dtype=np.float64) / np.log(10.0)

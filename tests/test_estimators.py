@@ -505,7 +505,7 @@ ODD = {
     "limits": (5, True, [1.0, 2.0], math.nan),
     "fixed": (3, 1j, [[1.0]], True),
     "checkpoint": (True, 0.5, {}),
-    "noise": ("no", [0.1, 0.2], math.nan, 1j),
+    "noise": ("no", [0.1, 0.2, 0.3], math.nan, 1j),
     "learning_rate": ("fast", [0.1, 0.2], 0.0),
     "inducing": (5, True, math.nan),
 }

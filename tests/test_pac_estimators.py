@@ -530,7 +530,7 @@ def test_a_trained_power_is_part_of_q_and_costs_nothing(fitted, tmp_path):
 
 
 def test_one_output_and_targets_that_fit_the_loss():
-    with pytest.raises(ValueError, match="y should be a 1d array"):
+    with pytest.raises(ValueError, match="y: expected one target for each row of X"):
         PACGP().fit(X, np.column_stack([Y, Y]))
     with pytest.raises(ValueError, match="y: expected targets that are not 0"):
         PACGP(loss="relative").fit(X, np.where(np.arange(N) == 5, 0.0, Y))

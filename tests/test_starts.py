@@ -168,7 +168,8 @@ def test_a_large_first_pilot_fit_that_predicts_is_the_only_one(monkeypatch, N, s
 
     monkeypatch.setattr(PilotFits, "_fit", fit)
     few = -(-N // 2)
-    PilotFits(X, y[:, None], None, few, N, 0, True, {}, (), None).start()
+    given = at_point(SquaredExponential(), 0.05)
+    PilotFits(X, y[:, None], given, few, N, 0, True, {}, (), None).start()
     assert fits == [(few, "start"), *([(N, "start again")] if second else [])]
 
 

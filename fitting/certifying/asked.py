@@ -14,6 +14,7 @@ from fitting.estimators import PACGP, ExactGP, GaussianProcess, LowRankGP, Spars
 from fitting.estimators.declared import losses_of, scaled_by, scalings_of
 from fitting.estimators.pac import PacGaussianProcess
 from gpbounds.arrays import is_frame, unmasked
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Poisson
 from gpbounds.losses import Loss, Sign
 from gpbounds.once import cached_property
@@ -113,7 +114,7 @@ class Asked:
             return losses_of("band" if self.loss is None else self.loss, self.epsilon)
         if self.loss is None or self.loss == LABELS or isinstance(self.loss, Sign):
             return (Sign(),)
-        raise ValueError(f"loss: expected None or {LABELS!r} for labels, got {self.loss!r}")
+        raise ValueError(f"loss: expected None or {LABELS!r} for labels, got {shown(self.loss)}")
 
     @cached_property
     def rows(self) -> Raw:

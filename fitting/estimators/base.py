@@ -489,7 +489,7 @@ class GaussianProcess(_Arguments):
     def _by_partitions(self, X: Any, y: Any, client: Any) -> Iterator[tuple[Columns, Columns]]:
         """Rows of which training sees sums over partitions, and the few that choose inducing points or features."""
         if array_module(self.device) is not np:  # type: ignore[arg-type]
-            raise ValueError(f"device: expected 'cpu' for rows that are read by partitions, got {self.device!r}")
+            raise ValueError(f"device: expected 'cpu' for rows that are read by partitions, got {shown(self.device)}")
         with shown_passes(bool(self.progress)) as tell:
             self._forget()
             rows = source(X, y, client, tell=tell)
@@ -739,7 +739,7 @@ class GaussianProcess(_Arguments):
         if self.start == "evidence":
             if not isinstance(kernel, Stationary):
                 raise ValueError(
-                    f"start: expected 'auto' or 'scale' for this kernel, got {self.start!r}, which varies the "
+                    f"start: expected 'auto' or 'scale' for this kernel, got {shown(self.start)}, which varies the "
                     f"lengthscales of a squared exponential, Matérn or rational quadratic kernel, not of {kernel!r}"
                 )
             if self.kernel is not None:
@@ -1040,7 +1040,12 @@ class GaussianProcess(_Arguments):
                 raise ValueError(
                     "X: expected None for a model with a noise per row, which holds its rows, got rows to be read"
                 )
-            rows = self._kernel_inputs(self._as_fitted(source(X, y)))
+            given = source(X, y)
+            if given.D != self.n_features_in_:
+                raise ValueError(
+                    f"X: expected {self.n_features_in_} column(s), as the rows of training have, got {given.D}"
+                )
+            rows = self._kernel_inputs(self._as_fitted(given))
             if "Z" not in options:
                 options["Z"] = self._inducing_for(rows)
             return self._of_residuals(evidence(self.kernel_, rows, None, noise=self.noise_, **options))

@@ -80,16 +80,29 @@ def targets(model: Any, y: Any, N: int) -> Any:
 
 def labels(model: Any, y: Any, N: int) -> Any:
     """Labels y of N rows, of any kind, shape (N,) or (N, 1)."""
-    given = unmasked("y", _passed(model, y))
-    try:
-        array = np.asarray(host(given))
-    except (TypeError, ValueError):
-        raise ValueError(f"y: expected one label for each row, got {shown(y)}") from None
+    array = labels_of("y", _passed(model, y))
     _check_shape(array, N)
     if array.size != N:
         raise ValueError(f"y: expected one label for each row of X, shape ({N},), got {array.shape}")
-    sorted_labels("y", array)
-    return given
+    return unmasked("y", y)
+
+
+def labels_of(name: str, values: Any) -> Any:
+    """``values`` as an array of labels that have an order, of any shape in host memory."""
+    try:
+        array = np.asarray(host(unmasked(name, values)))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected one label for each row, got {shown(values)}") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name}: expected one label for each row, got {shown(values)}")
+    different = sorted_labels(name, array)
+    if array.dtype.kind == "O" and not all(isinstance(label, str) for label in different):
+        kind = type(different[0]).__name__
+        raise ValueError(
+            f"{name}: expected labels that are numbers or words, got objects of type {kind} (Unknown label type: "
+            "unknown): make them an array of numbers, .astype(int)"
+        )
+    return array
 
 
 def sorted_labels(name: str, values: Any) -> Any:
@@ -109,7 +122,10 @@ def sorted_labels(name: str, values: Any) -> Any:
             require_finite_rows(name, values)
         except NonFinite as error:
             raise NonFinite(f"{error}: Input {name} contains NaN or infinity") from None
-    different = set(values.ravel().tolist())
+    try:
+        different = set(values.ravel().tolist())
+    except TypeError:
+        raise ValueError(f"{name}: expected labels that are numbers or words, got other objects") from None
     if any(label is None or isinstance(label, complex) or label != label for label in different):
         raise ValueError(f"{name}: expected labels, got None, NaN or complex numbers (Input {name} contains NaN)")
     try:

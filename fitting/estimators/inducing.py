@@ -24,6 +24,7 @@ from fitting.starts.starts import choose_inducing
 from fitting.starts.sufficient import EXACT, Nested, nested
 from fitting.training import RESUMED, Run
 from gpbounds.arrays import Float, as_points, distinct_rows, host
+from gpbounds.errors import shown
 from gpbounds.kdpp.best import draws_to_make
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
@@ -380,8 +381,8 @@ class InducingGP(Regression, WithInducing):
             choice("n_inducing", self.n_inducing, ("auto",))
             if not (isinstance(self.inducing, str) and self.inducing in ("auto", "greedy", "best")):
                 raise ValueError(
-                    f"inducing: expected 'auto', 'greedy' or 'best' for n_inducing='auto', got {self.inducing!r}: the "
-                    "smallest number that suffices is sought among the first points of the greedy order"
+                    f"inducing: expected 'auto', 'greedy' or 'best' for n_inducing='auto', got {shown(self.inducing)}: "
+                    "the smallest number that suffices is sought among the first points of the greedy order"
                 )
         positive("target_gap", self.target_gap)
         if self.max_inducing is not None:

@@ -31,10 +31,12 @@ from fitting.starts.starts import choose_inducing, mean_square, passed_kernel, u
 from fitting.training import Run, Session
 from gpbounds.arrays import Float, host
 from gpbounds.bound import UP
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.families import Family
 from gpbounds.lowrank.features.mercer import on_grid
 from gpbounds.once import cached_property
+from gpbounds.overflow import within_doubles
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.source import changed
 from gpbounds.validation import choice, count, positive
@@ -176,8 +178,8 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _without_order(self, kind: str, instead: str) -> None:
         if self.order != ORDERS[0]:
             raise ValueError(
-                f"order: expected {ORDERS[0]!r} for {kind}, got {self.order!r}: it chooses among the eigenfunctions of "
-                f"'mercer'{instead}"
+                f"order: expected {ORDERS[0]!r} for {kind}, got {shown(self.order)}: it chooses among the "
+                f"eigenfunctions of 'mercer'{instead}"
             )
 
     def _prepare(self, X: Float) -> None:
@@ -302,7 +304,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         inputs = self._projected(X, Y, i)
         mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
         if self._projection is None:
-            mean, stds = inputs.mean(axis=0), units(inputs)
+            mean, stds = _centre(inputs), units(inputs)
         rng = self._rng(FREQUENCIES)
         law: dict[str, Any] = {"order": self.order, "mean": mean, "stds": stds}
         inner = named_map(self.features, kernel, self._columns, inputs, rng, noise=point.noise, box=box, **law)
@@ -409,6 +411,11 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         """Refuse features that are an object."""
         if isinstance(self.feature_kernel_.features, Scaled):
             raise ValueError(f"features: expected those of a kernel for {purpose}, got an object")
+
+
+@within_doubles
+def _centre(X: Float) -> Any:
+    return X.mean(axis=0)
 
 
 def _at_most_rows(rank: int, N: int) -> None:

@@ -25,6 +25,7 @@ from fitting.prior_means import KINDS
 from fitting.rows.data import Dataset
 from fitting.training import Ending
 from gpbounds.arrays import Float, host
+from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean
@@ -288,7 +289,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         self._check_prior()
         choice("relaxation", self.relaxation, RELAXATIONS)
         if scalar(positive, "delta", self.delta) >= 1.0:
-            raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
+            raise ValueError(f"delta: expected a probability of failure in (0, 1), got {shown(self.delta)}")
         for name in () if self._from_data else self.limits or {}:
             if name != "noise":
                 raise ValueError(
@@ -298,6 +299,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
 
     def _check_prior(self) -> None:
         """Refuse arguments that do not go together with ``prior``."""
+        Split(self.order, self.share)  # refuses other arguments
         by_prior = isinstance(self.scaling, str) and self.scaling == "prior"
         if not by_prior:
             scalings_of(self.scaling, self.nonrigorous)
@@ -308,14 +310,13 @@ class PacGaussianProcess(Regression, GaussianProcess):
                     "are certified, and none are left for the constants"
                 )
             return
-        Split(self.order, self.share)  # refuses other arguments
         if self.grid is not None:
             raise ValueError(
-                f"grid: expected None for prior='data', got {self.grid!r}: hyperparameters come from rows that are not "
-                "certified, and cost nothing"
+                f"grid: expected None for prior='data', got {shown(self.grid)}: hyperparameters come from rows that "
+                "are not certified, and cost nothing"
             )
         if getattr(self, "batch_size", None) is not None:
-            raise ValueError(f"batch_size: expected None for prior='data', got {self.batch_size!r}")
+            raise ValueError(f"batch_size: expected None for prior='data', got {shown(self.batch_size)}")
 
     def _check_declared_mean(self) -> None:
         declared = isinstance(self.mean, DeclaredMean | MeanGrid)
@@ -324,17 +325,17 @@ class PacGaussianProcess(Regression, GaussianProcess):
                 return
             raise ValueError(
                 f"mean: expected 'zero', 'constant' or 'linear', which the prior's rows train, or a gpbounds.pacbayes."
-                f"DeclaredMean, for prior='data', got {self.mean!r}"
+                f"DeclaredMean, for prior='data', got {shown(self.mean)}"
             )
         if isinstance(self.mean, LinearMean):
             raise ValueError(
-                f"mean: expected the origin of the coefficients as well, got {self.mean!r}: pass gpbounds.pacbayes."
-                "DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows were seen, "
-                "or 'disjoint split' if they come from other rows; the certificate repeats it"
+                f"mean: expected the origin of the coefficients as well, got {shown(self.mean)}: pass gpbounds."
+                "pacbayes.DeclaredMean('fixed in advance', intercept, slopes) if they were fixed before these rows "
+                "were seen, or 'disjoint split' if they come from other rows; the certificate repeats it"
             )
         if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
             raise ValueError(
-                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {self.mean!r}: a "
+                f"mean: expected 'zero', or a DeclaredMean or MeanGrid of gpbounds.pacbayes, got {shown(self.mean)}: a "
                 "prior whose mean is fitted to the certified rows needs a grid that was fixed in advance, which is "
                 "charged"
             )

@@ -10,19 +10,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 
 from fitting.estimators.given_rows import reals, scored
 from gpbounds.arrays import Array, host, is_cupy, kind_of_caller, namespace, place, require_finite_rows
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import open_unit, scalar
+
+
+@within_doubles
+def _r2(y: Any, prediction: Any, sample_weight: Any) -> float:
+    return float(r2_score(y, prediction, sample_weight=sample_weight))
+
+
+@within_doubles
+def _log_density(y: Array, mean: Array, std: Array) -> Array:
+    """log N(y; mean, std²)."""
+    return -0.5 * ((y - mean) / std) ** 2 - namespace(mean).log(std) - 0.5 * math.log(2.0 * math.pi)
 
 
 class Scored(RegressorMixin):
     """A regressor whose score refuses targets that NumPy would silently change."""
 
+    predict: Callable[..., Any]
+
     @kind_of_caller
     def score(self, X: ArrayLike | Array, y: ArrayLike | Array, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predicted means at X, that of scikit-learn, with rows weighted by ``sample_weight``."""
-        return float(super().score(X, *scored(self, X, y, sample_weight)))
+        targets, weights = scored(self, X, y, sample_weight)
+        return _r2(targets, self.predict(X), weights)
 
 
 class Regression(MultiOutputMixin, Scored):
@@ -53,7 +69,7 @@ class Regression(MultiOutputMixin, Scored):
         """
         share = scalar(open_unit, "level", level)
         mean, std = self._latent(X, return_std=True, noisy=True, noise=noise)
-        reach = float(ndtri(0.5 * (1.0 + share))) * std
+        reach = -float(ndtri(0.5 * (1.0 - share))) * std
         return mean - reach, mean + reach
 
     @kind_of_caller
@@ -81,4 +97,4 @@ class Regression(MultiOutputMixin, Scored):
         if tuple(targets.shape) != tuple(mean.shape):
             raise ValueError(f"y: expected the shape of the predictions, {tuple(mean.shape)}, got {targets.shape}")
         require_finite_rows("y", targets)
-        return -0.5 * ((targets - mean) / std) ** 2 - xp.log(std) - 0.5 * math.log(2.0 * math.pi)
+        return _log_density(targets, mean, std)

@@ -17,7 +17,7 @@ from fitting.objectives.point import Parameters
 from fitting.starts.starts import units
 from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import Float, distinct_rows
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source
 from gpbounds.validation import choice, count, positive, scalar
@@ -97,7 +97,9 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _member(self) -> Member:
         choice("method", self.method, METHODS)
         if scalar(positive, "beta", self.beta) != 1.0 and self.method != "vfe":
-            raise ValueError(f"beta: expected 1 for method={self.method!r}, got {self.beta!r}: only 'vfe' has a factor")
+            raise ValueError(
+                f"beta: expected 1 for method={self.method!r}, got {shown(self.beta)}: only 'vfe' has a factor"
+            )
         power = 0.5 if self.method == "pep" and self.power is None else self.power
         if self.structure is not None:
             choice("structure", self.structure, (*PENALTIES, "auto"))
@@ -105,6 +107,10 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if structure == "auto":
             structure = "blocks" if getattr(self, "structure_", "none") == "blocks" else None
         return member(self.method, power=power, structure=structure)
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        count("block_size", self.block_size)
 
     def _bounds(self) -> float | None:
         return 1.0 if self.method == "vfe" and self.beta == 1.0 else None

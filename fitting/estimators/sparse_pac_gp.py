@@ -20,7 +20,7 @@ from fitting.rows.columns import Columns
 from fitting.rows.data import Held
 from fitting.training import Run
 from gpbounds.arrays import Array, Float
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import HyperGrid, MeanGrid
 from gpbounds.pacbayes.certificate.rows import Partitions, Scaled, raw
@@ -122,11 +122,11 @@ checkpoint : as in `PACGP`
             if self._trains_power:
                 return Member("diagonal", getattr(self, "power_", _FIRST_POWER))
             if isinstance(self.power, str):
-                raise ValueError(f"power: expected a number >= 0 or 'trained', got {self.power!r}")
+                raise ValueError(f"power: expected a number >= 0 or 'trained', got {shown(self.power)}")
             return Member("diagonal", 0.5 if self.power is None else self.power)
         if self.power is not None:
             raise ValueError(
-                f"power: expected None unless posterior='interpolated', got {self.power!r} for {self.posterior!r}"
+                f"power: expected None unless posterior='interpolated', got {shown(self.power)} for {self.posterior!r}"
             )
         return member("vfe" if self.posterior == "vfe" else "fitc")
 
@@ -147,6 +147,7 @@ checkpoint : as in `PACGP`
     def _check_arguments(self) -> None:
         super()._check_arguments()
         count("n_inducing", self.n_inducing)
+        flag("fewer", self.fewer)
         if is_per_row(self.noise) and self.posterior == "free":
             raise ValueError(
                 f"noise: expected one number for posterior='free', got shape {np.shape(self.noise)}: this Q has no "
@@ -154,7 +155,7 @@ checkpoint : as in `PACGP`
             )
         if self.batch_size is not None and self.posterior != "free":
             raise ValueError(
-                f"batch_size: expected None unless posterior='free', got {self.batch_size!r} for posterior="
+                f"batch_size: expected None unless posterior='free', got {shown(self.batch_size)} for posterior="
                 f"{self.posterior!r}: every loss and the KL depends on all rows at once, so that no subset of rows "
                 "estimates the bound"
             )

@@ -30,7 +30,7 @@ from fitting.starts.starts import passed_kernel, typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Array, Float, host, is_cupy, kind_of_caller, namespace, place
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
@@ -698,11 +698,11 @@ class Variational(WithInducing):
         count("samples", self.samples)
         scalar(positive, "smoothing", self.smoothing)
         if self.gradient != "exact" and self.objective != "log-loss":
-            raise ValueError(f"gradient: expected 'exact' for objective={self.objective!r}, got {self.gradient!r}")
+            raise ValueError(f"gradient: expected 'exact' for objective={self.objective!r}, got {shown(self.gradient)}")
         if self.gradient != "exact" and self.optimizer == "lbfgs":
             raise ValueError(
-                f"gradient: expected 'exact' for optimizer='lbfgs', got {self.gradient!r}: every step has new samples, "
-                "which suits 'adam' and 'natgrad'"
+                f"gradient: expected 'exact' for optimizer='lbfgs', got {shown(self.gradient)}: every step has new "
+                "samples, which suits 'adam' and 'natgrad'"
             )
         count("n_inducing", self.n_inducing)
         scalar(closed_unit, "power", self.power)
@@ -719,12 +719,13 @@ class Variational(WithInducing):
         if self.structure is not None and (self.objective != "elbo" or self.beta != 1.0):
             raise ValueError(
                 f"structure: expected None for objective={self.objective!r}, beta={self.beta!r}, got "
-                f"{self.structure!r}: it narrows the conditional law of f in the ELBO, objective='elbo' with beta=1"
+                f"{shown(self.structure)}: it narrows the conditional law of f in the ELBO, objective='elbo' with "
+                "beta=1"
             )
 
     def _gaussian_only(self, name: str) -> None:
         if not isinstance(self.likelihood_, Gaussian):
-            raise ValueError(f"{name}: expected a Gaussian likelihood, got {self.likelihood_!r}")
+            raise ValueError(f"{name}: expected a Gaussian likelihood, got {shown(self.likelihood_)}")
 
     # ------------------------------------------------------------------ the start
 

@@ -17,6 +17,7 @@ from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, kind_of_caller, namespace, unmasked
 from gpbounds.errors import shown
 from gpbounds.likelihoods import Bernoulli, Likelihood
+from gpbounds.overflow import within_doubles
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +107,10 @@ progress, checkpoint : as in `VariationalGP`
         """The share of rows of X whose more probable label is y, weighted by ``sample_weight``."""
         self._fitted()
         N = int(table(self, X, reset=False).shape[0])
-        return float(super().score(X, given_rows.labels(self, y, N), given_rows.weights(sample_weight, N)))
+        labels = np.ravel(host(given_rows.labels(self, y, N)))
+        if _family(labels) != _family(self.classes_):
+            raise ValueError(f"y: expected labels such as {self.classes_.tolist()}, got {shown(labels)}")
+        return _share(labels == self.predict(X), given_rows.weights(sample_weight, N))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -135,9 +139,13 @@ progress, checkpoint : as in `VariationalGP`
         labels = column_or_1d(labels, warn=True)
         if reset:
             self.classes_ = _two(labels) if classes is None else _two(_listed(classes))
-        return points, self._targets(labels)
+        return points, self._signs(labels)
 
     def _targets(self, y: Any) -> Array:
+        return self._signs(given_rows.labels_of("y", y))
+
+    def _signs(self, y: Any) -> Array:
+        """1 for the second label, −1 for the first."""
         labels = np.asarray(host(unmasked("y", y)))
         known = np.isin(labels, self.classes_)
         if not known.all():
@@ -148,10 +156,22 @@ progress, checkpoint : as in `VariationalGP`
         likelihood = default_likelihood(self.likelihood, Y)
         if not isinstance(likelihood, Bernoulli):
             raise ValueError(
-                f"likelihood: expected 'probit', 'logit' or a Bernoulli, got {self.likelihood!r}: VariationalGP serves "
-                "real numbers and counts"
+                f"likelihood: expected 'probit', 'logit' or a Bernoulli, got {shown(self.likelihood)}: VariationalGP "
+                "serves real numbers and counts"
             )
         return likelihood
+
+
+def _family(labels: Any) -> str:
+    """What labels are: numbers, dates, bytes or words."""
+    return {"m": "dates", "M": "dates", "S": "bytes"}.get(
+        labels.dtype.kind, "numbers" if labels.dtype.kind in "biuf" else "words"
+    )
+
+
+@within_doubles
+def _share(hits: Any, sample_weight: Any) -> float:
+    return float(np.average(hits, weights=sample_weight))
 
 
 def _listed(classes: Any) -> Any:

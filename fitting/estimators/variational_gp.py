@@ -13,6 +13,7 @@ from fitting.estimators.regression import Scored
 from fitting.estimators.variational import Variational
 from fitting.starts.starts import default_likelihood
 from gpbounds.arrays import Array, Float, kind_of_caller
+from gpbounds.errors import shown
 from gpbounds.files import mapped
 from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.rows import Source
@@ -234,6 +235,8 @@ device, progress, checkpoint : as in `ExactGP`
         low, high : arrays (N*,), on the device of X
         """
         share = scalar(open_unit, "level", level)
+        if 0.5 * (1.0 + share) == 1.0:
+            raise ValueError(f"level: expected a number below 1 by 2^-52 at least, got {share!r}")
         mean, variance, _ = self._moments(X)
         shift, scale = float(self.y_mean_[0]), float(self.y_scale_[0])
         ends = [
@@ -246,11 +249,11 @@ device, progress, checkpoint : as in `ExactGP`
         likelihood = default_likelihood(self.likelihood, Y)
         if isinstance(likelihood, Bernoulli):
             raise ValueError(
-                f"likelihood: expected one for real numbers or counts, got {self.likelihood!r}: "
+                f"likelihood: expected one for real numbers or counts, got {shown(self.likelihood)}: "
                 "VariationalGPClassifier serves labels"
             )
         if self.noise is not None and self.likelihood != "gaussian":
-            raise ValueError(f"noise: expected None for likelihood={self.likelihood!r}, got {self.noise!r}")
+            raise ValueError(f"noise: expected None for likelihood={self.likelihood!r}, got {shown(self.noise)}")
         if self.normalize_y and isinstance(likelihood, Poisson):
             raise ValueError("normalize_y: expected False for counts, got True")
         return likelihood

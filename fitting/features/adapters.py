@@ -17,6 +17,7 @@ import numpy as np
 from fitting.features.base import FeatureMap
 from fitting.features.choices import FeatureChoice
 from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.errors import shown
 
 _LARGEST_SEED = 2**31 - 1
 
@@ -76,7 +77,7 @@ class JaxFeatures(FeatureChoice):
 
     def check(self) -> None:
         if not callable(self.apply):
-            raise ValueError(f"apply: expected a function of (parameters, X), got {self.apply!r}")
+            raise ValueError(f"apply: expected a function of (parameters, X), got {shown(self.apply)}")
 
     def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
         import jax
@@ -130,7 +131,7 @@ class TorchFeatures(FeatureChoice):
 
     def check(self) -> None:
         if not (callable(self.module) and hasattr(self.module, "named_parameters")):
-            raise ValueError(f"module: expected a torch.nn.Module, got {self.module!r}")
+            raise ValueError(f"module: expected a torch.nn.Module, got {shown(self.module)}")
 
     def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
         import torch
@@ -194,7 +195,7 @@ class SklearnFeatures(FeatureChoice):
         if isinstance(self.transformer, type) or not (
             hasattr(self.transformer, "transform") and hasattr(self.transformer, "fit")
         ):
-            raise ValueError(f"transformer: expected an object with fit and transform, got {self.transformer!r}")
+            raise ValueError(f"transformer: expected an object with fit and transform, got {shown(self.transformer)}")
 
     def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
         from sklearn.base import clone

@@ -14,6 +14,7 @@ from fitting.features.objects import Scaled
 from fitting.features.pretraining import Regressor, least_squares
 from fitting.starts.starts import units
 from gpbounds.arrays import Array, host
+from gpbounds.errors import shown
 from gpbounds.validation import choice, count, positive, scalar
 
 
@@ -57,7 +58,9 @@ class MLP(FeatureChoice):
 
     def check(self) -> None:
         if not isinstance(self.hidden, tuple | list):
-            raise ValueError(f"hidden: expected the sizes of the hidden layers, such as (64, 32), got {self.hidden!r}")
+            raise ValueError(
+                f"hidden: expected the sizes of the hidden layers, such as (64, 32), got {shown(self.hidden)}"
+            )
         for i, size in enumerate(self.hidden):
             count(f"hidden[{i}]", size)
         count("d", self.d)
@@ -68,7 +71,7 @@ class MLP(FeatureChoice):
         if self.then is None:
             return
         if not isinstance(self.then, KernelChoice):
-            raise ValueError(f"then: expected Fourier(...), Mercer(...), Hilbert(...) or None, got {self.then!r}")
+            raise ValueError(f"then: expected Fourier(...), Mercer(...), Hilbert(...) or None, got {shown(self.then)}")
         self.then.check()
 
     def regressor(self, X: Array, Y: Array, rng: np.random.Generator) -> Regressor:

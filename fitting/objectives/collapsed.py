@@ -117,6 +117,8 @@ def member(
             f"structure: expected None for method={method!r}, got {structure!r}: only the bound of 'vfe' has a penalty "
             "that a structure of K - Q makes smaller"
         )
+    if structure is not None:
+        choice("structure", structure, PENALTIES)
     for name, value, owner in (("power", power, "pep"), ("alpha", alpha, "renyi")):
         if (value is None) == (method == owner):
             expected = "a number in [0, 1]" if method == owner else "None"

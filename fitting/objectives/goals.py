@@ -38,6 +38,7 @@ from fitting.objectives.point import Evaluation, Parameters, finite_or_refused
 from fitting.objectives.start_of_q import quadratic_loss
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array
+from gpbounds.errors import shown
 from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
 from gpbounds.losses import Loss
 from gpbounds.montecarlo.addressed import Draws
@@ -303,7 +304,7 @@ class Target(LossGoal):
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
-            raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {self.loss!r}")
+            raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {shown(self.loss)}")
         count("N", self.N)
         choice("relaxation", self.relaxation, RELAXATIONS)
         object.__setattr__(self, "delta", scalar(positive, "delta", self.delta))

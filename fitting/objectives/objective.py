@@ -35,7 +35,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.validation import closed_unit, count, positive, scalar
+from gpbounds.validation import closed_unit, count, jitter_or_auto, positive, scalar
 from gpbounds.vecchia import Blocks as Neighbourhoods
 from gpbounds.whitening import as_targets
 
@@ -342,7 +342,7 @@ def data_of(
         points, columns = points[order], columns[order]
     rows = None if chunk is None else count("chunk", chunk)
     space = Workspace.on(namespace(points), keep)
-    return Data(points, columns, single, jitter, rows, parts, space)
+    return Data(points, columns, single, jitter_or_auto(jitter), rows, parts, space)
 
 
 def _parts(chosen: Member, blocks: Any, N: int) -> Partition | None:

@@ -28,7 +28,7 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.once import cached_property
-from gpbounds.validation import finite, flag, positive
+from gpbounds.validation import finite, flag, positive, positive_each
 
 LIMITS = (1e-6, 1e6)
 """Default limits of every hyperparameter, in its own units."""
@@ -423,7 +423,7 @@ def packing_of(
     flag("learn_Z", learn_Z)
     if not isinstance(limits, Mapping | None):
         raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {shown(limits)}")
-    if not isinstance(fixed, Collection):
+    if not (isinstance(fixed, Collection) and all(isinstance(name, str) for name in fixed)):
         raise ValueError(f"fixed: expected a sequence of names, got {shown(fixed)}")
     by_name = dict(limits or {})
     owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
@@ -454,9 +454,14 @@ def packing_of(
     if isinstance(start.kernel, FeatureKernel) and start.kernel.weights.size:
         blocks.append(_WeightsBlock(start.kernel.weights.size))
     if start.Z is not None:
-        units = np.broadcast_to(positive("scale", scale), (int(start.Z.shape[1]),))
+        M, D = map(int, start.Z.shape)
+        units = positive_each("scale", scale)
+        if np.shape(units) not in ((), (1,), (D,)):
+            raise ValueError(
+                f"scale: expected a number or one for each of {D} columns of Z, got shape {np.shape(units)}"
+            )
         if learn_Z:
-            blocks.append(_InputsBlock((int(start.Z.shape[0]), int(start.Z.shape[1])), units))
+            blocks.append(_InputsBlock((M, D), np.broadcast_to(units, (D,))))
     if start.power is not None:
         blocks.append(_PowerBlock())
     if start.q is not None:

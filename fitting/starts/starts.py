@@ -148,7 +148,9 @@ def spreads_from_zero(Y: Float | Columns) -> float:
     some = Y[some_of(len(Y))]
     low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), axis=0)
     spread, size = (high - low) / 1.349, np.maximum(np.abs(low), np.abs(high))
-    spread = np.where(is_constant(spread, size), some.std(axis=0), spread)
+    exponents = np.frexp(np.abs(some).max(axis=0))[1]  # squares of targets may overflow
+    std = np.ldexp(np.ldexp(some, -exponents).std(axis=0), exponents)
+    spread = np.where(is_constant(spread, size), std, spread)
     measurable = ~is_constant(spread, size)
     return float(np.where(measurable, np.abs(middle) / np.where(measurable, spread, 1.0), 0.0).max())
 

@@ -78,7 +78,10 @@ def test_rows_of(test: Any, table: TableRows, target: str | None) -> TableRows:
     if not frame and not (isinstance(test, tuple | list) and len(test) == 2):
         raise ValueError(f"test: expected (X_test, y_test), or a data frame with target=, got {shown(test)}")
     parts = (test, None, target) if frame else (*test, None)
-    columns, points, targets, _ = inputs_and_target(*parts)
+    try:
+        columns, points, targets, _ = inputs_and_target(*parts)
+    except ValueError as error:
+        raise type(error)(f"test: {error}") from None
     if points.shape[1] != table.D or (columns and table.columns and columns != table.columns):
         there, here = (
             ", ".join(names) or f"{width} inputs"

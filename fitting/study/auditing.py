@@ -366,7 +366,7 @@ def of_gaussian_noise(model: Any, where: str, spelled: Spelling) -> None:
     likelihood = getattr(model, "likelihood_", None)
     if np.ndim(getattr(model, "noise_", 0.0)):
         raise WrongArguments(
-            f"{option}: expected one whose rows share a noise variance, got a {name} with a noise for each row{where}: "
+            f"{option}: expected one whose rows share a noise variance, got {name} with a noise for each row{where}: "
             "its tables and figures are stated in that variance; model.log_evidence_bounds() bounds its log p(y)"
         )
     if name not in ("SparseGP", "RenyiGP", "ExactGP", "VariationalGP") or not isinstance(

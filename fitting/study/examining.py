@@ -136,8 +136,9 @@ def examine(
         validation.scalar(validation.non_negative, "work", work),
         validation.scalar(validation.open_unit, "delta", delta),
         validation.count("rng", rng, 0),
-        progress,
+        validation.flag("progress", progress),
     )
+    validation.instance("name", name, str, "a text")
     rows = _rows(model, X, y, target, name)
     claims: Claims | None = None
     if isinstance(claimed_predictions, str | os.PathLike):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -164,7 +165,7 @@ def plan(
     validation.instance("name", name, str, "a text")
     chosen = _kernel(kernel, nu) | {"noise": None if noise is None else validation.noise_variance(noise)}
     columns, points, targets, name_of_target = inputs_and_target(X, y, target)
-    if not isinstance(method, str | tuple | list):
+    if not (isinstance(method, str) or (isinstance(method, tuple | list) and all(isinstance(m, str) for m in method))):
         raise ValueError(f"method: expected the name of a method, or a tuple of names, got {shown_value(method)}")
     methods = (method,) if isinstance(method, str) else tuple(method)
     asked = Question(
@@ -183,7 +184,7 @@ def plan(
         seed=validation.count("rng", rng, 0),
         progress=progress,
     )
-    widths = None if width is None else np.atleast_1d(width).tolist()
+    widths = None if width is None else np.atleast_1d(validation.positive("width", width)).tolist()
     level = level_of(nats, loss, relative, argument)
     aims = Aims(
         level, alpha, methods, widths, select, most, validation.repetitions("refits", refits, 0), loss, relative
@@ -255,9 +256,11 @@ def _norm(y_norm2: float | str | None) -> float | str | None:
 
 def _kernel(kernel: Any, nu: float) -> dict[str, Any]:
     """What a `Question` has of a kernel: its family, and the hyperparameters of one that is given."""
-    smoothness = validation.scalar(validation.extended, "nu", nu)
+    smoothness = 0.0
+    with contextlib.suppress(ValueError):
+        smoothness = validation.scalar(validation.extended, "nu", nu)
     if smoothness == 0.0:
-        raise ValueError("nu: expected a positive number or infinity, got 0.0")
+        raise ValueError(f"nu: expected a positive number or infinity, got {shown_value(nu)}")
     if kernel is None:
         return {"family": smoothness}
     given: list[Any] = [getattr(kernel, name, None) for name in ("variance", "lengthscale")]

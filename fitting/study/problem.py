@@ -439,7 +439,7 @@ def _check_units(data: Standardised) -> None:
         if not 1e-140 < scale < 1e140:
             raise ValueError(
                 f"{name}: expected a standard deviation between 1e-140 and 1e140, whose square is a double, got "
-                f"{scale:.3g}: multiply the column by a power of ten"
+                f"{scale:.3g}: multiply the column of X, or y, by a power of ten"
             )
 
 

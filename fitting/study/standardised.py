@@ -135,7 +135,7 @@ def standardise(
     every = [standardised(raw[:, j]) for j in range(raw.shape[1])]
     kept = {j: column for j, column in enumerate(every) if column is not None}
     if not kept:
-        raise ValueError(f"{name}: expected an input column that varies, got only constant ones")
+        raise ValueError(f"{name}: expected an input column that varies, got only constant ones in X")
     dropped = ", ".join(columns[j] if columns else str(j + 1) for j in range(len(every)) if j not in kept)
     return Standardised(
         name,

@@ -16,6 +16,7 @@ from fitting.study.steps import WrongArguments
 from fitting.study.words import Spelling
 from gpbounds.inputs import InputLaw
 from gpbounds.renyi import Model
+from gpbounds.row_noise import is_per_row
 
 _STATED = ("variance", "lengthscale", "noise", "lengthscale_range")
 
@@ -49,6 +50,13 @@ _RESIDUALS = "The targets are the residuals of the model's mean function."
 
 def _imported(model: Model, table: TableRows, option: str, source: str) -> tuple[TableRows, Hyperparameters]:
     """All rows of the table, the targets less the mean of the model, with its kernel and noise."""
+    if is_per_row(model.noise):
+        what = source or "a Model"
+        raise WrongArguments(
+            f"{option}: expected one whose rows share a noise variance, got {what} with a noise for each row: the rows "
+            "of a plan may be others, whose noise is not known; gpbounds.renyi.evidence and gap take the noise of each "
+            "row"
+        )
     try:
         model.kernel(table.X[:1])
         residuals = model.residuals(table.X, table.y)

@@ -158,7 +158,7 @@ def train_lbfgs(
     instances(ending=(ending, Ending), resolution=(resolution, Resolution))
     max_iter = int(max_iter)
     watched = {"max_iter": max_iter, "ending": ending, "save": save, **shown}
-    search = _Search(loss, bounds, max_iter, ftol if resolution is None else 0.0, gtol, resolution)
+    search = _Search(loss, bounds, max_iter, min(ftol, 2.0) if resolution is None else 0.0, gtol, resolution)
     if earlier is not None and "losses" in earlier.state:
         try:
             return search.run(Watch(start, **watched), earlier, save is not None)

@@ -33,8 +33,7 @@ def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
         if not bool(np.isfinite(x).all()):
             raise ArithmeticError("the optimiser asked for a point that is not finite.")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            f, g = loss(x)
-            finite = math.isfinite(f) and math.isfinite(float(g @ g))  # Adam squares the gradient
+            f, g, finite = _parts(loss(x))
         if finite:
             return f, g, None
         fault: BaseException = ArithmeticError(
@@ -44,6 +43,17 @@ def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
     except FAULTS as error:
         fault = error
     return math.inf, np.zeros_like(x), fault
+
+
+def _parts(answer: Any) -> tuple[float, Float, bool]:
+    """The value and the gradient of a loss, and whether they are finite, and the square of the gradient, as Adam's."""
+    try:
+        f, g = answer
+        return f, g, math.isfinite(f) and math.isfinite(float(g @ g))
+    except TypeError:
+        raise ValueError(
+            f"loss: expected a function that returns the value and an array of derivatives, got {shown(answer)} from it"
+        ) from None
 
 
 def no_start(fault: BaseException) -> BaseException:

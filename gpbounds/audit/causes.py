@@ -18,9 +18,10 @@ from gpbounds.audit.single_precision import exact_in_single, sparse_in_single
 from gpbounds.divergences import collapsed_posterior
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.iterative import ExactPredictions
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.attained import attained
 from gpbounds.renyi.members import WORK
-from gpbounds.validation import non_negative, scalar
+from gpbounds.validation import flag, instance, non_negative, scalar
 from gpbounds.whitening import inducing
 
 Ends = tuple[float, float]
@@ -129,6 +130,7 @@ class _Stage:
     predicted: bool = False
 
 
+@within_doubles
 def causes(
     about: Subject,
     evidence: ClaimedEvidence | None = None,
@@ -166,11 +168,16 @@ def causes(
     >>> [(each.name, each.effect, round(each.ends[0], 3)) for each in found.evidence]
     [('sparsity', 'lowers', -1.31), ('jitter', 'none', 0.0), ('solver', 'none', 0.01)]
     """
+    known, budget = ExactRows.known(about, rows), scalar(non_negative, "work", work)
+    for name, claim, kind in (
+        ("evidence", evidence, ClaimedEvidence),
+        ("predictions", predictions, ClaimedPredictions),
+    ):
+        instance(name, claim, (kind, type(None)), f"what gpbounds.audit.claimed_{name} returns, or None")
     worst = (0, 0) if predictions is None else predictions.worst
     points = about.X[[0, 0]] if predictions is None else predictions.X[list(worst)]
     jitter = scalar(non_negative, "claimed_jitter", claimed_jitter)
-    known = ExactRows.of(about) if rows is None else rows
-    split = _Split(about, points, predictions is not None, jitter, single, work, known)
+    split = _Split(about, points, predictions is not None, jitter, flag("single", single), budget, known)
     chain = split.stages(evidence)
     of_evidence = of_mean = of_variance = tuple[Cause, ...]()
     if evidence is not None:

@@ -18,7 +18,7 @@ from gpbounds.interval import Interval
 from gpbounds.iterative import ExactPredictions
 from gpbounds.once import cached_property
 from gpbounds.renyi.members import WORK
-from gpbounds.validation import finite, flag, positive, scalar
+from gpbounds.validation import finite, flag, generator, non_negative, open_unit, positive, scalar
 
 NATS = 0.01
 """Errors of log p(y) below this count as none."""
@@ -157,10 +157,13 @@ def claimed_evidence(
     >>> claimed_evidence(about, -3.2002).verdict, claimed_evidence(about, 3.2002).convention
     ('inside', 'the negative of log p(y)')
     """
-    number = scalar(finite, "claimed_evidence", value) * (about.N if flag("per_row", per_row) else 1)
-    threshold = scalar(positive, "nats", nats)
-    known = ExactRows.of(about) if rows is None else rows
-    pair = known.evidence(work=work, delta=delta, rng=rng, progress=progress)
+    known = ExactRows.known(about, rows)
+    number = scalar(finite, "value", value) * (about.N if flag("per_row", per_row) else 1)
+    threshold, budget = scalar(positive, "nats", nats), scalar(non_negative, "work", work)
+    generator(rng)  # refuses other seeds, also where none is drawn
+    pair = known.evidence(
+        work=budget, delta=scalar(open_unit, "delta", delta), rng=rng, progress=flag("progress", progress)
+    )
     return ClaimedEvidence(number, pair, about.N, threshold)
 
 
@@ -341,18 +344,22 @@ def claimed_predictions(
     >>> claims.outside.tolist(), claims.worst
     ([True, True], (1, 0))
     """
+    known = ExactRows.known(about, rows)
     points = as_host_points(X_new, "X_new", about.D).astype(np.float64, copy=False)
     means = _claims("mean", mean, len(points))
     variances = None if variance is None else _claims("variance", variance, len(points))
-    threshold = scalar(positive, "deviation", deviation)
+    threshold, budget = scalar(positive, "deviation", deviation), scalar(non_negative, "work", work)
+    shown = flag("progress", progress)
+    added = finite("offset", offset)
+    if added.shape not in ((), means.shape):
+        raise ValueError(f"offset: expected a number or shape {means.shape}, got {added.shape}")
     if flag("noisy", noisy) and np.ndim(about.noise):
         raise ValueError(
             "noisy: expected False for a model with a noise variance for each row, which says nothing of the noise of "
             "new targets, got True: pass variances of the latent f"
         )
-    known = ExactRows.of(about) if rows is None else rows
-    made = known.predictions(points, tolerance=FINER * min(threshold, 0.1), work=work, progress=progress)
-    shift = np.broadcast_to(finite("offset", exactly("offset", offset)), means.shape)
+    made = known.predictions(points, tolerance=FINER * min(threshold, 0.1), work=budget, progress=shown)
+    shift = np.broadcast_to(added, means.shape)
     low, high = (end + shift for end in made.mean)
     shifted = made.mean if not shift.any() else (np.nextafter(low, -np.inf), np.nextafter(high, np.inf))
     spread = made.variance

@@ -24,6 +24,8 @@ from gpbounds.renyi.members import exact_work
 from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row
 from gpbounds.validation import instance
 
+MADE_BY = "what gpbounds.audit.subject returns"
+
 
 @dataclass(frozen=True, eq=False)
 class ExactRows:
@@ -51,12 +53,21 @@ class ExactRows:
     @classmethod
     def of(cls, about: Subject, added: float = 0.0) -> ExactRows:
         """Those of a model, with ``added`` in the noise of each row."""
-        instance("about", about, Subject, "what gpbounds.audit.subject returns")
+        instance("about", about, Subject, MADE_BY)
         given = replace(about, noise=about.noise + added) if added else about
         if not is_per_row(given.noise):
             return cls(about.kernel, about.X, about.y, given.noise, given)
         unit = at_unit_noise(about.kernel, about.X, about.y, given.noise)
         return cls(unit.kernel, np.asarray(unit.X), np.asarray(unit.y), 1.0, given, unit)
+
+    @classmethod
+    def known(cls, about: Subject, rows: ExactRows | None) -> ExactRows:
+        """``rows``, or those of the model where they are None."""
+        if rows is None:
+            return cls.of(about)
+        instance("about", about, Subject, MADE_BY)
+        checked: ExactRows = instance("rows", rows, cls, "what ExactRows.of makes, or None")
+        return checked
 
     @property
     def N(self) -> int:

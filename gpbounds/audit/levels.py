@@ -17,6 +17,7 @@ from gpbounds.bound import Bound
 from gpbounds.interval import possible
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.numerics.search import bisected
+from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.brackets import Bracket, assemble, best_evidence, bracket
@@ -409,6 +410,7 @@ class _Search(LevelSearch[Level]):
         return possible((max((low for low, _ in pairs), key=float), min((high for _, high in pairs), key=float)))
 
 
+@within_doubles
 def enough(
     about: Subject,
     *,
@@ -463,10 +465,10 @@ def enough(
     """
     instance("about", about, Subject, "what gpbounds.audit.subject returns")
     level, largest = scalar(positive, "target", target), count("most", most)
-    budget = scalar(non_negative, "work", work)
+    budget, few = scalar(non_negative, "work", work), count("rows", rows, 0)
     with bar("KL against M", None, "set", progress) as sets:
         search = _Search(level, sets.update, about)
-        search.until_interrupted(lambda: search.run(largest, rows, budget))
+        search.until_interrupted(lambda: search.run(largest, few, budget))
     return Enough(
         *search.found,
         search.needed,

@@ -179,7 +179,9 @@ class Factored:
                 break
             better = V[:, left] + self.chol.solve(R[:, left])
             rest, fewer = self._left(B[:, left], better)
-            if (fewer / limits[left]).max() > 0.25 * (errors[left] / limits[left]).max():
+            with np.errstate(divide="ignore", invalid="ignore"):  # a limit below the least double is 0
+                stalled = (fewer / limits[left]).max() > 0.25 * (errors[left] / limits[left]).max()
+            if stalled:
                 break
             V[:, left], R[:, left], errors[left] = better, rest, fewer
         return V, R, errors

@@ -19,6 +19,7 @@ from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.pivoted import Choice, Pivoted, Rows, extend, pivoted
 from gpbounds.linalg.psd import computed_eigenvalues
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import count, generator, positive, scalar
 from gpbounds.whitening import inducing, require_residual, slices
 
@@ -26,6 +27,7 @@ from gpbounds.whitening import inducing, require_residual, slices
 
 
 @kind_of_caller
+@within_doubles
 def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayLike | None = None) -> Float:
     """Ridge leverage scores τ_i of the data: exact ones, or upper bounds from landmarks.
 

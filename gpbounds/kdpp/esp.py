@@ -102,7 +102,10 @@ def checked(eigenvalues: ArrayLike) -> Float:
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"eigenvalues: expected shape (N,) with N >= 1, got {values.shape}")
     if not values.max() <= LARGEST:
-        raise ValueError(f"eigenvalues: expected numbers up to {LARGEST:g}, got {values.max():g}")
+        raise ValueError(
+            f"eigenvalues: expected numbers up to {LARGEST:g}, got {values.max():g}: state kernel and noise in "
+            "a smaller unit"
+        )
     return values
 
 

@@ -80,6 +80,8 @@ class Gaussian(Likelihood):
     def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]:
         """N(y|f, σ²)^a is a multiple of N(y|f, σ²/a)."""
         own = self.noise / power
+        if not own < math.inf:
+            raise ValueError(f"power: expected a number for which σ²/power is a double, got {power!r}")
         wider = Gaussian(own)
         factor = (1.0 - power) * HALF_LOG_TWO_PI + 0.5 * (math.log(own) - power * math.log(self.noise))
         value, *rest = wider._log_expected_density(y, m, v, gradient)

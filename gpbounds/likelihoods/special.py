@@ -126,7 +126,8 @@ def mills(f: Array) -> tuple[Array, Array, Array]:
     """
     xp = namespace(f)
     M = HAZARD / scipy_special(f).erfcx(-xp.maximum(f, -6.0) / math.sqrt(2.0))
-    near = (M, -M * (f + M), M * ((f + M) * (f + 2.0 * M) - 1.0))
+    bounded = xp.clip(f, -1e150, 1e150)  # the third derivative is 0 beyond
+    near = (M, -M * (f + M), M * ((bounded + M) * (bounded + 2.0 * M) - 1.0))
     low = f < -6.0
     if not bool(low.any()):
         return near
@@ -137,6 +138,7 @@ def mills(f: Array) -> tuple[Array, Array, Array]:
     d = 3.0 / (x + tail)
     c = 2.0 / (x + d)
     e = 1.0 / (x + c)
-    far = (x + e, -(x + e) * e, 2.0 * (x + e) * e * (d - c) / ((x + c) * (x + d)))
+    within = xp.minimum(x, 1e150)
+    far = (x + e, -(x + e) * e, 2.0 * (within + e) * e * (d - c) / ((within + c) * (within + d)))
     first, second, third = (xp.where(low, a, b) for a, b in zip(far, near, strict=True))
     return first, second, third

@@ -31,6 +31,9 @@ from gpbounds.likelihoods.trapezoid import AGREEMENT, DROP, HALVINGS, SMALLEST
 # Both integrands are analytic in |Im| < π/2 of log w and log t, and no peak of the product in f has to be located.  The
 # nodes are the same for all y, m, v; only the right end differs, so the arrays are sorted by it.
 
+FAR = 1e50
+"""Distances in units of the scale beyond which derivatives are those of −(ν + 1)log|z|: powers of z overflow."""
+
 LEFT = -3.7
 """Left end of the second integral, whose left tail is compressed: e^−u − u > 43 there."""
 
@@ -278,11 +281,16 @@ class StudentT(Likelihood):
         return _log_constant(self.df) - math.log(self.scale)
 
     def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        z, nu, scale = (y - f) / self.scale, self.df, self.scale
-        total = nu + z * z
-        first = (nu + 1.0) / scale * z / total
-        second = (nu + 1.0) / scale**2 * (z * z - nu) / total**2
-        third = 2.0 * (nu + 1.0) / scale**3 * z * (z * z - 3.0 * nu) / total**3
+        xp, nu, scale = namespace(f), self.df, self.scale
+        given = (y - f) / scale
+        far = xp.abs(given) > FAR
+        z, inverse = xp.where(far, 0.0, given), 1.0 / xp.where(far, given, 1.0)
+        total, rate = nu + z * z, nu + 1.0
+        first = rate / scale * z / total
+        second = rate / scale**2 * (z * z - nu) / total**2
+        third = 2.0 * rate / scale**3 * z * (z * z - 3.0 * nu) / total**3
+        limits = (rate / scale * inverse, rate / scale**2 * inverse**2, 2.0 * rate / scale**3 * inverse**3)
+        first, second, third = (xp.where(far, b, a) for a, b in zip((first, second, third), limits, strict=True))
         return first, second, third
 
     def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
@@ -351,6 +359,8 @@ class StudentT(Likelihood):
         tail, up = xp.minimum(p, 1.0 - p), xp.maximum(p, 1.0 - p)
         x = special.betaincinv(0.5 * self.df, 0.5, 2.0 * tail)
         guess = xp.hypot(self.scale * xp.sqrt(self.df * (1.0 / x - 1.0)), xp.sqrt(v) * special.ndtri(tail))
+        if bool((v > 1e300).any()):
+            raise ValueError(f"v: expected variances up to 1e300, got {float(v.max())!r}")
         if not bool(xp.isfinite(guess).all()):
             raise ValueError(f"p: expected quantiles below 1e308, got {float(tail.min())!r} for {self!r}")
 

@@ -219,6 +219,7 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     ranges, number = _checked(widths, ratio)
     with np.errstate(over="ignore"):
         radii = np.sqrt((as_points(eta, "eta", dim=ranges.size) ** 2).sum(axis=1))
+    radii = np.minimum(radii, 1e150)  # where the bound is 0 already
     return np.exp(_log_bounds(ranges, number, radii, radii))
 
 
@@ -284,7 +285,10 @@ class LeverageDensity:
         points = as_points(eta, "eta", dim=self.dim)
         with np.errstate(over="ignore"):
             log_p = -0.5 * (self.dim * math.log(2.0 * math.pi) + (points**2).sum(axis=1))
-        return np.exp(log_p + math.log(self.total) - self.log_density(points))
+        beyond = np.isneginf(log_p)  # of all shells, where τ̃ = n p
+        log_p, log_density = (np.where(beyond, 0.0, part) for part in (log_p, self.log_density(points)))
+        weights = np.exp(log_p + math.log(self.total) - log_density)
+        return np.where(beyond, self.total / self.ratio, weights)
 
     def sample(self, m: int, rng: np.random.Generator | int) -> Float:
         """``m`` independent frequencies from τ̃/s̃, shape (m, D): exact, O(D) each.

@@ -61,14 +61,15 @@ def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     Beyond its maximum in Λ it is replaced by B, so it increases in Λ and stays valid if Λ is an upper bound.
     """
     with np.errstate(over="ignore"):
-        odds = (1.0 - delta) / (N * delta)
+        odds = np.minimum((1.0 - delta) / (N * delta), 1e300)  # the bound is B long before
     turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
     return np.where(mean < turn, np.minimum(mean + np.sqrt(mean) * np.sqrt((top - mean) * odds), top), top)
 
 
 def markov(mean: Float, top: Float, delta: Float) -> Any:
     """min(Λ/δ, B)."""
-    return np.minimum(mean / delta, top)
+    with np.errstate(over="ignore"):
+        return np.minimum(mean / delta, top)
 
 
 def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
@@ -500,8 +501,7 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
         values = computed_eigenvalues("eigenvalues", given)
         if values.ndim != 1:
             raise ValueError(f"eigenvalues: expected shape (N,) or a matrix (N, N), got {values.shape}")
-    with np.errstate(over="ignore"):
-        rising = 0.5 * log1p_residual(np.sort(values) / s2)
+    rising = 0.5 * log1p_residual(np.sort(values) / s2)
     value = np.concatenate([[0.0], np.cumsum(rising)])[::-1]
     assumptions = ("Sigma is any positive semi-definite matrix of rank at most r.",)
     return Bound(value, "lower", 1.0, "L-10", {"ranks": np.arange(value.size)}, assumptions, quantity=KL)

@@ -14,6 +14,7 @@ from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.montecarlo.arguments import each, sample_counts, triples
 from gpbounds.montecarlo.integral import Panels, by_curvature, by_mean, by_variance, excesses
+from gpbounds.overflow import within_doubles
 
 ESTIMATORS = ("reparametrised", "curvature")
 
@@ -167,6 +168,7 @@ def sampled_gradient(
 
 
 @kind_of_caller
+@within_doubles
 def product_gradient(draws: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:
     """The uPS gradient of −log E p from draws of q̃ ∝ N(m, v)·p: minus means of (f−m)/v and ((f−m)²−v)/(2v²)  (D-10).
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
-from gpbounds.errors import shown
+from gpbounds.errors import NonFinite, shown
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.likelihoods.special import log_cdf, softplus
@@ -143,6 +143,12 @@ def cover(
                 better = other[-1] < parts[-1]
                 parts = tuple(np.where(better, b, a) for a, b in zip(parts, other, strict=True))
     acceptance = np.minimum(np.exp(log_mean - parts[-1]), 1.0)
+    if not np.isfinite(acceptance).all():
+        i = int(np.argmin(np.isfinite(acceptance)))
+        raise NonFinite(
+            f"m, v: expected numbers at which the envelope of {proposal!r} is within the range of doubles, got "
+            f"m = {means[i]:.3g}, v = {spreads[i]:.3g}"
+        )
     return Envelope(*(as_number(part.reshape(shape)) for part in (*parts, acceptance)))
 
 

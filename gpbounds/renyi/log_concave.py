@@ -32,6 +32,7 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods.base import as_likelihood
 from gpbounds.linalg import Jitter
+from gpbounds.overflow import within_doubles
 from gpbounds.renyi.log_concave_curvature import Within, curved_bound, intervals
 from gpbounds.renyi.log_concave_errors import Allowance, rounding
 from gpbounds.renyi.log_concave_rows import AtRows, latent_at
@@ -89,6 +90,7 @@ class PosteriorGap:
     method: str
 
 
+@within_doubles
 def posterior_gap(
     kernel: Kernel,
     X: ArrayLike,

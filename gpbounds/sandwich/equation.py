@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number, blockwise, kind_of_caller
 from gpbounds.numerics.pairs import two_product, two_sum
+from gpbounds.overflow import within_doubles
 from gpbounds.sandwich.balls import outer_end
 from gpbounds.validation import extended, flag, rigor_of
 
@@ -174,6 +175,7 @@ def _far(g: Float) -> tuple[Float, ...]:
 
 
 @kind_of_caller
+@within_doubles
 def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any, Any]:
     """Elementary bounds (b_low, b_high, t_low, t_high) on the roots b ≤ 1 ≤ t of x − 1 − log x = 2γ.
 

@@ -16,6 +16,7 @@ from gpbounds.arrays import Float, Indices, as_points, host
 from gpbounds.kernels.base import Kernel, OnColumns, as_kernel
 from gpbounds.kernels.facts import Fold
 from gpbounds.linalg.parallel import share
+from gpbounds.overflow import within_doubles
 from gpbounds.validation import count, generator
 
 CANDIDATES = 4
@@ -70,6 +71,7 @@ class Blocks:
         return all(chosen.size == part.start for part, chosen in zip(self.parts, self.sets, strict=True))
 
 
+@within_doubles
 def near(
     kernel: Kernel, X: Any, *, block: int, neighbours: int, rng: np.random.Generator | int | None = None
 ) -> Blocks:

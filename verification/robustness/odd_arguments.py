@@ -211,7 +211,8 @@ def _numbers(right: float) -> Iterator[Odd]:
     yield Odd("no axes", SAME, lambda: np.array(right))
     yield Odd("longdouble", SAME, lambda: np.longdouble(right))
     yield Odd("float16", OTHER, lambda: np.float16(right))
-    yield Odd("Fraction", OTHER, lambda: fractions.Fraction(right))
+    if np.isfinite(right):
+        yield Odd("Fraction", OTHER, lambda: fractions.Fraction(right))
     yield Odd("Decimal", OTHER, lambda: decimal.Decimal(right))
     yield Odd("nan", BAD, lambda: float("nan"))
     for value in (float("inf"), -float("inf"), 0.0, -1.0 - right, 5e-324, 1e-300, 1e300, 1.7e308, 1.0 - 2.0**-53):

@@ -82,6 +82,14 @@ def functions() -> dict[str, list[Mapping[str, Any]]]:
         "gpbounds.Sampler": [{"draw": _normal}],
         "gpbounds.audit.compare": [{"about": _subject(), "held": held}],
         "gpbounds.audit.enough": [{"about": _subject()}],
+        "gpbounds.audit.claimed_evidence": [{"about": _subject(), "value": -9.0}],
+        "gpbounds.audit.causes": [
+            {
+                "about": _subject(),
+                "evidence": audit.claimed_evidence(_subject(), -9.0),
+                "predictions": audit.claimed_predictions(_subject(), X, Y, np.ones(len(Y))),
+            },
+        ],
         "gpbounds.audit.elbo_of": [
             {"about": _latent(), "posterior": audit.best_law(_latent(), Z[:2]).posterior},
         ],
@@ -262,6 +270,8 @@ def estimators() -> Iterator[Call]:
         given = {p.name for p in inspect.signature(getattr(fitting, name)).parameters.values() if p.default is None}
         yield Call(f"fitting.{name}", partial(_fitted, name), right, frozenset(given))
         for method, given, labels in gate._methods(name):
+            if (name, method) == ("VariationalGPClassifier", "log_evidence_bounds"):
+                continue  # there are none for labels, and it refuses every call
             for make in gate._models(name, method):
                 call = partial(_method, make, method)
                 yield _with_defaults_of(f"fitting.{name}.{method}", getattr(make(), method), call, {**given, **labels})
@@ -300,6 +310,9 @@ WORDS = ("a word", "its digits")
 RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("*", "rng"): ("None", "10^400"),  # any whole number is a seed, and None is one that nobody knows
     ("*", "jitter"): ("3",),
+    ("*", "random_state"): ("None", "10^400"),
+    ("*", "checkpoint"): ("a word",),
+    ("*", "tol"): ("None",),
     ("*", "record"): ("a dict",),  # whose fields the error names
     ("*", "X"): ("a word",),  # a path of rows, of which the error names what is missing
     ("gpbounds.Gaussian", "cov"): ("None",),
@@ -307,6 +320,16 @@ RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("gpbounds.Sampler", "name"): ("a word",),
     ("gpbounds.divergences.whitened_posterior", "prior_mean"): ("a function",),  # called when somebody predicts
     ("gpbounds.rows.source", "tell"): ("a function",),
+    ("fitting.VariationalGPClassifier.fit", "y"): ("strings", "dates"),  # labels of any kind
+    ("fitting.audit", "name"): WORDS,
+    ("fitting.examine", "name"): WORDS,
+    ("fitting.LowRankGP.kl_bound_of", "y"): ("*",),  # which is read of rows by partitions alone
+    ("fitting.plan", "name"): WORDS,
+    ("fitting.plan", "method"): ("list of it",),
+    ("fitting.training.train_adam", "label"): WORDS,
+    ("fitting.training.train_adam", "save"): ("a function",),
+    ("fitting.training.train_lbfgs", "label"): WORDS,
+    ("fitting.training.train_lbfgs", "save"): ("a function",),
     ("gpbounds.kdpp.select", "candidates"): ("ragged",),  # sets of one and of two points
     ("gpbounds.kdpp.loewner", "V"): ("no columns",),
     ("gpbounds.inducing_points", "y"): ("None",),
