@@ -166,12 +166,12 @@ print([name for name in sys.modules if name.startswith("cupy")], asked)
 def test_distinct_rows_are_those_of_numpy(N, D):
     X = np.random.default_rng(N + D).integers(-3, 4, (N, D)) / 3.0
     rows, first, groups = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    found = DistinctRows.of(X)
-    assert np.array_equal(found.rows, rows)
-    assert np.array_equal(found.first, first)
-    assert np.array_equal(found.groups, groups.ravel())
+    distinct = DistinctRows.of(X)
+    assert np.array_equal(distinct.rows, rows)
+    assert np.array_equal(distinct.first, first)
+    assert np.array_equal(distinct.groups, groups.ravel())
     assert distinct_rows(X) == len(rows)
-    assert np.array_equal(found.rows[found.groups], X)
+    assert np.array_equal(distinct.rows[distinct.groups], X)
 
 
 def test_zeros_of_both_signs_are_equal():
@@ -182,7 +182,7 @@ def test_no_module_sorts_rows_as_records():
     """Ctrl-C inside of ``numpy.unique(axis=0)`` may come out as a TypeError."""
     for package in (gpbounds, fitting):
         for path in Path(package.__file__).parent.rglob("*.py"):
-            calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+            calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
             rowwise = [
                 c for c in calls if ast.unparse(c.func) == "np.unique" and any(k.arg == "axis" for k in c.keywords)
             ]

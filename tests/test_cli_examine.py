@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitting.ExactGP(normalize_y=True, max_iter=5, random_state=0).fit(X[:30], y[:30]).save(place / "exact.npz")
-    (place / "truth").write_text(repr(log_evidence(SquaredExponential(1.0, 1.2), X, y - 5.0, noise=0.01)), "utf-8")
+    (place / "truth").write_text(repr(log_evidence(SquaredExponential(1.0, 1.2), X, y - 5.0, noise=0.01)), encoding="utf-8")
     return place
 
 

@@ -443,7 +443,8 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     """
     choice("form", form, ("sharpest", "printed"))
     points, rest = broadcast(N=whole("N", N), M=_rest_sizes(N, M))
-    scale = positive("variance", variance) * closed_unit("tv", tv)
+    largest, share = broadcast(variance=positive("variance", variance), tv=closed_unit("tv", tv))
+    points, rest, scale = broadcast(N=points, M=rest, variance=largest * share)
     with np.errstate(over="ignore"):
         result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)
