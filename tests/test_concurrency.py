@@ -28,6 +28,7 @@ from threadpoolctl import ThreadpoolController
 import fitting
 import gpbounds
 from fitting import ExactGP, SparseGP, VariationalGP
+from gpbounds import SquaredExponential, renyi
 from gpbounds.kdpp.draws import kmeans_centres
 from gpbounds.linalg import parallel, workspace
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
@@ -338,6 +339,34 @@ def test_a_fork_while_another_thread_computes_a_property_computes_it_too() -> No
     finally:
         leave.set()
         thread.join(WAIT)
+
+
+@forks
+@while_threads_run
+def test_a_fork_while_another_thread_draws_a_bar_goes_on_without_bars() -> None:
+    """tqdm has one lock for all bars."""
+    from tqdm.auto import tqdm
+
+    drawing, leave = threading.Event(), threading.Event()
+
+    def draw() -> None:
+        with tqdm.get_lock():
+            drawing.set()
+            assert leave.wait(2.0 * WAIT)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    assert drawing.wait(WAIT)
+
+    def lower() -> float:
+        return renyi.evidence(SquaredExponential(), X[:20], y[:20], X[:3], noise=0.1).lower.value
+
+    try:
+        inside = in_a_fork(lower)
+    finally:
+        leave.set()
+        thread.join(WAIT)
+    assert inside == lower()
 
 
 def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
