@@ -182,7 +182,9 @@ def test_no_module_sorts_rows_as_records():
     """Ctrl-C inside of ``numpy.unique(axis=0)`` may come out as a TypeError."""
     for package in (gpbounds, fitting):
         for path in Path(package.__file__).parent.rglob("*.py"):
-            calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+            calls = [
+                node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+            ]
             rowwise = [
                 c for c in calls if ast.unparse(c.func) == "np.unique" and any(k.arg == "axis" for k in c.keywords)
             ]

@@ -387,7 +387,7 @@ def test_no_property_of_the_packages_holds_a_lock() -> None:
     for package in (gpbounds, fitting):
         for path in Path(package.__file__).parent.rglob("*.py"):
             locked = re.search(
-                r"functools import [^\n]*cached_property|@functools.cached_property", path.read_text("utf-8")
+                r"functools import [^\n]*cached_property|@functools.cached_property", path.read_text(encoding="utf-8")
             )
             assert locked is None or path.name == "once.py", f"{path}: take cached_property from gpbounds.once"
 

@@ -442,9 +442,10 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     0.18
     """
     choice("form", form, ("sharpest", "printed"))
-    points, rest = broadcast(N=whole("N", N), M=_rest_sizes(N, M))
-    largest, share = broadcast(variance=positive("variance", variance), tv=closed_unit("tv", tv))
-    points, rest, scale = broadcast(N=points, M=rest, variance=largest * share)
+    points, rest, prior, distance = broadcast(
+        N=whole("N", N), M=_rest_sizes(N, M), variance=positive("variance", variance), tv=closed_unit("tv", tv)
+    )
+    scale = prior * distance
     with np.errstate(over="ignore"):
         result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)
