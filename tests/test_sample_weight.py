@@ -110,6 +110,7 @@ def test_ones_are_no_weights() -> None:
     assert np.array_equal(weighted.predict(X), plain.predict(X))
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_are_left_out() -> None:
     kept = LABELS[:40] >= 0.0
     weights = np.concatenate([np.where(kept, 1.0, 0.0), np.zeros(20)])

@@ -307,7 +307,7 @@ def sample_size(
     )
 
 
-def _step_sizes(step: ArrayLike | Schedule, t: Float) -> Float:
+def _step_sizes(step: Any, t: Float) -> Float:
     """γ_t > 0 at the steps ``t``."""
     if callable(step):
         step = validation.function("step", step, "a number or a function of t")(t)
