@@ -216,7 +216,8 @@ def _defined_sizes(values: Float, M: ArrayLike) -> Any:
 
 def _rest_sizes(N: ArrayLike, M: ArrayLike) -> Any:
     """N − M for whole numbers 0 ≤ M ≤ N."""
-    rest = whole("N", N) - whole("M", M, 0)
+    data, chosen = broadcast(N=whole("N", N), M=whole("M", M, 0))
+    rest = data - chosen
     if (rest < 0).any():
         raise ValueError(f"M: expected at most N inducing points among the data, got N = {N!r} and M = {M!r}")
     return rest

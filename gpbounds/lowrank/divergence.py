@@ -589,6 +589,6 @@ class SumsByRank:
         """KL(N(0, K + σ²I)‖N(0, c Ξ_rΞ_rᵀ + σ²I)), c = ``scale``, by the first r columns."""
         xp = namespace(self.gram)
         A, G = scale * self.gram[:rank, :rank], scale * self.weighted[:rank, :rank]
-        inner = cholesky(xp.eye(rank) + A, name="I + ΞᵀΞ/σ²")
+        inner = cholesky(xp.eye(rank) + A, name="I + ΞᵀΞ/σ² of the features")
         explained = float((inner.solve_lower(xp.eye(rank)) * inner.solve_lower(A + G)).sum())
         return 0.5 * (self.trace - explained + inner.logdet - self.log_det)
