@@ -145,7 +145,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(skip)
-        halve([item for item in items if item.get_closest_marker("broad")])
+        thin([item for item in items if item.get_closest_marker("broad")])
     if config.getoption("--tenth"):  # chosen by id: a new test moves no other in or out, and every file is imported
         others = [item for item in items if not in_tenth(item)]
         config.hook.pytest_deselected(items=others)
@@ -153,7 +153,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def thin(items: list[pytest.Item]) -> None:
-    """Skip two thirds of the cases of each function marked ``broad``: all but the first and those whose CRC-32 3 divides."""
+    """Skip two of three cases of each function marked ``broad``: all but the first and those whose CRC-32 3 divides."""
     skip, begun = pytest.mark.skip(reason="broad: a third of its cases, or all with --slow"), set[str]()
     for item in items:
         function = item.nodeid.partition("[")[0]
