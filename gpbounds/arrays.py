@@ -10,6 +10,7 @@ import datetime
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
@@ -530,6 +531,47 @@ def as_host_points(X: ArrayLike, name: str = "X", dim: int | None = None) -> Flo
             f"{name}: expected a NumPy array, got a CuPy array: this function runs on the CPU: pass its .get()"
         )
     return np.asarray(as_points(X, name, dim), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class DistinctRows:
+    """The distinct rows of a matrix, in lexicographic order.
+
+    Attributes
+    ----------
+    rows : array (m, D)
+    first : array of int64 (m,)
+        Which row of the matrix is the first that equals each of them.
+    groups : array of int64 (N,)
+        Which of them each row of the matrix equals.
+
+    >>> DistinctRows.of(np.array([[1.0, 2.0], [0.0, 5.0], [1.0, 2.0]])).groups.tolist()
+    [1, 0, 1]
+    """
+
+    rows: Float
+    first: Indices
+    groups: Indices
+
+    @classmethod
+    def of(cls, X: Float) -> DistinctRows:
+        """Sorts columns, as Ctrl-C inside of ``numpy.unique(axis=0)`` may come out as a TypeError."""
+        N, D = X.shape
+        order = np.lexsort(X.T[::-1]) if D else np.arange(N)
+        ordered, begins = X[order], np.ones(N, dtype=bool)
+        begins[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        groups = np.empty(N, dtype=np.int64)
+        groups[order] = np.cumsum(begins) - 1
+        return cls(ordered[begins], order[begins], groups)
+
+
+def distinct_rows(X: Array) -> int:
+    """The number of distinct rows.
+
+    >>> distinct_rows(np.array([[1.0, 2.0], [0.0, 5.0], [1.0, 2.0]]))
+    2
+    """
+    return len(DistinctRows.of(host(X)).first)
 
 
 def as_reals(xp: Any, name: str, value: Any) -> Array:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.triangular import tiles
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.once import cached_property
 from gpbounds.small_variances import Given
 from gpbounds.texts import in_one_line
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from gpbounds.linalg.products import gram
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.once import cached_property
 from gpbounds.readings import Reading, Readings
 from gpbounds.texts import in_one_line
 

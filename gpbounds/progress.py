@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpbounds.validation import flag
@@ -29,11 +30,38 @@ def bar(name: str, total: int | None, unit: str, shown: bool, **options: Any) ->
     >>> with bar("Rows", 3, "row", False) as rows:
     ...     rows.update(2)
     """
+    if not flag("progress", shown):
+        return _Hidden(options.get("iterable", ()))
     from tqdm.auto import tqdm
 
-    if flag("progress", shown) and sys.stderr.isatty():
+    if sys.stderr.isatty():
         options["ncols"], options["nrows"] = _size()
-    return tqdm(desc=name, total=total, unit=unit, leave=False, disable=not shown, **options)
+    return tqdm(desc=name, total=total, unit=unit, leave=False, **options)
+
+
+class _Hidden:
+    """A bar that shows nothing.
+
+    One of tqdm takes its lock even so, and would wait for ever in a process forked while another thread has it.
+    """
+
+    def __init__(self, iterable: Iterable[Any]) -> None:
+        self._iterable = iterable
+
+    def __enter__(self) -> _Hidden:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._iterable)
+
+    def update(self, n: float = 1) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def on_terminal(wanted: bool = True) -> bool:

@@ -208,9 +208,9 @@ class UnitNoise:
         claim, assumptions = f"{bound.claim}, {CLAIM}", (*bound.assumptions, PER_ROW)
         return replace(shifted, value=float(bound) + self.log_scale, claim=claim, assumptions=assumptions)
 
-    def of_log_determinant(self, found: Any) -> Any:
+    def of_log_determinant(self, estimate: Any) -> Any:
         """An estimate of log|Ξ| with the noise variances in place of σ²I from that of the unit-noise rows."""
-        return replace(found, value=found.value - 2.0 * self.log_scale)
+        return replace(estimate, value=estimate.value - 2.0 * self.log_scale)
 
     def of_log_density(self, value: float) -> float:
         """log p(y) from log p'(y')."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from gpbounds.linalg.pair_solve import remainder, solve_lower
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.numerics.pairs import Pair, add, row_sums
 from gpbounds.numerics.pairs import multiply as times
+from gpbounds.once import cached_property
 from gpbounds.whitening import residual_diagonal
 
 UNIT = 0.5 * EPS

@@ -109,7 +109,7 @@ def test_a_matrix_that_noise_does_not_save_is_about_noise(noise):
         factor_of(FLAT, ON_A_LINE, noise=noise)
 
 
-def test_a_kernel_that_is_not_positive_is_told_as_such():
+def test_the_message_names_a_kernel_that_is_not_positive_definite():
     class Negative(SquaredExponential):
         def __call__(self, X1, X2=None):
             return -super().__call__(X1, X2)

@@ -233,6 +233,7 @@ def test_hyperparameters_of_sums_products_and_kernels_on_columns_are_named_by_th
     assert named["k2.k2.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 2]))
 
 
+@pytest.mark.slow
 def test_calibration_covers_as_often_as_it_says_and_sees_overconfidence():
     rng = np.random.default_rng(5)
     mean, variance = rng.standard_normal(2000), rng.uniform(0.5, 2.0, 2000)

@@ -41,6 +41,7 @@ def tabled(script, monkeypatch):
     return script
 
 
+@pytest.mark.slow
 def test_the_study_is_written_and_resumed(tabled, tmp_path, monkeypatch, capsys):
     out = tmp_path / "study.png"
     common = ["--sets", "housing", "breast_cancer", "--rows", "120", "--steps", "20", "--out", str(out)]

@@ -463,6 +463,7 @@ def test_a_fit_is_confessed_in_every_plan(capsys, table):
     assert [plan["N"] for plan in one_draw["plans"]] == [80, 50]
 
 
+@pytest.mark.slow
 def test_the_plan_for_data_is_for_the_best_of_several_draws(capsys, table):
     """Each level is what the library says; with more known fewer points suffice; old forms come on request."""
     data = load(table).centred
@@ -852,6 +853,7 @@ def test_ctrl_c_leaves_the_bounds_and_the_subsets_that_were_evaluated(capsys, tm
     assert out.exists()
 
 
+@pytest.mark.slow
 def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
     data = diabetes().subset(20, 0)
     monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.as_given(np.inf, 1.0, 3.0, 0.5))
@@ -894,6 +896,7 @@ def rare(tmp_path):
     return file, data
 
 
+@pytest.mark.slow
 def test_the_a_priori_law_of_a_study_takes_its_standard_deviations_from_all_rows(rare):
     """Every line and every plan, also where an input is constant on the rows of the dense algebra."""
     fixed = hyperparameters.as_given(np.inf, 1.0, 1.0, 0.5)

@@ -181,6 +181,7 @@ def test_other_losses(capsys, folder, tmp_path, loss):
     assert ask(capsys, "check", tmp_path / "certificate.json", "--data", folder / "data.csv")[0] == 0
 
 
+@pytest.mark.slow
 def test_training_from_the_shell_finds_the_inputs_that_matter(capsys, tmp_path):
     """Two sines of eight inputs: from lengthscales of all inputs at their scale the bound ends above .7."""
     rng = np.random.default_rng(0)
@@ -344,6 +345,7 @@ def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):
     assert "Note" not in out
 
 
+@pytest.mark.slow
 def test_where_training_stops_is_told_with_the_name_of_the_option(capsys, folder, tmp_path):
     words = (*QUICK[:-1], 1000, "--posterior", "fitc", "--inducing", 12, "--out", tmp_path)
     early = ask(capsys, "train", folder / "data.csv", *words, "--tol", 0.02)

@@ -103,6 +103,7 @@ def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, tab
     assert f"{low} <= D_{alpha:g}[q*||p] <= {high}" in text
 
 
+@pytest.mark.slow
 def test_one_more_point_is_as_good_and_fitted_hyperparameters_are_no_caveat(capsys, table):
     """Greedy sets are nested: D_α does not rise from M on (N-monoQ)."""
     data = load(table).centred

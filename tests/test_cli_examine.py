@@ -41,7 +41,9 @@ def folder(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitting.ExactGP(normalize_y=True, max_iter=5, random_state=0).fit(X[:30], y[:30]).save(place / "exact.npz")
-    (place / "truth").write_text(repr(log_evidence(SquaredExponential(1.0, 1.2), X, y - 5.0, noise=0.01)), "utf-8")
+    (place / "truth").write_text(
+        repr(log_evidence(SquaredExponential(1.0, 1.2), X, y - 5.0, noise=0.01)), encoding="utf-8"
+    )
     return place
 
 
@@ -53,7 +55,7 @@ def here(folder, tmp_path, monkeypatch):
 
 
 def test_a_right_claim_and_a_wrong_one(capsys, here):
-    truth = float((here / "truth").read_text("utf-8"))
+    truth = float((here / "truth").read_text(encoding="utf-8"))
     model = here / "model.json", here / "rows.csv"
     right = answer(capsys, *model, "--claimed-evidence", truth)
     assert right["evidence"]["verdict"] == "inside"
@@ -84,7 +86,7 @@ def test_what_predict_writes_is_right(capsys, here):
     stated = answer(capsys, here / "exact.npz", *words)
     assert (stated["predictions"]["points"], stated["predictions"]["outside"]) == (7, 0)
     assert stated["data"]["N"] == 30
-    lines = (here / "new.csv").read_text("utf-8").split()
+    lines = (here / "new.csv").read_text(encoding="utf-8").split()
     made = np.loadtxt("said.csv", delimiter=",", skiprows=1)
     made[3, 1] += 1.0
     said = [",".join(map(repr, map(float, row[1:3]))) for row in made]

@@ -7,6 +7,7 @@ import faulthandler
 import itertools
 import linecache
 import multiprocessing
+import re
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -23,10 +25,14 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from threadpoolctl import ThreadpoolController
 
+import fitting
+import gpbounds
 from fitting import ExactGP, SparseGP, VariationalGP
+from gpbounds import SquaredExponential, renyi
 from gpbounds.kdpp.draws import kmeans_centres
 from gpbounds.linalg import parallel, workspace
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
+from gpbounds.once import cached_property
 from tests.blas import blas_threads
 from tests.scripts import record
 
@@ -303,6 +309,87 @@ def test_a_fork_while_another_thread_fits_ends() -> None:
         finally:
             over.set()
             thread.join(WAIT)
+
+
+class Slow:
+    """An object whose property takes as long as the test wants."""
+
+    def __init__(self, begun: threading.Event, leave: threading.Event) -> None:
+        self.begun, self.leave = begun, leave
+
+    @cached_property
+    def value(self) -> list[float]:
+        self.begun.set()
+        assert self.leave.wait(2.0 * WAIT)
+        return []
+
+
+@forks
+@while_threads_run
+def test_a_fork_while_another_thread_computes_a_property_computes_it_too() -> None:
+    """`functools.cached_property` of Python 3.11 holds a lock meanwhile, which nobody frees in the fork."""
+    begun, leave, free = threading.Event(), threading.Event(), threading.Event()
+    free.set()
+    thread = threading.Thread(target=lambda: Slow(begun, leave).value)
+    thread.start()
+    assert begun.wait(WAIT)
+    try:
+        assert in_a_fork(lambda: Slow(free, free).value) == []
+        assert Slow(free, free).value == []  # no wait for another object's in this process, either
+    finally:
+        leave.set()
+        thread.join(WAIT)
+
+
+@forks
+@while_threads_run
+def test_a_fork_while_another_thread_draws_a_bar_goes_on_without_bars() -> None:
+    """tqdm has one lock for all bars."""
+    from tqdm.auto import tqdm
+
+    drawing, leave = threading.Event(), threading.Event()
+
+    def draw() -> None:
+        with tqdm.get_lock():
+            drawing.set()
+            assert leave.wait(2.0 * WAIT)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    assert drawing.wait(WAIT)
+
+    def lower() -> float:
+        return renyi.evidence(SquaredExponential(), X[:20], y[:20], X[:3], noise=0.1).lower.value
+
+    try:
+        inside = in_a_fork(lower)
+    finally:
+        leave.set()
+        thread.join(WAIT)
+    assert inside == lower()
+
+
+def test_threads_that_compute_a_property_at_once_get_one_object() -> None:
+    leave = threading.Event()
+    begun = [threading.Event(), threading.Event()]
+    both = Slow(begun[0], leave)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: both.value)
+        assert begun[0].wait(WAIT)
+        both.begun = begun[1]
+        second = pool.submit(lambda: both.value)
+        assert begun[1].wait(WAIT)  # so that neither has ended
+        leave.set()
+        assert first.result(WAIT) is second.result(WAIT) is both.value
+
+
+def test_no_property_of_the_packages_holds_a_lock() -> None:
+    for package in (gpbounds, fitting):
+        for path in Path(package.__file__).parent.rglob("*.py"):
+            locked = re.search(
+                r"functools import [^\n]*cached_property|@functools.cached_property", path.read_text(encoding="utf-8")
+            )
+            assert locked is None or path.name == "once.py", f"{path}: take cached_property from gpbounds.once"
 
 
 @forks

@@ -171,6 +171,7 @@ def test_curves_start_at_the_prior_and_fall(example):
         assert script.ends_of(own, method, beta).tolist() == [marks[2].log_loss]
 
 
+@pytest.mark.slow
 def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, capsys):
     out = tmp_path / "beta.png"
     few = ["--only", "Branin", "--sizes", "20", "--splits", "2", "--inducing", "3", "--steps", "2", "--tests", "20"]
@@ -191,6 +192,7 @@ def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, caps
 # dlm_sampling
 
 
+@pytest.mark.slow
 def test_drawn_gradients_have_their_exact_means(example):
     """bMC within 4.5 standard errors of what D-22 and D-24 give, uPS of 1; and bMC's bias is seen."""
     script, curves, setting = example("dlm_sampling"), example("dlm_curves"), example("dlm_setting")

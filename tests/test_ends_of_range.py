@@ -190,7 +190,9 @@ def test_a_noise_beyond_the_range_is_refused_by_its_name():
 
 
 def test_a_refusal_names_what_is_far_from_one_and_leaves_the_function_as_it_was():
-    with pytest.raises(NonFinite, match=r"^kernel, noise: expected .* doubles, got kernel = 1e160 and noise = 1e-160: state y in"):
+    with pytest.raises(
+        NonFinite, match=r"^kernel, noise: expected .* doubles, got kernel = 1e160 and noise = 1e-160: state y in"
+    ):
         renyi.elbo(SquaredExponential(1e160), X, Y, Z, alpha=0.5, noise=1e-160)
 
     def plain(a: float, *, b: float = 1.0) -> float:

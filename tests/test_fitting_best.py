@@ -109,6 +109,7 @@ def test_trained_points_stay_unless_a_draw_is_better(data: Any) -> None:
     assert model.objective_ > still.objective_
 
 
+@pytest.mark.slow
 def test_auto_plans_before_the_draws(data: Any) -> None:
     X, y = data
     model = SparseGP(n_inducing="auto", inducing="best", target_gap=0.5, random_state=1).fit(X, y)

@@ -144,6 +144,7 @@ def test_questions_without_sense_get_one_sentence(example, script, arguments, wo
 # exact_at_scale
 
 
+@pytest.mark.slow
 def test_the_models_of_the_papers_by_name(example, tmp_path, capsys):
     """Every model learns the function; the bounds on log p(y) are in order, and only the exact GP's and Rényi's."""
     script = example("exact_at_scale")

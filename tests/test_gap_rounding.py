@@ -113,7 +113,7 @@ def test_huge_noise_leaves_the_truth_inside(noise: float, rigor: str) -> None:
             assert float(low) <= truth <= float(high)
 
 
-@pytest.mark.parametrize("noise", [1e-30, 1e-150, 1e-300, 5e-324])
+@pytest.mark.parametrize("noise", [1e-30, 1e-150, 1e-300])
 def test_noise_that_rounding_exceeds_is_refused(noise: float) -> None:
     kernel, X, y, Z = small_problem()
     with pytest.raises(ValueError, match="noise: expected σ² above the rounding error of K"):
@@ -125,7 +125,7 @@ def test_noise_that_rounding_exceeds_is_refused(noise: float) -> None:
 @pytest.mark.parametrize("noise", [1e-310, 5e-324])
 def test_a_bound_that_is_no_double_is_refused(noise: float) -> None:
     X = np.linspace(-2.0, 2.0, 12)[:, None]
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match="noise, y: expected numbers whose log N"):
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="noise: expected a variance from 1e-300 to 1e300"):
         renyi.elbo(SquaredExponential(), X, np.sin(X[:, 0]), X[:3], 0.5, noise=noise)
 
 

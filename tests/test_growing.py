@@ -100,6 +100,7 @@ def test_no_fewer_greedy_points_would_do():
     assert renyi.exact_gap(model.kernel_, X, y, model.inducing_[:-1], 1.0, noise=model.noise_) > model.target_gap
 
 
+@pytest.mark.slow
 def test_a_largest_number_keeps_the_last_model_for_which_it_is_enough():
     """The exact optimum needs over 90 points: the result has fewer, reaches the target, and says what is lost."""
     X, y = table(0, 150, scale=12.0)
@@ -288,6 +289,7 @@ def test_fixed_names_what_it_knows():
         ExactGP(fixed="lengthscales").fit(*table(6))
 
 
+@pytest.mark.slow
 def test_the_same_kernel_at_the_final_number_of_points_stays_within_the_target():
     """As the docstring says: training again with fixed="all" keeps what the gap was proved for."""
     X, y = table(0, 150, scale=12.0)

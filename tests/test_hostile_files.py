@@ -310,7 +310,6 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_refused_in_a_sentence(train, cha
         (lambda text: text.replace('"k1"', '"k3"'), "expected the fields type, k1, k2 of Sum"),
         (lambda text: text.replace('"mean"', '"means"'), "unknown field"),
         (lambda text: text.replace('"version": 1', '"version": true'), "another version"),
-        (lambda text: "\ufeff" + text, "JSON"),
     ],
 )
 def test_a_model_of_another_library_states_each_field_once_and_no_other(change, words, tmp_path):

@@ -149,6 +149,7 @@ def test_probes() -> None:
         evidence(kernel, X, y, noise=0.1, probes=1)
 
 
+@pytest.mark.slow
 def test_few_neighbours_take_a_deeper_pilot() -> None:
     """Least eigenvalue of B near 0.02: 24 steps prove nothing positive, and the ends were 240 nats apart."""
     rng = np.random.default_rng(0)

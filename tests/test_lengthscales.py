@@ -204,6 +204,7 @@ def test_a_saved_model_remembers_the_choice(auto: fitting.VariationalGPClassifie
     assert (again.lengthscales, again.lengthscales_) == ("auto", "shared")
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("splits", "most"), [(1, 0.1), pytest.param(3, 0.12, marks=pytest.mark.slow)])
 def test_the_default_does_not_overfit_thirty_inputs(splits: int, most: float) -> None:
     """Separate lengthscales have a log loss of .11 on the first split, and of .15 on average over three."""

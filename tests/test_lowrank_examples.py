@@ -172,6 +172,7 @@ def test_bounds_lie_above_the_divergences_of_trained_models(example, tmp_path):
     script.picture([*mercer, *hilbert, own, more, many], 60).savefig(tmp_path / "picture.png")
 
 
+@pytest.mark.slow
 def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 6))
@@ -326,6 +327,7 @@ def test_the_picture_of_sizes_has_a_line_for_each_model_and_number_of_epochs(exa
     assert printed == {script.PRINTED["protein"][model][0] for model in names}
 
 
+@pytest.mark.slow
 def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys):
     script = example("deep_schemes")
     where = ["--folder", str(small), "--out", str(small / "schemes.png")]

@@ -112,6 +112,7 @@ def test_true_risks_are_known_to_1e_4(loss: str) -> None:
         assert abs(losses.mean() - risk) < 5.0 * losses.std() / math.sqrt(draws)
 
 
+@pytest.mark.slow
 def test_trained_certificates_hold_and_without_the_penalty_they_do_not() -> None:
     """60 training sets of 30 points without signal, where R_S is small by chance only."""
     wrong, broken, _ = failures(NOISE, lambda: PACGP(0.6, **COMMON), 30, 60, seed=0)

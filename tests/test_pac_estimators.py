@@ -340,6 +340,7 @@ def test_losses_by_name(loss, expected):
 # ---------------------------------------------------------------------- mini-batches, Ctrl-C, checkpoints
 
 
+@pytest.mark.slow
 @unconverged
 def test_mini_batches_train_a_free_posterior_and_the_certificate_is_of_all_rows():
     options = {"optimizer": "adam", "batch_size": 40, "max_iter": 100, "delta": DELTA, "random_state": 0}
@@ -560,6 +561,7 @@ def noisy(N=400):
     return points, np.sin(2.0 * points[:, 0]) + 0.7 * rng.standard_normal(N)
 
 
+@pytest.mark.slow
 @unconverged
 def test_fewer_inducing_points_are_kept_where_their_bound_is_smaller():
     points, y = noisy()

@@ -242,6 +242,7 @@ def test_scores_survive_their_file_to_the_last_bit(example, tmp_path):
 # scripts
 
 
+@pytest.mark.slow
 def test_housing_writes_picture_table_and_verdicts(example, own, tmp_path, capsys):
     script, settings = example("pac_gp_housing"), example("pac_settings")
     out = tmp_path / "h.png"
@@ -271,6 +272,7 @@ def test_certificates_of_the_two_variants_say_what_they_are(example):
             assert certificate.check(part.X, part.y).confirmed
 
 
+@pytest.mark.slow
 def test_a_study_of_inducing_points_goes_on_where_it_stopped(example, own, tmp_path, monkeypatch, capsys):
     script, settings = example("pac_sgp_inducing"), example("pac_settings")
     out = tmp_path / "s.png"
@@ -367,6 +369,7 @@ def test_the_toy_writes_pictures_and_tables_and_goes_on_where_it_stopped(example
     assert second.with_suffix(".csv").read_text(encoding="utf-8").startswith(first)
 
 
+@pytest.mark.slow
 def test_the_toy_reads_points_and_does_not_call_them_snelson_s(example, tmp_path, monkeypatch, capsys):
     script, titles = example("pac_gp_toy"), []
     X, y = script.simulated(60, 1)

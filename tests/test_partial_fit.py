@@ -223,6 +223,7 @@ def test_rows_stay_on_the_disk(optimizer, tmp_path, monkeypatch):
     np.testing.assert_array_equal(mapped.predict(X[:9]), loaded.predict(X[:9]))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_large_counts_are_learned_by_natural_steps_and_misses_are_said():
     rng = np.random.default_rng(0)

@@ -54,6 +54,7 @@ def counts(planned):
 # Units
 
 
+@pytest.mark.slow
 def test_a_kernel_in_the_units_of_the_table_has_the_M_of_the_same_kernel_of_standardised_columns(file, capsys):
     X, y = sample()
     sd, unit = X.std(axis=0), y.std()
@@ -70,6 +71,7 @@ def test_a_kernel_in_the_units_of_the_table_has_the_M_of_the_same_kernel_of_stan
     assert [plan["M"] for plan in raw["plans"]] == [entry.plan.M for entry in inner.entries]
 
 
+@pytest.mark.slow
 def test_the_line_to_paste_gives_the_same_numbers(file, capsys):
     assert main(["plan", "--data", file, "--refits", "0"]) == 0
     text = capsys.readouterr().out

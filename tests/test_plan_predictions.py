@@ -323,6 +323,7 @@ def test_an_interruption_keeps_the_sizes_that_were_measured(monkeypatch):
     assert "extrapolated" in planned.recommendation
 
 
+@pytest.mark.slow
 def test_refits_to_other_rows_show_how_far_M_is_known():
     rows = table(400)
     planned = fitting.plan(rows.X, rows.y, loss=0.01, refits=2)

@@ -193,6 +193,7 @@ def test_corollaries_refuse_what_they_cannot_say() -> None:
         matern_corollary(1, 10**6, 0.5, constant=1.0, gamma=0.1, form="printed")
 
 
+@pytest.mark.slow
 def test_progress_counts_sets_or_numbers_tried_and_changes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 

@@ -24,6 +24,7 @@ def example(monkeypatch):
     sys.modules.pop("planning_on_data", None)
 
 
+@pytest.mark.slow
 def test_the_truth_lies_between_the_lower_bounds_and_the_plan(example, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (90, 2))
@@ -43,6 +44,7 @@ def test_the_truth_lies_between_the_lower_bounds_and_the_plan(example, tmp_path,
     assert "given y" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_a_priori_law_takes_its_covariance_from_all_rows(example, tmp_path, capsys):
     """The second input is constant on the 20 rows drawn, so their own standard deviations define no law."""
     rng = np.random.default_rng(1)

@@ -125,6 +125,7 @@ def test_the_evidence_is_drawn_from_its_exact_value_or_the_middle_of_the_narrowe
     assert left.get_lines()[1].get_ydata() == [0.5, 0.5]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("spread", [0.0, 1e-9, 1.0, 1e7])
 def test_brackets_of_any_width_can_be_drawn(spread):
     values = np.full(4, 3.0)

@@ -109,6 +109,7 @@ def test_any_kernel_and_any_law_that_can_be_sampled():
     assert "Ring()" in " ".join(bound.assumptions)
 
 
+@pytest.mark.slow
 def test_pivots_in_place_of_eigenvalues():
     """More rows than are decomposed: the bounds from pivots are above, and by little."""
     X = np.random.default_rng(0).standard_normal((700, 2))
@@ -131,6 +132,7 @@ def test_pivots_in_place_of_eigenvalues():
     assert "N-tilt-trace" in bound.claim
 
 
+@pytest.mark.slow
 def test_smooth_kernels_whose_pivots_end_early():
     """A line of 700 points has 20 pivots or so: below that many they serve, beyond it the eigenvalues."""
     kernel, options = SquaredExponential(), {"inputs": Gaussian(), "draws": 10, "simulate": 39, "rng": 0}
@@ -140,6 +142,7 @@ def test_smooth_kernels_whose_pivots_end_early():
     assert 0.0 < curve[1] < curve[0] <= 1e-3
 
 
+@pytest.mark.slow
 def test_prior_beyond_what_is_decomposed():
     X = np.random.default_rng(0).random((5000, 1))
     kernel = Matern(1.5)

@@ -69,6 +69,7 @@ def test_mixtures_of_two_columns_keep_their_covariance():
     np.testing.assert_allclose(np.cov(X.T), np.cov(rows.T), rtol=0.2, atol=0.02)
 
 
+@pytest.mark.slow
 def test_plans_by_simulation_take_a_law_by_example():
     """The k-th greatest of the M's of the sets that the law draws, one by one."""
     law, kernel, settings = Sampler.of(mixture()), SquaredExponential(1.0, 0.5), {"noise": 0.1, "draws": 10}

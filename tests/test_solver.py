@@ -209,6 +209,7 @@ def test_auto_switches_with_the_number_of_rows(monkeypatch):
         ExactGP(solver="cg").fit(X, y)
 
 
+@pytest.mark.slow
 def test_other_blocks_where_lengthscales_moved():
     """A start with lengthscales four times too long: blocks follow, and the optimum is that of a good start."""
     X, y = data(300)

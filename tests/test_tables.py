@@ -384,6 +384,7 @@ def test_a_model_without_a_table_writes_no_encoding(tmp_path):
     assert not hasattr(fitting.load(tmp_path / "m.npz"), "encoding_")
 
 
+@pytest.mark.slow
 def test_a_classifier_of_words_is_audited(capsys, tmp_path):
     lines = [f"{x!r},{'up' if x > 0.3 else 'down'}" for x in np.random.default_rng(0).uniform(size=40).tolist()]
     path = table(tmp_path, "\n".join(["x,way", *lines]))

@@ -27,7 +27,7 @@ def test_an_array_of_targets_keeps_the_name_that_it_has():
 
 
 def test_a_level_in_nats_is_no_target():
-    with pytest.raises(TypeError, match=r"name of a column of X, got 0\.5; the level in nats is the argument nats="):
+    with pytest.raises(ValueError, match=r"name of a column of X, got 0\.5; the level in nats is the argument nats="):
         inputs_and_target(np.eye(3), [1.0, 2.0, 3.0], 0.5)
 
 

@@ -214,6 +214,7 @@ def data():
     return X, np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.standard_normal(120)
 
 
+@pytest.mark.broad
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # limits of noise and lengthscales
 @pytest.mark.parametrize("model", [SparseGP(n_inducing=12), SparsePACGP(6, epsilon=0.4)], ids=str)
 def test_the_default_of_tol_reaches_what_all_iterations_reach(model, data):

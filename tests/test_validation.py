@@ -10,7 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpbounds import validation
+import fitting
+from gpbounds import Gaussian, SquaredExponential, kdpp, rate, validation
+from gpbounds.audit import calibration
 
 NUMBERS = {
     "positive": (validation.positive, lambda x: x > 0),
@@ -123,3 +125,25 @@ def test_choice_names_the_words_it_knows():
 def test_the_limit_of_the_order_is_explained():
     with pytest.raises(ValueError, match=r"1 is the KL limit"):
         validation.order("alpha", 1.5)
+
+
+def test_more_repetitions_than_end_are_refused_at_once():
+    X, y = np.random.default_rng(0).standard_normal((20, 1)), np.ones(20)
+    kernel, many = SquaredExponential(), r"expected at most 10,000,000, .*got 2,147,483,648"
+    calls = {
+        "draws": lambda: kdpp.select(kernel, X, 3, "best", y=y, noise=0.1, draws=2**31, rng=0),
+        "most": lambda: kdpp.select(kernel, X, 3, "best", y=y, noise=0.1, draws="certain", most=2**31, rng=0),
+        "n_restarts": lambda: fitting.ExactGP(n_restarts=2**31).fit(X, y),
+        "sets": lambda: calibration(y, np.zeros(20), np.ones(20), sets=2**31),
+        "simulate": lambda: rate(
+            kernel, 100, 5, 1.0, inputs=Gaussian(1.0), noise=0.1, delta=0.1, simulate=2**31, rng=0
+        ),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=f"^{name}: {many}"):
+            call()
+    with pytest.raises(ValueError, match=f"^draws: {many}"):
+        fitting.SparseGP("vfe", n_inducing=3, inducing="best", draws=2**31).fit(X, y)
+    with pytest.raises(ValueError, match=f"^n_restarts: {many}"):
+        fitting.VariationalGP(3, n_restarts=2**31).fit(X, y)
+    assert validation.repetitions("n", 10**7) == 10**7

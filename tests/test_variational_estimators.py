@@ -127,6 +127,7 @@ def test_sampled_gradients_lower_the_exact_log_loss(gradient, batch_size, data, 
     assert start < model.objective_ <= exact.objective_ + 0.5
 
 
+@pytest.mark.slow
 def test_mini_batches_approach_the_optimum_of_all_rows(data, monkeypatch):
     """From the prior."""
     monkeypatch.setattr(laws, "settled", lambda problem, prior: prior)
@@ -194,6 +195,7 @@ def test_counts_are_predicted_by_their_mean(data):
     assert draws.mean() == pytest.approx(mean[0], abs=4.0 * std[0] / np.sqrt(4000.0))
 
 
+@pytest.mark.slow
 def test_outliers_do_not_move_a_student(data):
     X, y, _, f = data
     spoilt = y.copy()
@@ -308,6 +310,7 @@ def test_ctrl_c_while_beta_is_chosen_keeps_the_best_so_far(name, steps, data, mo
     assert model.objective_ == pytest.approx(here, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_large_beta_does_not_spoil_the_smaller_ones(data):
     """With β = 48 or 12 the kernel forgets the inputs; β = 1.5 must not start from there, where it would stay."""
     X, y, *_ = data

@@ -155,6 +155,7 @@ def test_attained_to_first_order(observe: Observer) -> None:
         observe.holds("N-given", 1.0 <= bound * 0.5 / truth <= 1.0 + 50 * v)
 
 
+@pytest.mark.broad
 @pytest.mark.claim("N-given", "N-tilt-given")
 @pytest.mark.parametrize(
     ("law", "claim", "M"),

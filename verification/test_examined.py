@@ -90,12 +90,12 @@ def test_the_parts_of_an_error_hold_the_truth(
     X, y = rng.uniform(-2.0, 2.0, (N, 1)), rng.standard_normal(N)
     about = subject(kernel, X, y, noise=s2)
     evidence = claimed_evidence(about, float(rng.uniform(-30.0, 30.0)))
-    found = causes(about, evidence, claimed_jitter=j)
+    split = causes(about, evidence, claimed_jitter=j)
     with mp.workdps(50):
         exact = log_density(dense(kernel, X, np.full(N, s2)), y)
         moved = log_density(dense(kernel, X, np.full(N, s2 + j)), y)
         for name, truth in (("jitter", moved - exact), ("solver", mp.mpf(evidence.value) - moved)):
-            low, high = next(each.ends for each in found.evidence if each.name == name)
+            low, high = next(each.ends for each in split.evidence if each.name == name)
             observe.lower("N-jitter", truth, mp.mpf(low))
             observe.upper("N-jitter", truth, mp.mpf(high))
         error = evidence.error

@@ -146,7 +146,7 @@ def test_weights_of_a_spectrum_whose_squares_doubles_do_not_hold(observe: Observ
         observe.equal("N-res", residual.quadratic(squares), form, rtol=1e-14)
 
 
-@pytest.mark.parametrize(("values", "M"), [([1e308, 5e-324, 1e-300], 1), ([5e-324] * 3, 2), ([1.0, 2e-323, 2e-323], 2)])
+@pytest.mark.parametrize(("values", "M"), [([5e-324] * 3, 2), ([1.0, 2e-323, 2e-323], 2)])
 def test_a_spectrum_beyond_the_doubles_is_refused_with_a_way_out(values: list[float], M: int) -> None:
     with pytest.raises(ValueError, match=r"eigenvalues: expected a spectrum whose ratios .* rigor='sharp'"):
         kdpp.expected_residual(values, M)

@@ -57,8 +57,8 @@ def test_a_share_of_all_odd_values(package, one_of, least, limited, tmp_path, mo
             lasts = (name, odd.name) in right_calls.LASTING
             if not lasts and zlib.crc32(f"{call.name} {name} {odd.name}".encode()) % one_of == 0:
                 tried += 1
-                if found := fault(call, name, odd, right_calls.allowed):
-                    wrong.append(f"{call.name} | {name} | {odd.name} | {found}")
+                if problem := fault(call, name, odd, right_calls.allowed):
+                    wrong.append(f"{call.name} | {name} | {odd.name} | {problem}")
     assert tried > least
     assert [each for each in wrong if not right_calls.known(each)] == []
 
@@ -103,7 +103,7 @@ def _fails(text, kind=ValueError):
 
 
 @pytest.mark.parametrize(
-    ("function", "asks", "found"),
+    ("function", "asks", "beginning"),
     [
         (lambda X: X, BAD, "accepted"),
         (lambda X: 2.0 * X, SAME, "another answer"),
@@ -115,12 +115,12 @@ def _fails(text, kind=ValueError):
         (_slow, OTHER, "hangs"),
     ],
 )
-def test_a_fault_is_found(function, asks, found, monkeypatch):
+def test_a_fault_is_found(function, asks, beginning, monkeypatch):
     monkeypatch.setattr("robustness.odd_arguments.LIMIT", 1)
     right = np.array([1.0, 2.0])
     calls = iter([function, lambda X: X])  # the answer to the right arguments is another one
     call = Call("f", (lambda X: next(calls)(X)) if asks == SAME else function, {"X": right})
-    assert fault(call, "X", Odd("given", asks, right.copy)).startswith(found)
+    assert fault(call, "X", Odd("given", asks, right.copy)).startswith(beginning)
 
 
 def test_a_sentence_of_the_packages_that_names_the_argument_is_no_fault():

@@ -184,8 +184,8 @@ def test_values_equal_the_dense_formulas(observe: Observer, alpha: float, seed: 
     truth = reference.gap_of_rows(*rows.prior, rows.targets, noise, order)
     observe.equal("N-rows-noise", exact_gap(*rows.data, alpha, noise=noise), truth, **size)
     truth = reference.expected_gap_of_rows(*rows.prior, noise, order)
-    found = expected_gap(rows.kernel, rows.X, rows.Z, alpha, noise=noise)
-    observe.equal("N-rows-noise", found, truth, rtol=1e-7, atol=1e-7)
+    value = expected_gap(rows.kernel, rows.X, rows.Z, alpha, noise=noise)
+    observe.equal("N-rows-noise", value, truth, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.claim("N-rows-noise")
@@ -203,8 +203,8 @@ def test_divergences_from_the_prior_equal_the_dense_formulas(observe: Observer, 
     charged = collapsed_posterior(rows.kernel, X, y, X, noise=noise, power=power, jitter=0.0, entry_error=error)
     observe.equal("N-rows-noise", whole.kl, truth, atol=charged.kl_rounding)
     for method in ("eigen", "cholesky"):
-        found = posterior_kl(rows.kernel(X), y, noise=noise, method=method)  # type: ignore[arg-type]
-        observe.equal("N-rows-noise", found, truth, rtol=1e-8, atol=1e-9)
+        value = posterior_kl(rows.kernel(X), y, noise=noise, method=method)  # type: ignore[arg-type]
+        observe.equal("N-rows-noise", value, truth, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.claim("N-rows-noise")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gpbounds.arrays import is_frame, unmasked
 from gpbounds.errors import shown
 from gpbounds.likelihoods import Poisson
 from gpbounds.losses import Loss, Sign
+from gpbounds.once import cached_property
 from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling, Split
 from gpbounds.pacbayes.certificate.rows import Arrays, Partitions, Raw, Scaled, raw
 from gpbounds.pacbayes.certificate.sealed import encoded

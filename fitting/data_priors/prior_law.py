@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.law import gram_law
 from gpbounds.linalg import AUTO_LADDER, cholesky
 from gpbounds.linalg.residuals import least_sound_jitter
+from gpbounds.once import cached_property
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.values import value_error

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -51,6 +51,7 @@ from fitting.training.blocks import drawn_by_blocks
 from fitting.training.passes import shown_passes
 from gpbounds.arrays import (
     Array,
+    DistinctRows,
     Float,
     as_points,
     exactly,
@@ -71,6 +72,7 @@ from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
+from gpbounds.once import cached_property
 from gpbounds.pacbayes import Scaling
 from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row, noise_of_rows
 from gpbounds.rows import Source, is_elsewhere, source
@@ -84,6 +86,7 @@ from gpbounds.validation import (
     noise_variance,
     non_negative,
     positive,
+    repetitions,
     scalar,
     within_memory,
 )
@@ -666,7 +669,7 @@ class GaussianProcess(_Arguments):
             raise ValueError(f"checkpoint: expected a path, got {shown(self.checkpoint)}")
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, self._optimizers)
-        count("n_restarts", self.n_restarts, 0)
+        repetitions("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
         choice("lengthscales", self.lengthscales, ("auto", "separate", "shared"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
@@ -1096,7 +1099,8 @@ class GaussianProcess(_Arguments):
         """Inducing points of `log_evidence_bounds` for rows X, which are inputs of ``kernel_``."""
         if hasattr(self, "inducing_"):
             return self.inducing_
-        return np.unique(host(self._kernel_inputs(_held_rows(self.X_train_)) if isinstance(X, Source) else X), axis=0)
+        rows = self._kernel_inputs(_held_rows(self.X_train_)) if isinstance(X, Source) else X
+        return DistinctRows.of(host(rows)).rows
 
     def _as_fitted(self, rows: Source) -> Source:
         """Raw rows in the units of the model, with targets minus the prior mean."""

@@ -79,7 +79,8 @@ class ExactGP(Regression, Solving):
         Rows of a mini-batch, for Adam.  A batch determines noise and lengthscales less well than all data: the optimum
         differs, and training uses all ``max_iter`` steps.
     n_restarts : int
-        Number of further starts, log-normally distributed about the first (standard deviation 1 of the logarithm).
+        Number of further starts, log-normally distributed about the first (standard deviation 1 of the logarithm), at
+        most 10,000,000.  Ctrl-C during one of them ends all, and the best so far is kept.
     fixed : str or tuple of str
         What is not trained: names in ``kernel.parameter_names``, "noise" (or another parameter of a likelihood),
         "kernel" for all of its parameters, "mean" for coefficients, which stay at least squares, and "all" for

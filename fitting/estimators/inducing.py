@@ -20,13 +20,13 @@ from fitting.objectives.objective import Objective, data_of, member
 from fitting.objectives.point import Parameters
 from fitting.prior_means import PriorMean
 from fitting.starts.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
-from fitting.starts.starts import choose_inducing, distinct_rows
+from fitting.starts.starts import choose_inducing
 from fitting.starts.sufficient import EXACT, Nested, nested
 from fitting.training import RESUMED, Run
-from gpbounds.arrays import Float, as_points, host
+from gpbounds.arrays import Float, as_points, distinct_rows, host
 from gpbounds.errors import shown
+from gpbounds.kdpp.best import draws_to_make
 from gpbounds.kernels import Kernel
-from gpbounds.rates.draws.given import draws_argument
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.validation import array_module, choice, count, flag, open_unit, positive, scalar
 
@@ -387,7 +387,7 @@ class InducingGP(Regression, WithInducing):
         positive("target_gap", self.target_gap)
         if self.max_inducing is not None:
             count("max_inducing", self.max_inducing)
-        draws_argument(self.draws)
+        draws_to_make(self.draws)
         scalar(open_unit, "delta", self.delta)
         if self._best and self._bounds() is None:
             raise ValueError(

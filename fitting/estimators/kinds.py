@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from fitting.bounds import Target, bound_of
 from fitting.objectives.goals import Evidence
 from fitting.objectives.laws import FamilyLaw, FreeLaw, law_of
@@ -20,7 +18,7 @@ from fitting.objectives.point import Parameters
 from fitting.objectives.unit_noise import TargetOfRows, of_unit_rows
 from fitting.posterior import InducingPosterior, Posterior
 from fitting.rows.data import Dataset
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, DistinctRows, Float, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.linalg.residuals import least_sound_jitter
@@ -141,7 +139,7 @@ class OfRowNoise(Kind):
         """Z, or the distinct rows."""
         if point.Z is not None:
             return point.Z
-        return namespace(self.rows.X).asarray(np.unique(host(self.rows.X)[:, :-1], axis=0))
+        return namespace(self.rows.X).asarray(DistinctRows.of(host(self.rows.X)[:, :-1]).rows)
 
     def least_jitter(self, point: Parameters) -> float:
         """The least jitter with which rounding leaves Kuu positive definite, whatever its condition."""

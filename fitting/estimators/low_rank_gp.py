@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +35,7 @@ from gpbounds.errors import shown
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.families import Family
 from gpbounds.lowrank.features.mercer import on_grid
+from gpbounds.once import cached_property
 from gpbounds.overflow import within_doubles
 from gpbounds.rows import Source, is_elsewhere, source
 from gpbounds.rows.source import changed

@@ -14,9 +14,9 @@ from fitting.objectives.goals import Evidence, Goal
 from fitting.objectives.laws import ModelLaw, law_of
 from fitting.objectives.objective import Member, member
 from fitting.objectives.point import Parameters
-from fitting.starts.starts import distinct_rows, units
+from fitting.starts.starts import units
 from fitting.training import RESUMED, Run, Session
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, distinct_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
 from gpbounds.kernels import Kernel
 from gpbounds.rows import Source

@@ -39,7 +39,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.rows import is_elsewhere, source
-from gpbounds.validation import choice, closed_unit, count, flag, positive, positive_unit, scalar
+from gpbounds.validation import choice, closed_unit, count, flag, positive, positive_unit, repetitions, scalar
 from gpbounds.whitening import slices
 
 # The state of an optimiser between calls of ``partial_fit``.
@@ -805,7 +805,7 @@ class Variational(WithInducing):
         return outcome.remarks(self.runs_, self.batch_size is not None or self.gradient != "exact", self.start)
 
     def _stages(self) -> _Stages:
-        return _Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))
+        return _Stages(self.hyperparameters == "joint", repetitions("n_restarts", self.n_restarts, 0))
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         def draw(kernel: Kernel, i: int) -> Any:

@@ -9,7 +9,6 @@ With z_k the standard frequencies, w_k their weights, Ω the matrix of z_k/ℓ a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Stationary
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures
 from gpbounds.lowrank.features.fourier import cosines_and_sines
+from gpbounds.once import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +35,7 @@ from gpbounds.kernels import SquaredExponential, Stationary
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank import HilbertFeatures
 from gpbounds.lowrank.features.sines import densities, products
+from gpbounds.once import cached_property
 from gpbounds.rows.engines import Engine, Memory
 from gpbounds.rows.program import Program, Rows, Statistics
 from gpbounds.whitening import slices

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential, Stationary
 from gpbounds.lowrank import MercerFeatures
 from gpbounds.lowrank.features.mercer import Degrees, Expansion
+from gpbounds.once import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -26,6 +25,7 @@ from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.kernels.facts import Fold
 from gpbounds.lowrank.features.fourier import cosines_and_sines
+from gpbounds.once import cached_property
 
 LEAVES = (SquaredExponential, Matern, RationalQuadratic, Periodic, Constant)
 """Kernels whose frequencies are known, besides those made of them."""

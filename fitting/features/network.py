@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from fitting.features.transform import Transform, TransformAt
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.workspace import Spares
+from gpbounds.once import cached_property
 
 BLOCK = 2**15
 """Numbers that are processed at a time where several operations follow each other, so that they stay in the cache."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gpbounds.exact import factor_of
 from gpbounds.iterative.solves import COLUMNS, Solver, factor_pays, fast_solver
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.once import cached_property
 from gpbounds.small_variances import Given, difference_error, upper_ends
 from gpbounds.texts import in_one_line
 from gpbounds.whitening import CHUNK, slices

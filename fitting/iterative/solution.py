@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from gpbounds.linalg.parallel import share
 from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import lift_rows, solve_rows
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.once import cached_property
 from gpbounds.readings import Readings, Unread
 from gpbounds.vecchia import Blocks, Factor, factor, near
 from gpbounds.vecchia.blocks import scales

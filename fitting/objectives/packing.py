@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.once import cached_property
 from gpbounds.validation import finite, flag, positive, positive_each
 
 LIMITS = (1e-6, 1e6)

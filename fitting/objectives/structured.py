@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from gpbounds.kernels.fused import DevicePulling
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.products import add_gram, add_product, product
 from gpbounds.linalg.triangular import inverse_factor
+from gpbounds.once import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.products import product
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
+from gpbounds.once import cached_property
 from gpbounds.readings import Readings, Unread, taken
 from gpbounds.rows.program import Statistics
 from gpbounds.whitening import Inducing, Residuals, inducing, residual_diagonal, slices

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.once import cached_property
 from gpbounds.rows.engines import Engine
 from gpbounds.rows.program import Program, Round, Rows, Statistics
 from gpbounds.validation import count, finite

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.starts.starts import distinct_rows
-from gpbounds.arrays import Array, Float, host
+from gpbounds.arrays import Array, Float, distinct_rows, host
 from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Empirical

@@ -10,7 +10,7 @@ import numpy as np
 
 from fitting.prior_means import some_of
 from fitting.rows.columns import Columns
-from gpbounds.arrays import Array, Float, host, is_constant
+from gpbounds.arrays import Array, DistinctRows, Float, host, is_constant
 from gpbounds.errors import shown
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
 from gpbounds.kernels.families import WORDS, Family, family
@@ -191,11 +191,6 @@ def within(limits: Mapping[str, tuple[float, float]], kernel: Kernel) -> Kernel:
     return kernel.with_log_parameters(logs)
 
 
-def distinct_rows(X: Float) -> int:
-    """The number of distinct rows."""
-    return int(np.unique(X, axis=0).shape[0])
-
-
 def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.random.Generator) -> Float:
     """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`, on the host, from NumPy arrays.
 
@@ -207,10 +202,10 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
     """
     from gpbounds.kdpp import select
 
-    distinct = distinct_rows(X)
-    M = min(M, distinct)
-    if method == "kmeans" and M == distinct:  # each centre is a row
-        return np.unique(X, axis=0)
+    distinct = DistinctRows.of(X).rows
+    M = min(M, len(distinct))
+    if method == "kmeans" and M == len(distinct):  # each centre is a row
+        return distinct
     if method in ("kmeans", "uniform"):
         scale = 1.0 if method == "uniform" else _lengths(kernel, X)
         return select(kernel, X / scale, M, method, rng, jitter="auto").Z * scale
@@ -222,9 +217,8 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
     chosen = select(kernel, X, M, "greedy", trace=0.0)
     if chosen.M == M:
         return chosen.Z
-    remaining = np.unique(X, axis=0)
     taken = {row.tobytes() for row in chosen.Z + 0.0}
-    remaining = remaining[[row.tobytes() not in taken for row in remaining + 0.0]]
+    remaining = distinct[[row.tobytes() not in taken for row in distinct + 0.0]]
     more = rng.choice(remaining.shape[0], M - chosen.M, replace=False)
     return np.concatenate([chosen.Z, remaining[more]])
 

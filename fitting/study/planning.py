@@ -186,7 +186,9 @@ def plan(
     )
     widths = None if width is None else np.atleast_1d(validation.positive("width", width)).tolist()
     level = level_of(nats, loss, relative, argument)
-    aims = Aims(level, alpha, methods, widths, select, most, validation.count("refits", refits, 0), loss, relative)
+    aims = Aims(
+        level, alpha, methods, widths, select, most, validation.repetitions("refits", refits, 0), loss, relative
+    )
     aims.check(argument)
     with shown("Fitting the kernel" if model is None else "Reading the model", progress):
         if model is None:
@@ -204,7 +206,7 @@ def simulated_sets(simulate: int | None, loss: float | None, relative: float | N
     """``simulate``, checked; levels of predictions simulate nothing."""
     if simulate is None:
         return None if loss is None and relative is None else 0
-    return validation.count("simulate", simulate, 0)
+    return validation.repetitions("simulate", simulate, 0)
 
 
 def level_of(nats: float | None, loss: float | None, relative: float | None, spelled: Spelling) -> float:

@@ -13,7 +13,7 @@ from fitting.study import hyperparameters
 from fitting.study.standardised import Standardised, TableRows
 from fitting.study.words import Spelling, argument, describe, describe_kernel, kernel_record, options_of
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, distinct_rows
 from gpbounds.bound import Bound, Plan
 from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel, Stationary
@@ -116,7 +116,7 @@ class Case:
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
         if isinstance(self.inputs, Empirical):
-            return min(N - 1, len(np.unique(np.asarray(self.inputs.X), axis=0)))
+            return min(N - 1, distinct_rows(np.asarray(self.inputs.X)))
         return N - 1
 
     @property

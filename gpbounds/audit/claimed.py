@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from gpbounds.audit.model import Subject
 from gpbounds.bound import outward
 from gpbounds.interval import Interval
 from gpbounds.iterative import ExactPredictions
+from gpbounds.once import cached_property
 from gpbounds.renyi.members import WORK
 from gpbounds.validation import finite, flag, generator, non_negative, open_unit, positive, scalar
 

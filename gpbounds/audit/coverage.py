@@ -14,13 +14,11 @@ from gpbounds.arrays import Float, array_of
 from gpbounds.audit.ranks import Ranges, ranges
 from gpbounds.errors import NotPositiveDefinite, shown
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.validation import count, finite, generator, positive, within_memory
+from gpbounds.validation import count, finite, generator, positive, repetitions, within_memory
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = Fraction(1, 20)
 """Largest probability that any share or bin lies outside its range if the predictions are right."""
-FARTHEST = 10**7
-"""Sets of targets that a test of shares can draw in hours."""
 SETS = 1999
 """Sets of targets that are drawn from the model."""
 MOST = 2000
@@ -195,8 +193,7 @@ def calibration(
     from scipy.special import ndtr
 
     level = None if baseline is None else _baseline(baseline)
-    if count("sets", sets) > FARTHEST:
-        raise ValueError(f"sets: expected at most {FARTHEST:,} sets of targets, got {sets:,}")
+    sets = repetitions("sets", sets)
     targets, means, variances = finite("y", y), finite("mean", mean), positive("variance", variance)
     if targets.ndim != 1 or targets.size == 0 or not targets.shape == means.shape == variances.shape:
         raise ValueError(
@@ -216,7 +213,7 @@ def calibration(
         except NotPositiveDefinite:
             untested = _UNRESOLVED
         else:
-            drawn = np.concatenate(list(_simulated(factor, std, count("sets", sets), size, rng)))
+            drawn = np.concatenate(list(_simulated(factor, std, repetitions("sets", sets), size, rng)))
             test, untested = ranges(observed, drawn, delta=DELTA), None
     k, shares, bins = tested.size, observed[: len(LEVELS)], observed[len(LEVELS) :]
     spans = None if test is None else np.clip(np.stack([test.low, test.high], axis=1), 0.0, float(k))

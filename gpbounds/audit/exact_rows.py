@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from gpbounds.iterative.prediction_ends import predictions_by_factor
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.once import cached_property
 from gpbounds.renyi.escalation import computed_evidence, decided, sharper, spoilt, thirty_digits
 from gpbounds.renyi.members import exact_work
 from gpbounds.row_noise import UnitNoise, at_unit_noise, is_per_row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +17,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.likelihoods import Likelihood, StudentT
 from gpbounds.likelihoods.base import as_likelihood
+from gpbounds.once import cached_property
 from gpbounds.row_noise import one_for_all
 from gpbounds.validation import finite, names_of
 from gpbounds.whitening import as_targets

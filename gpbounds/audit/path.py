@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gpbounds.kdpp.record import groups_of, repeated
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.pivoted import Pivoted, pivoted
+from gpbounds.once import cached_property
 
 CONFIDENCE = 0.95
 

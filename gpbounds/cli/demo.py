@@ -112,7 +112,7 @@ def show(
 
     After Ctrl-C among the subsets the bounds and the subsets that were evaluated are shown; then the program ends.
     """
-    validation.count("draws", draws)
+    validation.repetitions("draws", draws)
     validation.order("alpha", alpha)
     validation.positive("nats", nats)
     print(f"Fitting hyperparameters to {data.name} ...", file=sys.stderr)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.cli.options import UsageError
+from gpbounds.once import cached_property
 from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
 from gpbounds.pacbayes.certificate.rows import Scaled, raw
 from gpbounds.rows import Source, read_table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +25,7 @@ from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.products import gram, matmul, norm, norms
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.numerics.scalars import log1p_residual
+from gpbounds.once import cached_property
 from gpbounds.overflow import within_doubles
 from gpbounds.row_noise import is_per_row, noise_of_rows, one_for_all
 from gpbounds.validation import choice, noise_variance

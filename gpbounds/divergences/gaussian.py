@@ -77,8 +77,8 @@ def gaussian_renyi(
     return between((mean1, cov1), (mean2, cov2), scalar(finite, "alpha", alpha), ("mean1", "cov1"), ("mean2", "cov2"))
 
 
-LEAST = 1e-290
-"""Quotients of covariances with smaller variances are beyond the doubles."""
+LEAST = 2.3e-308
+"""Smaller variances are no normal doubles: their quotients overflow."""
 Law = tuple[Any, Any]
 """Mean and covariance."""
 Names = tuple[str, str]

@@ -9,7 +9,6 @@ too small, P-29.)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from gpbounds.linalg import Jitter, cholesky
 from gpbounds.linalg.parallel import GROUPS
 from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import square_matrix, symmetric_matrix
+from gpbounds.once import cached_property
 from gpbounds.overflow import within_doubles
 from gpbounds.row_noise import is_per_row, noise_of_rows
 from gpbounds.rows.program import Statistics

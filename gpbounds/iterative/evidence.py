@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, as_points, host, namespace
+from gpbounds.arrays import EPS, Array, as_points, distinct_rows, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.interval import Interval, possible
 from gpbounds.iterative.log_det import EDGE, TraceLog, edges, trace_log
@@ -236,8 +236,7 @@ def _problem(
 def _certificate(kernel: Kernel, problem: _Preconditioned, noise: float) -> Streamed:
     """Q of greedy inducing points."""
     X = problem.K.X
-    distinct = int(np.unique(host(X), axis=0).shape[0])
-    chosen = select(kernel, host(X), min(INDUCING, distinct), trace=1e-3 * noise).Z
+    chosen = select(kernel, host(X), min(INDUCING, distinct_rows(X)), trace=1e-3 * noise).Z
     chosen = chosen if len(chosen) else host(X)[:1]  # noise far above the variances explains every row
     return streamed(kernel, X, problem.Y, namespace(X).asarray(chosen), noise, "auto")
 

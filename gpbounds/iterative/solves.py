@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, distinct_rows, host, namespace
 from gpbounds.exact import factor_of
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.tiles import Products
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.krylov import conjugate_gradients
+from gpbounds.once import cached_property
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.vecchia import Blocks, Factor, factor, near
 
@@ -253,7 +253,7 @@ def preconditioned(kernel: Kernel, X: Array, *, noise: float) -> Vecchia | LowRa
     factor, which knows near rows, needs fewer.
     """
     points = np.asarray(host(X))
-    most = min(INDUCING, int(np.unique(points, axis=0).shape[0]))
+    most = min(INDUCING, distinct_rows(points))
     chosen = select(kernel, points, most, trace=0.1 * EXPLAINED * len(points) * noise)
     if chosen.Z.shape[0] and chosen.trace <= EXPLAINED * len(points) * noise:
         empty = namespace(X).zeros((len(points), 1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import comb
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.numerics.balls import trace_term
+from gpbounds.once import cached_property
 from gpbounds.rigor import MOST_BITS, above, at_bits, below, enclosed_each, exact, outer, rounded
 
 # Expectations of K − Q under a k-DPP in balls, from elementary symmetric polynomials (R-lem3, R-lem3c, N-res).

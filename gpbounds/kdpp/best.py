@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from gpbounds.kdpp.sampling import FactorSampler, sample_eigen
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import Pivoted, pivoted
+from gpbounds.once import cached_property
 from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument
 from gpbounds.rates.draws.norm import trace_quantile
 from gpbounds.rates.draws.rows import StreamedRows
@@ -39,7 +39,7 @@ from gpbounds.renyi import evidence
 from gpbounds.renyi.attained import Attained, attained, evidence_attained, negative_trace
 from gpbounds.renyi.gap_bounds import gap
 from gpbounds.row_noise import OF_DRAWS, one_for_all
-from gpbounds.validation import count, open_unit, order, scalar
+from gpbounds.validation import open_unit, order, repetitions, scalar
 from gpbounds.whitening import as_targets, with_jitter
 
 # The problem of choosing the best of several draws: data, order, R and δ; and a law to draw from.
@@ -155,6 +155,12 @@ class _Kept:
     candidate: _Candidate
     reached: Attained
     bound: Bound | None
+
+
+def draws_to_make(draws: Any) -> int | str:
+    """``draws`` as a checked number of draws, which are made one after another, or "certain"."""
+    number = draws_argument(draws)
+    return number if isinstance(number, str) else repetitions("draws", number)
 
 
 def keep_best(
@@ -523,7 +529,7 @@ def best_selection(
         raise ValueError(
             f"y, noise: expected both, or neither for the least trace, got only {'noise' if y is None else 'y'}"
         )
-    number = draws_argument(10 if draws is None else draws)
+    number = draws_to_make(10 if draws is None else draws)
     certain = number == CERTAIN
     if certain and y is None:
         raise ValueError("draws: expected a whole number without y, got 'certain': redrawing ends by looking at y")
@@ -546,7 +552,7 @@ def best_selection(
     ]
     source = source_of(problem, rank)
     if certain:
-        kept, made = redraw(problem, source, rng, jitter, others, MOST if most is None else count("most", most))
+        kept, made = redraw(problem, source, rng, jitter, others, MOST if most is None else repetitions("most", most))
     else:
         kept, made = keep_best(problem, source, rng, jitter, others), problem.draws
     chosen = kept.candidate

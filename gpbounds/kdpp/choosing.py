@@ -113,7 +113,7 @@ def select(
         Added to the diagonal of K_ZZ to compute Q; the result's ``jitter`` is the amount.  "greedy" needs none.
         "best" compares without jitter; its bound includes the loss of the chosen points due to this jitter.
     draws : int or "certain", optional
-        R ≥ 1 of "best", 10 by default.
+        R of "best", 10 by default, at most 10,000,000.
     most : int, optional
         Largest number of draws for "certain", 60 by default: all of them are above the level with probability at most
         0.8^60 = 1.5e-6.

@@ -364,11 +364,9 @@ def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     array([1.  , 0.75, 0.75])
     """
     rho, M = checked(eigenvalues).copy(), count("M", M, 0)
-    if M >= rho.size:  # all rows are pivots
-        return np.zeros_like(rho)
     # relative errors add: Φ(ρ) ≤ Φ(ρ̃) ≤ (1 + η)Φ(ρ) if ρ ≤ ρ̃ ≤ (1 + η)ρ, and the error of one step is less than this
     step = 1.0 + 2.0 * (rho.size + 8.0) * EPS
-    for _ in range(M):
+    for _ in range(min(M, rho.size)):  # Φ decreases, and beyond N all rows are pivots
         others = np.zeros_like(rho)
         others[1:] += np.cumsum(rho)[:-1]
         others[:-1] += np.cumsum(rho[::-1])[-2::-1]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
+from gpbounds.once import cached_property
 from gpbounds.validation import finite, non_negative, scalar
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float, Indices, array_of, is_cupy
+from gpbounds.arrays import DistinctRows, Float, Indices, array_of, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.once import cached_property
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +138,7 @@ def groups_of(X: Float) -> Indices:
     >>> groups_of(np.array([[1.0], [0.0], [1.0]])).tolist()
     [1, 0, 1]
     """
-    _, groups = np.unique(X, axis=0, return_inverse=True)
-    return groups.ravel()
+    return DistinctRows.of(X).groups
 
 
 def first_of_each(order: Indices, groups: Indices) -> Indices:

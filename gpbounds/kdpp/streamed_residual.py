@@ -9,7 +9,6 @@ eigenvalues of K are those of FᵀF raised by amounts that sum to T.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +17,7 @@ from gpbounds.arrays import EPS, Float
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kdpp.residual import trace_slopes
 from gpbounds.linalg.psd import computed_eigenvalues
+from gpbounds.once import cached_property
 from gpbounds.validation import count, non_negative, positive, scalar
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gpbounds.arrays import EPS, Array, Float, as_points, host, is_cupy, namespa
 from gpbounds.kernels import errors, per_dimension
 from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
 from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
+from gpbounds.once import cached_property
 from gpbounds.validation import as_log_parameters, each_dimension, exponentials, positive, positive_each, scalar
 
 # Squared distances without the cancellation of |x|² + |y|² − 2 x·y, and without an N × M × D array.

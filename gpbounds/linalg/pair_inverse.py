@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg.pair_products import ROWS, UP, left, multiply, product, right
 from gpbounds.numerics.pairs import Pair, add, row_sums
 from gpbounds.numerics.pairs import multiply as times
+from gpbounds.once import cached_property
 from gpbounds.rigor import at_bits, exact, within
 
 U = 0.5 * EPS

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +32,7 @@ from gpbounds.lowrank.given_y import (
     of_means,
 )
 from gpbounds.lowrank.through_basis import Side, ThroughBasis
+from gpbounds.once import cached_property
 from gpbounds.validation import instance
 from gpbounds.whitening import as_targets
 

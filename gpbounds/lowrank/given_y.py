@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +25,7 @@ from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import gram, norm
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.lowrank.approximation import as_features, noisy_factor, shifted
+from gpbounds.once import cached_property
 from gpbounds.overflow import within_doubles
 from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import as_targets

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +25,7 @@ from gpbounds.linalg.products import norm
 from gpbounds.linalg.psd import finite_matrix
 from gpbounds.lowrank.divergence import KL
 from gpbounds.lowrank.given_y import UP, NoisyLaw, U
+from gpbounds.once import cached_property
 from gpbounds.validation import function, noise_variance
 
 ROWS = 512

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +23,7 @@ from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Likelihood, StudentT
 from gpbounds.likelihoods.special import bend
 from gpbounds.numerics.search import halved
+from gpbounds.once import cached_property
 
 # Means over f ~ N(m, v) of functions of p(y|f) that may change as abruptly as p itself: Gauss–Legendre on panels.
 #

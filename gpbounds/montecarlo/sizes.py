@@ -256,15 +256,9 @@ def sample_size(
     count = np.asarray(validation.whole("n", n))
     t = np.asarray(validation.whole("iteration", iteration))
     failure = np.asarray(failure_share(t, delta=delta))
-    gamma = np.asarray(
-        validation.positive(
-            "step", validation.function("step", step, "a number or a function of t")(t) if callable(step) else step
-        )
-    )
+    gamma = _step_sizes(step, t)
     norm = np.asarray(validation.positive("design", design))
-    given = {"zeta": zeta, "m": m, "v": v}
-    shapes = {name: validation.finite(name, each) for name, each in given.items() if each is not None}
-    validation.broadcast(y=targets, n=count, iteration=t, delta=failure, step=gamma, design=norm, **shapes)
+    _require_one_shape(y=targets, n=count, iteration=t, delta=failure, step=gamma, design=norm, zeta=zeta, m=m, v=v)
     relative_error = np.minimum(gamma, 0.5)
     printed = rule == "printed"
     proved = rigor_of(rigor) == "sharp"
@@ -311,6 +305,18 @@ def sample_size(
         notes=tuple(notes),
         certified=proved,
     )
+
+
+def _step_sizes(step: Any, t: Float) -> Float:
+    """γ_t > 0 at the steps ``t``."""
+    if callable(step):
+        step = validation.function("step", step, "a number or a function of t")(t)
+    return np.asarray(validation.positive("step", step))
+
+
+def _require_one_shape(**given: ArrayLike | None) -> None:
+    """Refuse numbers whose shapes do not broadcast, None apart."""
+    validation.broadcast(**{name: validation.finite(name, each) for name, each in given.items() if each is not None})
 
 
 def _enclosed(

@@ -256,7 +256,7 @@ def inducing_points(
         alpha=alpha, noise=None if _of_each_row(inputs, noise) else noise, delta=delta, y_norm2=y_norm2, tv=tv
     )
     if simulate is not None:
-        validation.count("simulate", simulate)
+        validation.repetitions("simulate", simulate)
     with bar("Inducing points", simulate, "set" if simulate else "try", progress) as tries:
         return _stated(
             kernel,

@@ -134,7 +134,7 @@ def simulation(
         )
     if not callable(getattr(inputs, "sample", None)):
         raise ValueError(f"inputs: expected a law with sample(N, rng), got {type(inputs).__name__}")
-    m, level = validation.count("simulate", sets), validation.scalar(validation.open_unit, "delta", delta)
+    m, level = validation.repetitions("simulate", sets), validation.scalar(validation.open_unit, "delta", delta)
     k = math.floor((m + 1) * level / 2.0 * (1.0 + 1e-12))
     if k == 0:
         least = math.ceil(2.0 / level * (1.0 - 1e-12)) - 1

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Float, as_host_points, kind_of_caller
+from gpbounds.arrays import EPS, DistinctRows, Float, as_host_points, kind_of_caller
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.linalg import Eigen, eigen
@@ -154,7 +154,7 @@ def needed(
         return needed_from_eigenvalues(values, alpha, noise=noise, target=target)
     size = min(count("landmarks", 1000 if landmarks is None else landmarks), N)
     chosen = points[np.linspace(0, N - 1, size).round().astype(np.int64)]
-    white = whiten(kernel, points, np.unique(chosen, axis=0), jitter="auto")
+    white = whiten(kernel, points, DistinctRows.of(chosen).rows, jitter="auto")
     gram, known = white.gram, accuracy(white, *errors_of_entries(kernel, points, white.inducing.Z))
     rounding = MARGIN * size * EPS * float(gram.trace()) + known.gram + known.below  # of Q₋ ⪯ K (N-Q)
     spectrum = eigen(gram, "VVᵀ", rounding=rounding)

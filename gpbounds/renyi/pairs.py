@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points
+from gpbounds.arrays import DistinctRows, Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.errors import shown
 from gpbounds.kernels import Kernel
@@ -43,6 +42,7 @@ from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.numerics.pairs import Pair, add, row_sums, two_sum
 from gpbounds.numerics.pairs import multiply as times
 from gpbounds.numerics.search import least as fewest
+from gpbounds.once import cached_property
 from gpbounds.renyi.fischer import partition
 from gpbounds.renyi.members import BLOCK, LADDER
 from gpbounds.renyi.residual import with_jitter_named
@@ -573,7 +573,7 @@ def enclosed_gap(
 
 def _different(kernel: Kernel, Z: Float) -> np.ndarray:
     """Indices of the distinct points of Z without those where f is surely 0, which add nothing to Q; at least one."""
-    numbers = np.sort(np.unique(Z, axis=0, return_index=True)[1])
+    numbers = np.sort(DistinctRows.of(Z).first)
     if math.isfinite(kernel.max_variance):
         return numbers
     known = [i for i in numbers.tolist() if pair_variances(kernel, Z[i : i + 1])[0].any()]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.products import gram, matmul, norm
 from gpbounds.numerics.scalars import log_det_term
+from gpbounds.once import cached_property
 from gpbounds.renyi.accuracy import Accuracy, accuracy, errors_of_entries, gamma
 from gpbounds.validation import finite, scalar
 from gpbounds.whitening import Inducing, inducing, sums_of_squares, with_jitter

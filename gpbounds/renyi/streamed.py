@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, cholesky, eigen
 from gpbounds.linalg.residuals import largest_eigenvalue
+from gpbounds.once import cached_property
 from gpbounds.renyi.accuracy import Accuracy, U, accuracy, errors_of_entries, gamma
 from gpbounds.renyi.members import BLOCK
 from gpbounds.rows import is_elsewhere, source

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float, Indices, exactly, is_constant
 from gpbounds.errors import NonFinite
+from gpbounds.once import cached_property
 from gpbounds.rows.engines import Change, Changed, Engine
 from gpbounds.rows.program import Program, Rows, Statistics
 

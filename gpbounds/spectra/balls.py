@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from math import comb, prod
 from typing import Any
 
@@ -17,6 +17,7 @@ from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, OnColumns, Product, SquaredExponential, Sum
 from gpbounds.numerics.balls import root
+from gpbounds.once import cached_property
 from gpbounds.rigor import exact
 from gpbounds.spectra import independent_factors, summands
 from gpbounds.spectra.base import edges

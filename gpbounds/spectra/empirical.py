@@ -7,7 +7,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float, is_cupy, namespace
+from gpbounds.arrays import EPS, Float, distinct_rows, is_cupy
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.errors import entry_bound, entry_errors
@@ -36,8 +36,7 @@ class DataSpectrum(Spectrum):
     def __init__(self, kernel: Kernel, inputs: Empirical, values: Float) -> None:
         X = inputs.X
         self.N = inputs.N
-        host = X if namespace(X) is np else namespace(X).asnumpy(X)
-        self.rank = len(np.unique(host, axis=0))
+        self.rank = distinct_rows(X)
         self._values = values
         self.trace = float(kernel.diag(X).sum()) / self.N
         self._log_tails: Float | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +13,7 @@ from gpbounds.errors import NotConverged, shown
 from gpbounds.inputs import Uniform
 from gpbounds.kernels import Matern
 from gpbounds.kernels.facts import has_formula
+from gpbounds.once import cached_property
 from gpbounds.spectra.base import Relaxation, Spectrum, gauss
 from gpbounds.validation import count as one_count
 from gpbounds.validation import whole

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gpbounds.inputs import Gaussian, Uniform, independent_stds
 from gpbounds.kernels import Matern
 from gpbounds.kernels.facts import has_formula
 from gpbounds.kernels.stationary import Stationary
+from gpbounds.once import cached_property
 from gpbounds.spectra.base import Spectrum, gauss, values
 from gpbounds.spectra.matern import factor, squared_singular_values
 from gpbounds.validation import count as one_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.once import cached_property
 from gpbounds.row_noise import OF_FACTORS, one_for_all
 from gpbounds.validation import extended, instance, non_negative, positive, scalar
 from gpbounds.vecchia.blocks import Blocks

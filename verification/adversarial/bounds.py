@@ -125,7 +125,7 @@ def enough(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
 def consequences(case: Instance, rng: np.random.Generator) -> Iterator[Statement]:
     """What the bound on the divergence means for the mean and the variance of f at one input (Prop. 4)."""
     about = audit.subject(*case.arguments, noise=case.noise)
-    stated = audit.consequences(about, audit.enough(about, most=1), case.X[:0]).model
+    stated = audit.consequences(about, audit.enough(about, most=1), case.X[:1]).model
     assert stated is not None
     at = one_of([case.X, case.Z, case.X + case.Z[0] - case.X[0]], rng)[:1]
     sparse, exact = (

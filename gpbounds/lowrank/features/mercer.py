@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -20,6 +19,7 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.kernels.facts import has_formula
 from gpbounds.lowrank.features.base import BLOCK, Features
 from gpbounds.numerics.pairs import times, two_product, two_sum
+from gpbounds.once import cached_property
 from gpbounds.spectra.base import Degrees, edges
 from gpbounds.spectra.gaussian import LARGEST_ORDER, log_complement, principal_axes, smallest_sums
 from gpbounds.validation import choice, finite

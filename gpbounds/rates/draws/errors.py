@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import EPS, Float, distinct_rows
 from gpbounds.bound import ENCLOSED, Bound
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.residual import expected_residual
@@ -41,7 +41,7 @@ class EnclosedRows(Rows):
         K = np.asarray(kernel(points))
         self.N, self.outputs = Y.shape
         self.eigen: EnclosedEigen = enclosed_eigen(K, Y, entry_errors(kernel, points, K), "k(X, X)")
-        self.rank = len(np.unique(points, axis=0))
+        self.rank = distinct_rows(points)
         self.largest = min(self.N - 1, self.rank)
         self.norm = float(np.linalg.norm(Y)) * (1.0 + 1e-10)
         self.variance = float(K.diagonal().max())

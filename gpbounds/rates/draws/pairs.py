@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Float
+from gpbounds.arrays import EPS, Float, distinct_rows
 from gpbounds.bound import Bound
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kdpp.mean_residual import ExpectedResidual
@@ -25,6 +24,7 @@ from gpbounds.linalg.pair_products import multiply as products
 from gpbounds.linalg.pair_solve import U2, remainder, solve
 from gpbounds.numerics import gaussian_forms
 from gpbounds.numerics.pairs import Pair, add, divide, multiply
+from gpbounds.once import cached_property
 from gpbounds.rates.draws.errors import EnclosedRows, certified_bounds, certified_share, of_kdpp
 from gpbounds.rates.draws.given import BEFORE_DRAWS
 from gpbounds.rates.draws.prior import prior_moments
@@ -79,7 +79,7 @@ class GradedRows(Rows):
         self.factor = pair_cholesky(block, self.N, "k(X, X)")
         self.columns = graded_columns(self.factor, further=self.N * pair_error(scaled, self.X))
         values = self.columns.values
-        self.rank = len(np.unique(self.X, axis=0))
+        self.rank = distinct_rows(self.X)
         self.lower, self.upper = values.lower, np.where(np.arange(self.N) < self.rank, values.upper, 0.0)
         self.largest = min(self.N - 1, self.rank)
         self.variance = kernel.largest_variance(self.X)

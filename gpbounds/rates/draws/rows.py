@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import EPS, Array, Float, host, is_cupy
+from gpbounds.arrays import EPS, Array, Float, distinct_rows, is_cupy
 from gpbounds.kdpp.mean_residual import ExpectedResidual
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual, tilted_traces
@@ -75,7 +75,7 @@ class DenseRows(Rows):
             self.spectrum, self.squares = eigen(K, "k(X, X)"), np.zeros(0)
         else:
             self.spectrum, self.squares = eigen_squares(K, Y, "k(X, X)")
-        self.rank = len(np.unique(host(X), axis=0))
+        self.rank = distinct_rows(X)
         self.largest = min(self.N - 1, self.rank)
         self._residuals: dict[tuple[int, float], ExpectedResidual] = {}
 
@@ -133,7 +133,7 @@ class StreamedRows(Rows):
         self.N, self.outputs = X.shape[0], 0 if Y is None else Y.shape[1]
         self._diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
         self.variance = float(self._diagonal.max())
-        self.largest = min(self.N - 1, len(np.unique(X, axis=0)))
+        self.largest = min(self.N - 1, distinct_rows(X))
         self._times = SymmetricProducts(lambda rows, columns: kernel(X[rows], X[columns]), self.N)
         self._factor: Pivoted | None = None
         self._ended = False

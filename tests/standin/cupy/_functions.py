@@ -17,8 +17,8 @@ KINDS = {
     # new memory with the layout of the argument
     "like": "copy full_like ones_like zeros_like",
     # new memory in C's order
-    "new": "all any argmax argmin argsort column_stack concatenate cumsum diag dot einsum ix_ max mean min outer prod repeat "
-    "sort stack std sum take tensordot tile trace tril triu var vdot",
+    "new": "all any argmax argmin argsort column_stack concatenate cumsum diag dot einsum ix_ max mean min outer prod "
+    "repeat sort stack std sum take tensordot tile trace tril triu var vdot",
     # new memory whose size the host must wait for
     "sized": "argwhere flatnonzero nonzero unique",
     # new memory from numbers of the host
