@@ -134,12 +134,14 @@ def lemma6(
     738.0
     """
     a, b, mu = (np.asarray(validation.finite(n, x)) for n, x in (("low", low), ("high", high), ("mean", mean)))
+    _require_one_shape(low=a, high=b, mean=mu)
     if (mu == 0.0).any() or (mu < a).any() or (mu > b).any():
         raise ValueError(
             f"mean: expected low <= mean <= high, mean not 0, got low {low!r}, high {high!r}, mean {mean!r}"
         )
     share = np.asarray(validation.open_unit("relative_error", relative_error))
     failure = np.asarray(validation.open_unit("delta", delta))
+    _require_one_shape(low=a, high=b, mean=mu, relative_error=share, delta=failure)
     if rigor_of(rigor) == "sharp":
 
         def size(*numbers: float) -> Any:

@@ -354,16 +354,11 @@ ENDS = re.compile(r"1e150|1e-310|largest doubles|2\^62|shifted|4\.94e-324|1e-300
 
 
 def known(wrong: str) -> bool:
-    """Whether a fault, as the script prints it, is one of those that `UNSETTLED` and `LASTING` list."""
-    name, argument, kind, outcome = wrong.split(" | ", 3)
-    if outcome == "hangs" and (argument, kind) in LASTING:
-        return True
+    """Whether a fault, as the script prints it, is one of those that `UNSETTLED` lists."""
+    name, argument, kind, _ = wrong.split(" | ", 3)
     return bool(ENDS.fullmatch(kind)) and any(name.endswith(each) for each in UNSETTLED.get(argument, ()))
 
 
 UNSETTLED: dict[str, tuple[str, ...]] = {"noise": ("lowrank.predictive_kl",)}
 """Functions, by argument, in which numbers at the ends of the range of doubles overflow with a warning or an error; of
 `predictive_kl` at a noise variance of 1e300 the ends are 0 and infinity, and terms are NaN."""
-
-LASTING = {("n_restarts", "2147483648"), ("simulate", "2147483648")}
-"""Counts of fits and of simulations, one after another, which the user may stop: two billion do not end."""
