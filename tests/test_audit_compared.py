@@ -436,6 +436,7 @@ def test_a_comparison_alone_brackets_the_divergence_of_the_model_too(rows):
     assert float(lower) / 200 <= high
 
 
+@pytest.mark.slow
 @UNTRAINED
 def test_training_again_starts_from_the_model_and_is_compared_at_the_same_rows(rows):
     X, y = rows
@@ -474,6 +475,7 @@ def table(rows, tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_the_command_asks_for_rows_a_threshold_and_a_training(table, tmp_path, capsys):
     words = ["audit", str(table), "--inducing", "5", "--out", str(tmp_path / "a.html")]
     assert main([*words, "--loss", "0.5", "--test-rows", "20", "--retrain", "--json"]) == 0

@@ -388,6 +388,7 @@ def test_progress_shows_passes_beside_iterations(client, capsys) -> None:
     assert not client._event_handlers[TOPIC]((0.0, ("", 0, 0)))  # nothing listens any more
 
 
+@pytest.mark.slow
 def test_low_rank_and_variational_models_take_dask_arrays(client) -> None:
     X, y, _ = problem(300)
     lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)

@@ -140,6 +140,7 @@ def test_a_classifier_takes_the_lengthscales_with_the_larger_evidence(
     assert len(auto.runs_) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.broad
 @pytest.mark.parametrize(
     "settings",

@@ -290,6 +290,7 @@ def test_a_study_of_inducing_points_goes_on_where_it_stopped(example, own, tmp_p
     assert "nothing to compare with" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_each_data_set_and_loss_has_its_own_rows_and_name(example, own, tmp_path, monkeypatch):
     """A second data set and a second loss are added to the same file, and neither picture nor table mixes them."""
     script, settings = example("pac_sgp_inducing"), example("pac_settings")
@@ -325,6 +326,7 @@ def test_files_of_before_the_losses_are_read(example, tmp_path):
     assert (loaded.key, loaded.loss) == (score.key, "band")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sparse_certificates_are_confirmed(example):
     script, settings = example("pac_sgp_inducing"), example("pac_settings")

@@ -273,6 +273,7 @@ def test_a_kernel_without_options_has_no_line_to_paste():
     assert options_of(SquaredExponential() + Matern(0.5), 0.1) is None
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_planned_for_from_the_shell(file, capsys, tmp_path):
     X, y = sample()
     model = fitting.SparseGP("vfe", n_inducing=10, random_state=0, normalize_y=True).fit(X, y)

@@ -408,6 +408,7 @@ def test_discretisations_on_a_box_agree_with_all_columns_together(observe: Obser
     observe.equal("L-49c", ritz.tensor(k, box, 12)[:6], together[:6], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.claim("L-49c")
 def test_nystrom_errors_cover_a_finer_grid(observe: Observer) -> None:
     for inputs, finer in ((Uniform([0.0, 0.0], [1.0, 2.0]), 30), (Gaussian(1.0, dim=2), 30)):
