@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, array_of, as_points, is_cupy, namespace
+from gpbounds.arrays import EPS, Array, array_of, as_points, exactly, namespace
 from gpbounds.divergences.errors import (
     ENOUGH,
     MARGIN,
@@ -77,7 +77,8 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
     >>> round(sparse_kl([[1.0]], [1.0], [[2.0]]), 6)  # 1 − ½ log 2
     0.653426
     """
-    xp = namespace(*(value for value in (mean, covariance, Kuu) if is_cupy(value)))
+    mean, covariance, Kuu = exactly("mean", mean), exactly("covariance", covariance), exactly("Kuu", Kuu)
+    xp = namespace(mean, covariance, Kuu)
     shift = array_of(xp, "mean", mean)
     return between((shift, covariance), (xp.zeros(shift.shape), Kuu), 1.0, ("mean", "covariance"), ("mean", "Kuu"))
 
