@@ -56,7 +56,7 @@ def reals(name: str, value: Any) -> Any:
         raise ValueError(f"{name}: expected rows of equal length, got {shown(value)}") from None
     if array.dtype.kind not in "biuf":
         if hasattr(value, "tocoo"):
-            raise ValueError(f"{name}: expected an array, got sparse data, {type(value).__name__}: pass .toarray()")
+            raise NotNumbers(f"{name}: expected an array, got sparse data, {type(value).__name__}: pass .toarray()")
         raise NotNumbers(f"{name}: expected real numbers, got {shown(value)} {NUMBERS}")
     return array
 
