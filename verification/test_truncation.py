@@ -341,3 +341,14 @@ def test_the_rank_grows_like_the_dth_power(observe: Observer) -> None:
         plain[-1] <= 20 * plain[0],
         "R = .5, D = 3: mercer_rank outgrows the printed expression without exponent D",
     )
+
+
+@pytest.mark.claim("L-43")
+@pytest.mark.parametrize("mean", [0.0, 5e-324, 1e-310, 0.3])
+def test_the_least_delta_keeps_the_bound_above_its_truth(observe: Observer, mean: float) -> None:
+    """(1 − δ)/(Nδ) overflows: no clamp of it may lower the bound."""
+    for delta in (5e-324, 1e-310, 1e-300):
+        computed = float(truncation.cantelli(np.float64(mean), np.float64(1.0), np.float64(2.0), np.float64(delta)))
+        with mp.workdps(400):
+            truth = min(reference.cantelli(mp.mpf(mean), mp.mpf(1), mp.mpf(2), mp.mpf(delta)), mp.mpf(1))
+        observe.upper("L-43", truth, computed * (1 + 1e-14))

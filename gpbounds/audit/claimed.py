@@ -215,7 +215,7 @@ class ClaimedPredictions:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             near = np.maximum(np.maximum(low - self.mean, self.mean - high), 0.0) / most
             far = np.maximum(np.abs(self.mean - low), np.abs(self.mean - high)) / least
-        return np.nan_to_num(near, nan=0.0), np.where(np.isnan(far), np.inf, far) * (1.0 + 1e-15)
+        return np.nan_to_num(near, nan=0.0) * (1.0 - 1e-15), np.where(np.isnan(far), np.inf, far) * (1.0 + 1e-15)
 
     @cached_property
     def ratio(self) -> tuple[Float, Float] | None:

@@ -58,12 +58,14 @@ def chebyshev(mean: Float, top: Float, N: Float, delta: Float) -> Any:
 def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """Λ + √((B−Λ)Λ(1−δ)/(Nδ)), never above Eq. 20 (L-43).
 
-    Beyond its maximum in Λ it is replaced by B, so it increases in Λ and stays valid if Λ is an upper bound.
+    Beyond its maximum in Λ it is replaced by B, so it increases in Λ and stays valid if Λ is an upper bound; so it is
+    where (1−δ)/(Nδ) is no double.
     """
-    with np.errstate(over="ignore"):
-        odds = np.minimum((1.0 - delta) / (N * delta), 1e300)  # the bound is B long before
-    turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
-    return np.where(mean < turn, np.minimum(mean + np.sqrt(mean) * np.sqrt((top - mean) * odds), top), top)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        odds = (1.0 - delta) / (N * delta)
+        turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
+        raised = mean + np.sqrt(mean) * np.sqrt((top - mean) * odds)
+    return np.where((mean < turn) & np.isfinite(odds) & np.isfinite(raised), np.minimum(raised, top), top)
 
 
 def markov(mean: Float, top: Float, delta: Float) -> Any:
