@@ -27,6 +27,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 CLAIM = "N-rows-noise"
+Ends = tuple[Float, Float]
 SHIFT = 4.01 * 0.5 * EPS
 """ε ≥ |log(w² s²)| for w = 1/s as computed: a square root and a division round."""
 PER_ROW = "Row i has the noise variance noise[i]; the bound is computed for rows of unit noise (N-rows-noise)."
@@ -162,13 +163,16 @@ class UnitNoise:
             most = 1.01 * (upper + error)
         return math.inf
 
-    def mean_errors(self, explained: Float) -> Float:
-        """How far latent means at n points may be moved, ``explained`` (n,) at least prior less posterior variance."""
-        return 1.01 * np.sqrt(explained) * (self.moved + SHIFT * (self.length + self.moved))
+    def of_predictions(self, prior: Float, mean: Ends, variance: Ends) -> tuple[Ends, Ends]:
+        """Ends of latent means and variances of the given rows, from those of the unit-noise rows, rounded outwards.
 
-    def variance_errors(self, explained: Float) -> Float:
-        """The same for latent variances."""
-        return 1.01 * SHIFT * explained
+        ``prior`` (n,) has the prior variances k(x, x), which are at least what the rows explain of them.
+        """
+        explained = 1.01 * prior
+        in_mean = 1.01 * np.sqrt(explained) * (self.moved + SHIFT * (self.length + self.moved))
+        in_variance = 1.01 * SHIFT * explained
+        (low, high), (least, most) = _apart(mean, in_mean), _apart(variance, in_variance)
+        return (low, high), (np.maximum(least, 0.0), most)
 
     def of_log_evidence(self, pair: Interval) -> Interval:
         """The interval of log p(y) from that of log p'(y')."""
@@ -240,6 +244,11 @@ class UnitNoise:
                 f"noise: expected variances that are larger by one factor, got {self.noise.min():.3g} to "
                 f"{self.noise.max():.3g}; in units of them,{reason.removeprefix('noise:')}"
             ) from None
+
+
+def _apart(ends: Ends, error: Float) -> Ends:
+    """Both ends moved outwards by ``error``."""
+    return np.nextafter(ends[0] - error, -np.inf), np.nextafter(ends[1] + error, np.inf)
 
 
 def _moved(end: Bound, shift: float, error: float) -> Bound:

@@ -132,12 +132,9 @@ class ExactRows:
     def _of_given_rows(self, made: ExactPredictions, points: Float) -> ExactPredictions:
         """The ends of the given rows' predictions from those of the rows of unit noise."""
         assert self.unit is not None
-        (low, high), (least, most) = made.mean, made.variance
-        explained = np.maximum(np.asarray(self.kernel.diag(points)) - least, 0.0) * (1.0 + 1e-12)
-        moved, spread = self.unit.mean_errors(explained), self.unit.variance_errors(explained)
-        return replace(
-            made, mean=(low - moved, high + moved), variance=(np.maximum(least - spread, 0.0), most + spread)
-        )
+        prior = np.asarray(self.kernel.diag(points))
+        mean, variance = self.unit.of_predictions(prior, made.mean, made.variance)
+        return replace(made, mean=mean, variance=variance)
 
 
 def jitter_effect(N: int, *, noise: Any, added: float, square: float) -> tuple[float, float]:

@@ -160,12 +160,9 @@ def _of_rows(
     points[:, -1] = math.ldexp(1.0, power)
     own: dict[str, Any] = {"y": unit.y, "tolerance": tolerance, "memory": memory, "progress": progress}
     made = exact_predictions(unit.kernel, unit.X, X_new=points, noise=1.0, **own)
-    explained = 1.01 * np.asarray(kernel.diag(new))
-    mean, variance = np.ldexp(made.mean, -power), np.ldexp(made.variance, -2 * power)
-    in_means, in_variances = unit.mean_errors(explained), unit.variance_errors(explained)
-    low, high = np.nextafter(mean[0] - in_means, -np.inf), np.nextafter(mean[1] + in_means, np.inf)
-    least = np.maximum(np.nextafter(variance[0] - in_variances, -np.inf), 0.0)
-    return replace(made, mean=(low, high), variance=(least, np.nextafter(variance[1] + in_variances, np.inf)))
+    ends = np.ldexp(made.mean, -power), np.ldexp(made.variance, -2 * power)
+    mean, variance = unit.of_predictions(np.asarray(kernel.diag(new)), *((each[0], each[1]) for each in ends))
+    return replace(made, mean=mean, variance=variance)
 
 
 def _solver(problem: _Problem, memory: float, advance: Callable[[], Any]) -> Solver | Factored:
