@@ -56,6 +56,47 @@ def test_concave_in_the_order(observe: Observer, seed: int, alpha: Any) -> None:
     observe.equal("N-conc", second, bend, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.claim("N-order-error")
+@given(seed=SEEDS, alpha=ORDERS, share=ORDERS)
+def test_mean_errors_of_the_prior_against_the_order(observe: Observer, seed: int, alpha: Any, share: Any) -> None:
+    """At the rows the mean error does not grow with α; at inputs that U alone ties to the rows it does not fall."""
+    case = instance(seed)
+    rng, M = np.random.default_rng(seed), case.Kuu.rows
+    tied = renyi.matrix(rng.standard_normal((2, M)))  # f_* = tied · U + what is independent of the rows
+    new = tied * case.Kuu * tied.T + gram(rng, 2), case.Kuu * tied.T
+
+    def errors(order: Any) -> tuple[Any, Any]:
+        return tuple(
+            mean_error(case, order, own, cross, with_rows)
+            for own, cross, with_rows in ((case.Kff, case.Kuf, case.Kff), (*new, tied * case.Kuf))
+        )
+
+    orders = sorted((mpf(0), alpha * share, alpha, mpf(1)))
+    at_rows, tied_only = zip(*map(errors, orders), strict=True)
+    size = float(trace(case.Kff) + trace(new[0])) * float(1 + trace(case.Kff) / case.noise) ** 2
+    tol = 1e-30 * size
+    observe.upper("N-order-error", at_rows[1:], at_rows[:-1], tol=tol)
+    observe.lower("N-order-error", tied_only[1:], tied_only[:-1], tol=tol)
+    # the mean is the reference's, and the slopes are those of the proof
+    mean, _ = renyi.predict(*case.all[:4], *new, case.noise, alpha)
+    inverse = case.xi(alpha) ** -1
+    observe.equal("N-order-error", list(tied * case.Kuf * inverse * case.y), list(mean), rtol=1e-25, atol=1e-30)
+    G, D = inverse, case.residual
+    slopes = (
+        -2 * trace((case.noise * eye(case.N) + (1 - alpha) * case.Kff) * case.Q * G * D * G * D * G),
+        2 * alpha * trace(tied * case.Kuf * G * D * G * D * G * case.Kuf.T * tied.T),
+    )
+    h = mpf("1e-18") * min(alpha, 1 - alpha) / (1 + max(case.d[0], mpf(1)))
+    for slope, left, right in zip(slopes, errors(alpha - h), errors(alpha + h), strict=True):
+        observe.equal("N-order-error", (right - left) / (2 * h), slope, rtol=1e-9, atol=1e-12 * size)
+
+
+def mean_error(case: Instance, alpha: Any, own: Any, cross: Any, with_rows: Any) -> Any:
+    """E|f_* − Q_*f Ξ⁻¹y|² for y, f_* from the prior: ``own`` = K_**, ``cross`` = K_u*, ``with_rows`` = K_*f."""
+    B = cross.T * solve(case.Kuu, case.Kuf) * case.xi(alpha) ** -1
+    return trace(own - B * with_rows.T - with_rows * B.T + B * case.exact * B.T)
+
+
 @pytest.mark.claim("N-range", "R-neg")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_orders_outside_the_unit_interval(observe: Observer, seed: int, alpha: Any) -> None:

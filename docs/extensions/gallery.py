@@ -35,6 +35,7 @@ ORDER = (
         "structured_bounds",
         "noise_per_row",
         "renyi_study",
+        "which_order",
         "predictive_sandwich",
     ),
     *(
