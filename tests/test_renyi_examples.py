@@ -14,6 +14,8 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from thinning import one_in
 
+from gpbounds.kernels import Matern
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = (
     "dlm_setting",
@@ -24,6 +26,7 @@ NAMES = (
     "renyi_pictures",
     "renyi_sharpness",
     "renyi_study",
+    "which_order",
 )
 
 
@@ -208,8 +211,8 @@ def test_a_model_is_at_a_minimum_of_its_own_objective_only(example):
     assert exact.own_rise == pytest.approx(exact.own / 100.0 * (1.0 - exact.objective / 60), rel=1e-9)
 
 
-def test_mean_errors_fall_in_the_order_at_the_rows_and_grow_where_inputs_are_tied():
-    script, alphas = importlib.import_module("which_order"), np.array([0.0, 0.3, 0.9, 1.0])
+def test_mean_errors_fall_in_the_order_at_the_rows_and_grow_where_inputs_are_tied(example):
+    script, alphas = example("which_order"), np.array([0.0, 0.3, 0.9, 1.0])
     at_rows, _, tied = script.curves(Matern(1.5, lengthscale=0.3), 2, 30, 5, alphas, 0)
     assert (np.diff(at_rows) < 0.0).all()
     assert (np.diff(tied) > 0.0).all()
