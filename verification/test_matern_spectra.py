@@ -77,6 +77,42 @@ def test_half_tail_where_sums_become_integrals(observe: Observer, kappa: float) 
         observe.equal("L-49b", s.tail(M) - s.tail(2 * M), block, rtol=2e-12)
 
 
+@pytest.mark.claim("N-matern-mercer")
+@pytest.mark.parametrize(("p", "gamma", "m"), [(0, 3.0, 1), (1, 8.0, 2), (2, 4.0, 1)])
+def test_eigenfunctions_are_sums_of_exponentials(observe: Observer, p: int, gamma: float, m: int) -> None:
+    """The null vector of the boundary matrix gives φ with ∫ k(x, y) φ(y) dy = λφ(x), on an interval of length 1."""
+    with mp.workdps(20):
+        value, odd = exact(p, gamma)[m], m % 2  # even and odd eigenfunctions take turns
+        lengthscale = mp.mpf(kernel(p, gamma).lengthscale)
+        c = mp.sqrt(2 * p + 1) / lengthscale
+        shifted = c**2 * (reference.spectral_density(p, 1, lengthscale, 0) / value) ** (mp.mpf(1) / (p + 1))
+        rates = [mp.sqrt(c**2 - shifted * mp.expjpi(mp.mpf(2 * j) / (p + 1))) for j in range(p + 1)]
+        conditions, size = mp.matrix(p + 1, p + 1), mp.mpf(0)
+        for i in range(p + 1):
+            for j, mu in enumerate(rates):
+                right, left = ((c + s * mu) ** (p + 1) * (s * mu) ** i * mp.exp(s * mu / 2) for s in (1, -1))
+                conditions[i, j] = right + (-1) ** odd * left
+                size += abs(right) + abs(left)
+        weights = mp.matrix([1])
+        if p:
+            rest = mp.lu_solve(conditions[:p, 1:], -conditions[:p, 0])
+            weights = mp.matrix([1, *rest])
+        observe.upper(
+            "N-matern-mercer", mp.norm(conditions * weights, 1) / (size * mp.norm(weights, 1)), mp.mpf("1e-15")
+        )
+
+        def phi(x: mp.mpf) -> mp.mpf:
+            wave = mp.sinh if odd else mp.cosh
+            return mp.fsum(a * wave(mu * x) for a, mu in zip(weights, rates, strict=True))
+
+        def covariance(r: mp.mpf) -> mp.mpf:
+            return mp.exp(-c * r) * (1, 1 + c * r, 1 + c * r + (c * r) ** 2 / 3)[p]
+
+        x = mp.mpf("0.1")
+        image = mp.quad(lambda y: covariance(abs(x - y)) * phi(y), [-0.5, x, 0.5])
+        observe.upper("N-matern-mercer", abs(image - value * phi(x)) / abs(phi(mp.mpf("0.4"))), mp.mpf("1e-15"))
+
+
 # nu = p + 1/2: a grid of the spectral density on both sides
 
 

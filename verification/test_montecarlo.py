@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from likelihood_instances import Case, draw, make
 from mpmath import diff, exp, log, matrix, mp, mpf, pi, quad, sqrt
 from observer import Observer
+from scipy.special import log_ndtr
 from thinning import one_in
 
 from gpbounds.divergences import free_posterior
@@ -314,3 +315,30 @@ def test_reference_moments_are_those_of_the_rule() -> None:
         second, third = square / mean**2 - 1, cube / mean**3 - 3 * square / mean**2 + 2
         truth = -(reference.expansion(1, second, third, mpf(50)) - log(mpf(1)))
     assert abs(bias(likelihood, y, m, v, 50, method="expansion") / float(truth) - 1.0) < 1e-10
+
+
+@pytest.mark.claim("N-bmc-price")
+@settings(max_examples=2)
+@given(seed=SEEDS)
+def test_a_finite_number_of_samples_costs_its_bias_at_one_point(observe: Observer, seed: int) -> None:
+    """F(x) − F(x⋆) ≤ F_L(x) − min F_L + F_L(x⋆) − F(x⋆) for every pair of points: F_L by D-21, F by quadrature."""
+    rng = np.random.default_rng(seed)
+    m, v, sizes = rng.normal(0.5, 1.0, 3), 10.0 ** rng.uniform(-1.0, 0.7, 3), [1, 4, 30]
+    labels = np.array([1, -1])
+    sampled = expected_objective(
+        Bernoulli("probit"), labels, m[:, None, None], v[:, None, None], np.array(sizes)[:, None]
+    )
+    exact = [-sum(log(mp.ncdf(int(y) * mpf(a) / sqrt(1 + mpf(b)))) for y in labels) for a, b in zip(m, v, strict=True)]
+    losses = sampled.sum(axis=-1)  # (points, sizes)
+    for k in range(len(sizes)):
+        price = [losses[i, k] - float(exact[i]) for i in range(3)]
+        observe.lower("N-bmc-price", price, [0.0] * 3, tol=1e-9)
+        for i in range(3):
+            for star in range(3):
+                promised = losses[i, k] - losses[:, k].min() + price[star]
+                observe.upper("N-bmc-price", float(exact[i] - exact[star]), promised, tol=1e-9)
+    observe.upper("N-bmc-price", losses[:, 1:].ravel(), losses[:, :-1].ravel(), tol=1e-9)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+    f = m[:, None] + np.sqrt(v)[:, None] * nodes
+    terms = -sum(log_ndtr(label * f) for label in labels)  # -log p, of which one sample has the mean
+    observe.equal("N-bmc-price", losses[:, 0], terms @ weights / weights.sum(), rtol=1e-8)
