@@ -94,7 +94,7 @@ def picture(quick: bool) -> Any:
             print(f"  {where:16} {line[0]:.3f}  {line[len(line) // 2]:.3f}  {line[-1]:.3f}")
     left.set_xlabel("order α", fontsize=TEXT)
     left.set_title("prior: error over VFE's; rows (—), new rows (- -), tied (···)", fontsize=TEXT, loc="left")
-    left.legend(fontsize=TEXT - 1, frameon=False, loc=(0.01, 0.29))
+    left.legend(fontsize=TEXT - 1, frameon=False, loc=(0.01, 0.17))
     orders, means, halves = trained(TRAINED)
     right.errorbar(orders, means, halves, color=PURPLE, marker="o", markersize=3, capsize=2, linewidth=1.4)
     right.axhline(1.0, color="0.4", linewidth=0.8)
