@@ -17,6 +17,14 @@ Each script is in the folder ``examples/`` of the repository and runs by itself;
 site runs none of them: it shows pictures that were made before.  Their numbers are on the page :doc:`/copies/results`.
 Scripts that print tables and draw nothing: %s.
 
+One figure for each paper
+-------------------------
+
+%s
+
+All scripts with a picture
+--------------------------
+
 .. toctree::
    :hidden:
 
@@ -62,6 +70,43 @@ ORDER = (
     *("dlm_losses", "dlm_beta", "dlm_sampling", "bmc_bias", "bmc_trained", "sample_sizes"),
 )
 """The scripts of the gallery by subject: inducing points, low rank, risk bounds, direct loss and Monte Carlo."""
+
+STORIES = (
+    (
+        "The Rényi GP, and rates for its divergence (Yue & Kontar)",
+        "bound_vs_trained",
+        "What a trained sparse GP loses against the exact posterior (brackets of the truth) lies "
+        "between what no choice of M inducing variables can beat (grey) and what the theorems "
+        "promise for k-DPPs (lines), and both fall as M grows.",
+    ),
+    (
+        "The order of the Rényi GP (Yue & Kontar, the earlier paper)",
+        "which_order",
+        "At fixed parameters the error of the mean falls in the order α wherever new rows are like "
+        "the old ones; trained models have their least error in between, because α also changes the "
+        "noise that is trained.",
+    ),
+    (
+        "Low-rank GPs (Daskalakis, Dellaportas & Panos)",
+        "trained_divergence",
+        "Trained Mercer features come to the exact GP as the rank grows, below their bounds; for "
+        "Fourier features the theorem's bound is finite only far beyond the ranks at which they are "
+        "good.",
+    ),
+    (
+        "PAC-GP (Reeb, Doerr, Gerwinn & Rakitsch)",
+        "pac_gp_housing",
+        "Training the bound gives a smaller bound B at every accuracy ε than the full GP has, by a "
+        "smaller KL/N; its test risk is a little larger. The paper's numbers are the diamonds.",
+    ),
+    (
+        "Direct loss minimisation (Wei, Sheth & Khardon)",
+        "dlm_sampling",
+        "Ten samples inside the logarithm (bMC-10) train as the exact gradient does on three of "
+        "four tables; one sample is enough on abalone alone.",
+    ),
+)
+"""For each paper a title, the script whose picture tells its story, and the story."""
 
 OTHER_NAMES = {"renyi_study": "renyi_boxplots", "structured_bounds": "structured_trained"}
 """The picture of a script that draws several, none of them under the script's name."""
@@ -114,8 +159,18 @@ def copied(scripts: Path, target: Path, pictures: Path, tables: Path) -> str:
         )
     links = ", ".join(f":doc:`/{tables.name}/{name}`" for name in plain)
     entries = "\n".join(f"   /{tables.name}/{name}" for name in plain)
-    (target / "GALLERY_HEADER.rst").write_text(HEADER % (links, entries), encoding="utf-8")
+    stories = "\n\n".join(_story(*story, target, pictures) for story in STORIES)
+    (target / "GALLERY_HEADER.rst").write_text(HEADER % (links, stories, entries), encoding="utf-8")
     return str(target)
+
+
+def _story(title: str, name: str, words: str, target: Path, pictures: Path) -> str:
+    """A figure with its caption, which links the page of the script."""
+    folder = pictures if (pictures / f"{name}.png").exists() else target
+    return (
+        f".. figure:: /{folder.relative_to(target.parent).as_posix()}/{name}.png\n   :alt: {words}\n\n"
+        f"   **{title}.** {words} (:doc:`/gallery/{name}`)"
+    )
 
 
 def titled(words: str) -> str:
