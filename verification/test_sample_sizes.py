@@ -141,7 +141,7 @@ def test_errors_of_ratios(observe: Observer, seed: int) -> None:
     observe.fails("D-43", mpf(1) < 1, "γ_t = 1/t is 1 at t = 1: Lemma 6 asks for α < 1, and 2α/(1−α) is infinite")
 
 
-@pytest.mark.claim("D-50")
+@pytest.mark.claim("D-47", "D-50")
 @given(seed=SEEDS)
 def test_improved_constant(observe: Observer, seed: int) -> None:
     """|X̄'/X̄ − μ'/μ| ≤ 2α(1 + B*)/ζ over all that the three events allow, for φ' and for ½φ''."""
