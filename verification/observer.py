@@ -154,21 +154,21 @@ def note_call(path: str, note: Callable[[], object], patch: pytest.MonkeyPatch) 
 
         return first
 
-    named, owner = resolve_name(path), resolve_name(path.rpartition(".")[0])
+    where, _, name = path.rpartition(".")
+    named, owner = resolve_name(path), resolve_name(where)
     if isinstance(named, type):
-        methods = [(named, name) for name, value in vars(named).items() if isinstance(value, FunctionType)]
+        methods = [(named, each) for each, value in vars(named).items() if isinstance(value, FunctionType)]
     elif isinstance(owner, type):
-        name = named.__name__
         methods = [(each, name) for each in family(owner) if each is owner or name in vars(each)]
     else:
         function, code = inspect.unwrap(named), _calls_the_text.__code__
         constants = tuple(noted(function) if each == THE_TEXT else each for each in code.co_consts)
         patch.setattr(function, "__code__", code.replace(co_consts=constants))
         return
-    for each, name in methods:
-        value = inspect.getattr_static(each, name)
+    for each, method in methods:
+        value = inspect.getattr_static(each, method)
         bound = isinstance(value, classmethod)
-        patch.setattr(each, name, classmethod(noted(value.__func__)) if bound else noted(value))
+        patch.setattr(each, method, classmethod(noted(value.__func__)) if bound else noted(value))
 
 
 def uncalled(called: dict[str, set[str]], files: dict[str, set[str]]) -> list[str]:

@@ -649,5 +649,5 @@ def test_ranks_are_sublinear_while_eps_falls_with_N(observe: Observer) -> None:
     for rank, kappa in ((spectral, 0.5), (frobenius, 0.9), (frobenius, 1.5), (sharpest, 0.9), (sharpest, 1.5)):
         goal = N * float(N) ** -kappa
         plan = fourier_rank(SquaredExponential(), N, goal, noise=1.0, width=1.0, delta=0.1, rule=rank.__name__)
-        observe.equal("L-64", plan.M, 2 * rank(float(N), goal / N))
+        observe.equal("L-64", plan.M, 2 * rank(float(N), goal / N), rtol=1e-9)
         observe.upper("L-64", plan.M, N - 1)
