@@ -235,8 +235,9 @@ def verdict(records: Sequence[Count]) -> list[str]:
             word, where = "kept" if all(r.agrees for r in whole) else "broken", [f"{r.data} t = {r.t}" for r in whole]
             lines.append(
                 f"{rule}: the promise is {word} where all rows were drawn ({', '.join(where)}): "
-                f"{sum(r.missed for r in whole)} of {number} steps missed a tolerance, and {sum(r.errors for r in whole)} had ‖w_t‖ > γ_t c₃; promised are "
-                f"{promised:.1f} at most; the largest ‖w_t‖ was {max(r.largest for r in whole):.2g} of its bound."
+                f"{sum(r.missed for r in whole)} of {number} steps missed a tolerance, and "
+                f"{sum(r.errors for r in whole)} had ‖w_t‖ > γ_t c₃; promised are {promised:.1f} at most; "
+                f"the largest ‖w_t‖ was {max(r.largest for r in whole):.2g} of its bound."
             )
         else:
             lines.append(f"{rule}: nothing is tested, as no step had all of its rows drawn.")
