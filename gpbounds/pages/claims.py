@@ -47,13 +47,11 @@ def claims_page(
     Parameters
     ----------
     observed : mapping of claim id to a record
-        The keys of a record are those of the claims report, and "ratios": bound/truth of the cases, in any order.
-        Claims without a record are shown without figures.
+        The keys of a record are those of the claims report, and "ratios": bound/truth of the cases.  There may be none.
     title : str
     earlier : sequence of str
         What other runs have measured, and when: a line for each.
-    pictures : mapping of a script to an address, optional
-        The page with its picture, for each script that a claim names; without it the page names the scripts.
+    pictures : mapping of a script that a claim names to the address of its picture, optional
 
     Returns
     -------
