@@ -225,20 +225,26 @@ def least_sufficient(step: Step, repeats: int, budget: float, seed: int) -> tupl
 
 
 def verdict(records: Sequence[Count]) -> list[str]:
-    lines = []
+    """For each rule the counts where all rows were drawn, apart from those that leave rows out."""
+    lines, settings = [], list(dict.fromkeys((r.data, r.t) for r in records))
     for rule in RULES:
-        rows = [r for r in records if r.rule == rule]
-        if not rows:
-            continue
-        repeats, promised = sum(r.repeats for r in rows), sum(r.promised * r.repeats for r in rows)
-        word = "is kept" if all(r.agrees for r in rows) else "is broken"
-        whole = sum(r.repeats for r in rows if r.left_out == 0)
-        lines.append(
-            f"{rule}: the promise {word} (all rows were drawn in {whole} of {repeats} steps); "
-            f"{sum(r.missed for r in rows)} of {repeats} steps missed a tolerance, and {sum(r.errors for r in rows)} "
-            f"had ‖w_t‖ > γ_t c₃; promised are {promised:.1f} at most; the largest ‖w_t‖ was "
-            f"{max(r.largest for r in rows):.2g} of its bound."
-        )
+        rows = {(r.data, r.t): r for r in records if r.rule == rule}
+        whole = [r for r in rows.values() if r.left_out == 0]
+        if whole:
+            number, promised = sum(r.repeats for r in whole), sum(r.promised * r.repeats for r in whole)
+            word, where = "kept" if all(r.agrees for r in whole) else "broken", [f"{r.data} t = {r.t}" for r in whole]
+            lines.append(
+                f"{rule}: the promise is {word} where all rows were drawn ({', '.join(where)}): "
+                f"{sum(r.missed for r in whole)} of {number} steps missed a tolerance, and "
+                f"{sum(r.errors for r in whole)} had ‖w_t‖ > γ_t c₃; promised are {promised:.1f} at most; "
+                f"the largest ‖w_t‖ was {max(r.largest for r in whole):.2g} of its bound."
+            )
+        else:
+            lines.append(f"{rule}: nothing is tested, as no step had all of its rows drawn.")
+        left = {each: f"{rows[each].left_out} rows" if each in rows else "all rows" for each in settings}
+        others = [f"{data} t = {t} ({left[data, t]})" for data, t in settings if not left[data, t].startswith("0 ")]
+        if others:
+            lines.append(f"{rule}: not tested, as rows are left out, at {', '.join(others)}.")
     return lines
 
 

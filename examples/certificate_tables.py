@@ -166,8 +166,11 @@ def of_the_sets(rows: Sequence[Row]) -> str:
             line += [number(each.bound), number(each.truth), times(each.ratio)]
         lines.append([*line, times(least.ratio)])
     if lines:
-        median = [times(float(np.median(each))) for each in ratios]
-        lines.append(["median", *[""] * 7, median[0], "", "", median[1], median[2]])
+        kept = [[ratio for ratio in each if ratio < 100.0] for each in ratios]
+        median = [times(float(np.median(each))) if each else "–" for each in kept]
+        apart = sum(ratio >= 100.0 for ratio in ratios[0])
+        name = f"median, without {apart} above 100" if apart else "median"
+        lines.append([name, *[""] * 7, median[0], "", "", median[1], median[2]])
     return markdown((*heads, "test", "B/test", "smaller"), lines)
 
 

@@ -150,8 +150,15 @@ def claims(records: Sequence[Score]) -> list[str]:
         add(f"1 (regression, log loss of {variant} below the ELBO's)", variant, "ELBO", "log_loss", is_regression)
         add(f"1 (regression, log loss of {variant} below the β-ELBO's)", variant, "β-ELBO", "log_loss", is_regression)
     for variant in ("fixed square DLM", "joint square DLM"):
-        add(f"1 (square loss of {variant} below the ELBO's)", variant, "ELBO", "error", is_regression)
-        add(f"1 (square loss of {variant} below the fixed log-loss DLM's)", variant, FIXED, "error", is_regression)
+        for other, name in (("ELBO", "ELBO"), ("β-ELBO", "β-ELBO"), (FIXED, "fixed log-loss DLM")):
+            add(f"1 (square loss of {variant} below the {name}'s)", variant, other, "error", is_regression)
+    add(
+        "1 (square loss of joint square DLM below the joint log-loss DLM's)",
+        "joint square DLM",
+        JOINT,
+        "error",
+        is_regression,
+    )
     add("1 (regression, log loss of β-ELBO below the ELBO's)", "β-ELBO", "ELBO", "log_loss", is_regression)
     for variant in (FIXED, JOINT):
         add(

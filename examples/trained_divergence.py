@@ -68,6 +68,13 @@ class Row:
     draws: int = 0
     violations: int = 0
 
+    @property
+    def compared(self) -> tuple[int, int]:
+        """How many divergences were compared with a finite bound, and how many with an infinite one, always true."""
+        bounds = [bound for bound in (self.bound, self.residual, self.leverage_bound) if not np.isnan(bound)]
+        each, finite = max(self.draws // 2, 1), int(np.isfinite(bounds).sum())
+        return finite * each, (len(bounds) - finite) * each
+
 
 def data(N: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     X = rng.standard_normal((N, 1))
@@ -222,7 +229,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         ("fourier", "bounds of draws"),
     ):
         part = [row for row in rows if row.features == name]
-        print(f"{name}: {sum(r.violations for r in part)} violations of {what}, {sum(r.draws for r in part)} of them")
+        finite, infinite = (sum(row.compared[k] for row in part) for k in (0, 1))
+        beside = f", beside {infinite} infinite ones" if infinite else ""
+        print(f"{name}: {sum(r.violations for r in part)} violations of {finite} finite {what}{beside}")
     print(args.out)
 
 

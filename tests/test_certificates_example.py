@@ -108,6 +108,11 @@ def test_means_ratios_and_goals(script):
     last = tables.of_the_sets(rows + held).splitlines()[-1]
     assert last.split("|")[1].strip() == "median"
     assert "3.00" in last
+    # a set without mistakes has an infinite ratio, which is counted apart
+    right = [replace(each, data="snelson", truth=0.0) for each in rows + held]
+    last = tables.of_the_sets(rows + held + right).splitlines()[-1]
+    assert "median, without 1 above 100" in last
+    assert "3.00" in last
     assert "≤ 0.03: 0.0300, met" in tables.goals(rows)
     assert "missed" in tables.goals([replace(row, bound=0.031)])
 

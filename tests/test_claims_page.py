@@ -83,6 +83,18 @@ def test_claims_show_what_they_rest_on(page: str) -> None:
         assert f"{sum(claim.status == status for claim in ledger())} {status}" in page
 
 
+def test_a_claim_links_to_its_picture() -> None:
+    drawn = {claim.id: claim.picture for claim in ledger() if claim.picture}
+    addresses = {
+        script: f"../gallery/{script.rpartition('/')[2].removesuffix('.py')}.html" for script in drawn.values()
+    }
+    page = claims_page({}, pictures=addresses)
+    parts = {part.partition('"')[0]: part for part in page.split('<article id="')[1:]}
+    for claim, part in parts.items():
+        links = re.findall(r'<dt>Picture</dt><dd><a href="([^"]+)"><code>([^<]+)</code></a></dd>', part)
+        assert links == ([(addresses[drawn[claim]], drawn[claim])] if claim in drawn else []), claim
+
+
 def browse(page: str, tmp_path: Path, size: str) -> tuple[dict, str]:
     """The page at #R-thm1 in a browser that then runs `ACTIONS`: their result, and what the console says."""
     file = tmp_path / "index.html"

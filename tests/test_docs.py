@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fitting
 from fitting import SparseGP
+from gpbounds.claims import ledger
 from gpbounds.cli import COMMANDS, main
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -228,6 +229,8 @@ def test_every_card_of_the_gallery_has_a_picture_of_its_own(extension: Any, tmp_
     gallery.copied(tmp_path / "examples", site / "gallery_source", site / "pictures", site / "scripts")
     cards = sorted((site / "gallery_source").glob("*.py"))
     assert len(cards) == len(gallery.ORDER)
+    named_by_claims = {Path(claim.picture).stem for claim in ledger() if claim.picture}
+    assert named_by_claims <= {card.stem for card in cards}  # the page of claims links to their pages
     shown = []
     for card in cards:
         named = re.search(r"^# sphinx_gallery_thumbnail_path = '(.+)'$", card.read_text(encoding="utf-8"), re.MULTILINE)

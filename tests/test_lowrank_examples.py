@@ -166,6 +166,8 @@ def test_bounds_lie_above_the_divergences_of_trained_models(example, tmp_path):
     assert many.leverage_most <= many.leverage_bound <= many.bound
     assert many.plain_most <= many.bound
     assert many.plain < more.plain < own.plain
+    assert (mercer[0].compared, many.compared) == ((2, 0), (6, 0))
+    assert own.compared == (0, 6)  # an infinite bound is counted apart
     hilbert = [script.hilbert_row(rank, X, y) for rank in (8, 20)]
     assert all(0.0 < row.own <= row.bound and not row.violations for row in hilbert)
     assert hilbert[1].own < hilbert[0].own

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import measurements
 import mpmath
 import pytest
 from cases import PropertyCases
-from observer import Observer, Record
+from observer import Observer, Record, note_call, uncalled
 
 from gpbounds import claims
 from gpbounds.files import replacing
@@ -19,11 +21,22 @@ from gpbounds.pages import claims_page
 
 _observer = pytest.StashKey[Observer]()
 _marked = pytest.StashKey[dict[str, list[str]]]()
+_called = pytest.StashKey[dict[str, set[str]]]()
+"""Claim id -> files with a check under its mark that has called its function."""
+_in_part = pytest.StashKey[set[str]]()
+"""Files of which not every check runs."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_observer] = Observer()
     config.stash[_marked] = {}
+    config.stash[_called] = {}
+    config.stash[_in_part] = {arg.partition("::")[0] for arg in config.args if "::" in arg}
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        item.config.stash[_in_part].add(item.nodeid.partition("::")[0])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -34,19 +47,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 marked.setdefault(claim, []).append(item.nodeid)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of pytest-xdist hands its records over, and the checks of each claim, which all workers collect."""
-    config = session.config
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["claims"] = (config.stash[_observer].plain(), config.stash[_marked])
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Note which claims' functions a check calls under their marks; once for each claim and file."""
+    called, file = item.config.stash[_called], item.nodeid.partition("::")[0]
+    with contextlib.ExitStack() as patches:
+        for claim in {claim for marker in item.iter_markers("claim") for claim in marker.args}:
+            files = called.setdefault(claim, set())
+            if claims.find(claim).function and file not in files:
+                patch = patches.enter_context(pytest.MonkeyPatch.context())
+                note_call(claims.find(claim).function, functools.partial(files.add, file), patch)
+        return (yield)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail if a claim's function is called by none of its checks, in files that have run as a whole.
+
+    A worker of pytest-xdist hands its records over, and the checks of each claim, which all workers collect.
+    """
+    stash = session.config.stash
+    if hasattr(session.config, "workeroutput"):
+        records = stash[_observer].plain(), stash[_marked], stash[_called], stash[_in_part]
+        session.config.workeroutput["claims"] = records
+    elif exitstatus == pytest.ExitCode.OK and not session.config.getoption("collectonly"):
+        files = {claim: {node.partition("::")[0] for node in nodes} for claim, nodes in stash[_marked].items()}
+        whole = {claim: where - stash[_in_part] for claim, where in files.items()}
+        if lines := uncalled(stash[_called], whole):
+            session.config.pluginmanager.get_plugin("terminalreporter").write_line("\n" + "\n".join(lines), red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Add the records of a worker; one that crashed has none, and the run has failed."""
-    records, marked = getattr(node, "workeroutput", {}).get("claims", ({}, {}))
+    records, marked, called, in_part = getattr(node, "workeroutput", {}).get("claims", ({}, {}, {}, set()))
     node.config.stash[_observer].add(records)
     node.config.stash[_marked].update(marked)
+    for claim, files in called.items():
+        node.config.stash[_called].setdefault(claim, set()).update(files)
+    node.config.stash[_in_part].update(in_part)
 
 
 @pytest.fixture(scope="session")

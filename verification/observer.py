@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from pkgutil import resolve_name
 from statistics import median_low
+from types import FunctionType
 from typing import Any
 
 import mpmath
 import numpy as np
+import pytest
 from scipy.stats import binom
 
-from gpbounds.claims import find
+from gpbounds.claims import find, ledger
 
 
 def _column(values: Any) -> list[Any]:
@@ -132,3 +137,62 @@ class Observer:
         record = self._record(claim)
         record.cases += int(draws)
         record.frequencies.append({"failures": int(failures), "draws": int(draws), "delta": float(delta)})
+
+
+def note_call(path: str, note: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Call ``note`` at the first call of what a claim names as its function, until ``patch`` is undone.
+
+    A call of a class is one of any of its methods, which also make it; that of a method may be one of a subclass's own.
+    Other names of a module's function stay true, as it is its code that changes; the first call takes that back.
+    """
+
+    def noted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def first(*args: Any, **kwargs: Any) -> Any:
+            patch.undo()
+            note()
+            return original(*args, **kwargs)
+
+        return first
+
+    where, _, name = path.rpartition(".")
+    named, owner = resolve_name(path), resolve_name(where)
+    if isinstance(named, type):
+        methods = [(named, each) for each, value in vars(named).items() if isinstance(value, FunctionType)]
+    elif isinstance(owner, type):
+        methods = [(each, name) for each in family(owner) if each is owner or name in vars(each)]
+    else:
+        function, code = inspect.unwrap(named), _calls_the_text.__code__
+        constants = tuple(noted(function) if each == THE_TEXT else each for each in code.co_consts)
+        patch.setattr(function, "__code__", code.replace(co_consts=constants))
+        return
+    for each, method in methods:
+        value = inspect.getattr_static(each, method)
+        bound = isinstance(value, classmethod)
+        patch.setattr(each, method, classmethod(noted(value.__func__)) if bound else noted(value))
+
+
+def uncalled(called: dict[str, set[str]], files: dict[str, set[str]]) -> list[str]:
+    """A line for each claim whose function no check under its mark calls in the file that the ledger names.
+
+    ``called`` and ``files`` have by claim the files with a check that calls the function, and those with any check.
+    """
+    return [
+        f"{claim.id}: no check under its mark in {claim.check} calls {claim.function}"
+        for claim in ledger()
+        if claim.function and claim.check in files.get(claim.id, ()) and claim.check not in called.get(claim.id, ())
+    ]
+
+
+def family(root: type) -> Iterator[type]:
+    """A class and all that inherit from it."""
+    yield root
+    for each in root.__subclasses__():
+        yield from family(each)
+
+
+THE_TEXT = "the text"
+
+
+def _calls_the_text(*args: Any, **kwargs: Any) -> Any:
+    called: Any = "the text"  # a constant of the code, in whose place `note_call` puts a function
+    return called(*args, **kwargs)

@@ -259,7 +259,7 @@ def test_exponents(observe: Observer) -> None:
             observe.upper("R-mat-t", matern_exponent(r, gamma), matern_exponent(r, gamma, form="printed"))
 
 
-@pytest.mark.claim("R-mat-t", "N-mat")
+@pytest.mark.claim("R-mat-t", "R-mat-ineq", "R-mat-delta", "R-mat-log", "N-mat")
 @given(
     r=st.integers(1, 5),
     N=st.integers(20, 10**6),
@@ -301,6 +301,13 @@ def test_the_matern_corollary_is_its_formula(
     truth = trace_term(t, N, s2, a) / d + a * t * R * N / (2 * d * s2**2)
     observe.equal(claim, float(ours.bound), truth, rtol=1e-12)
     observe.equal(claim, ours.bound.confidence, 1 - delta)
+    if form == "printed":  # each display from what it bounds: a trace at the eigenvalue sums A·M^−(2r+1), within tv
+        v, M = mp.mpf(variance), ours.M
+        leading, beyond = (M + 1) * N * A / mp.mpf(M) ** (2 * r + 1), 2 * N * v * mp.mpf(ours.tv)
+        terms = {name: mp.mpf(value) * (1 + mp.mpf("1e-11")) for name, value in ours.bound.terms.items()}
+        observe.upper("R-mat-ineq", leading, terms["expected_trace"] - beyond * (1 - mp.mpf("1e-12")))
+        observe.upper("R-mat-delta", a * (leading + beyond) * R * N / (2 * d * s2**2), terms["quadratic"])
+        observe.upper("R-mat-log", trace_term(leading + beyond, N, s2, a) / d, terms["determinant"])
 
 
 @pytest.mark.claim("R-mat-t", "N-mat")

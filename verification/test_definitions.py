@@ -13,6 +13,7 @@ from observer import Observer
 from renyi_instances import ORDERS, SEEDS, any_posterior, data, gram, instance, log_p_alpha
 
 from gpbounds.divergences import gaussian_kl, gaussian_renyi
+from gpbounds.numerics.scalars import log_det_term
 from gpbounds.reference import divergences as exact_divergences
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.linalg import log_det, solve, trace
@@ -181,6 +182,7 @@ def test_two_sides_of_the_log_determinant(observe: Observer, seed: int, alpha: A
     shrunk = solve(case.noise * eye(case.N) + beta * case.residual, case.residual)
     observe.lower("R-cx", value, alpha / 2 * trace(shrunk), tol=1e-35)
     observe.upper("R-cx", value, alpha * case.T / (2 * case.noise), tol=1e-35)
+    observe.equal("R-cx", log_det_term([float(d) for d in case.d], float(alpha)), value, rtol=1e-13, atol=1e-25)
     # the expansion {1 + (β/σ²)T + O(β²)}^(−α/2β) is right: |A| − 1 − (β/σ²)T = O(β²)
     remainders = []
     for b in (mpf("1e-9"), mpf("1e-10")):

@@ -620,8 +620,8 @@ def test_ranks_are_sublinear_while_eps_falls_with_N(observe: Observer) -> None:
     def slope(rank: Any, kappa: float) -> float:
         return (math.log(rank(high, high**-kappa)) - math.log(rank(low, low**-kappa))) / math.log(high / low)
 
-    def total(N: float) -> float:
-        return leverage_density([1.0], N).total
+    def total(N: float) -> float:  # inputs on an interval of one lengthscale
+        return leverage_density([1 / (2 * math.pi)], N).total
 
     def printed(N: float, eps: float) -> float:
         return float(reference.printed_features(1, 1, eps, N, 1, 0.1))
@@ -645,3 +645,9 @@ def test_ranks_are_sublinear_while_eps_falls_with_N(observe: Observer) -> None:
         (sharpest, 0.9, 0.0),
     ):
         observe.equal("L-64", slope(rank, kappa), expected, atol=0.07)
+    N = 2**52  # these are the ranks of `fourier_rank`, which takes no more rows, and are below N there
+    for rank, kappa in ((spectral, 0.5), (frobenius, 0.9), (frobenius, 1.5), (sharpest, 0.9), (sharpest, 1.5)):
+        goal = N * float(N) ** -kappa
+        plan = fourier_rank(SquaredExponential(), N, goal, noise=1.0, width=1.0, delta=0.1, rule=rank.__name__)
+        observe.equal("L-64", plan.M, 2 * rank(float(N), goal / N), rtol=1e-9)
+        observe.upper("L-64", plan.M, N - 1)

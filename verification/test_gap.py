@@ -339,7 +339,7 @@ def test_bounds_for_any_targets_are_their_formulas(observe: Observer, seed: int,
         observe.equal("R-lem4", float(cheap), by_trace + fit, rtol=1e-7, atol=1e-11 * size)
 
 
-@pytest.mark.claim("R-lem2", "N-F", "N-Fhat", "N-W", "N-conc")
+@pytest.mark.claim("R-lem2", "R-lem2-1", "N-F", "N-Fhat", "N-W", "N-conc")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_bounds_on_the_mean_gap_are_their_formulas(observe: Observer, seed: int, alpha: Any) -> None:
     case = data(seed)
@@ -364,6 +364,11 @@ def test_bounds_on_the_mean_gap_are_their_formulas(observe: Observer, seed: int,
         printed = expected_gap_bounds(*case.inputs, order, noise=case.noise, form="printed")[1]
         summands(observe, "R-lem2", printed, {"log-determinant": log_dets, "trace": a * sum(d) / 2}, size)
         observe.equal("R-lem2", float(printed), log_dets + a * sum(d) / 2, rtol=1e-7, atol=1e-11 * size)
+    # α = 1
+    truth = renyi.expected_gap(*exact.prior, s2, mpf(1))
+    observe.equal("R-lem2-1", [float(lower), float(printed)], [sum(d) / 2, sum(d)], rtol=1e-7, atol=1e-11 * size)
+    observe.lower("R-lem2-1", truth, float(lower), tol=1e-11 * size)
+    observe.upper("R-lem2-1", truth, [float(upper), float(printed)], tol=1e-11 * size)
 
 
 @pytest.mark.claim("N-floor")

@@ -384,6 +384,26 @@ def test_polynomial_processes_diverge_most_at_the_nodes(
     observe.upper("N-hilbert-nodes", truth, bound, tol=1e-8 * (1 + bound))
 
 
+@pytest.mark.claim("N-hilbert-nodes")
+@given(seed=SEEDS, dim=st.integers(1, 2), kind=st.sampled_from(ROWS), N=st.integers(1, 12))
+def test_no_rows_diverge_more_than_the_nodes(observe: Observer, seed: int, dim: int, kind: str, N: int) -> None:
+    """Squared exponential kernels beside their series with m sines a side, both ways."""
+    rng = np.random.default_rng(seed)
+    S, m, noise = 10.0 ** rng.uniform(-0.5, 0.4, dim), rng.integers(2, 20, dim), 10.0 ** rng.uniform(-2, 0)
+    c = 1.0 + rng.uniform(0.3, 3.0, dim) / S
+    kernel, X = SquaredExponential(), rows(rng, kind, N, S, m, c)
+    features = HilbertFeatures(kernel, m, c, half_width=S).fit(X)
+    truth = max(divergences(kernel(X), features(X) @ features(X).T, noise))
+    box = Sines(math.inf, N, noise, S, c, m.astype(float))
+    bound = dirichlet.at_nodes(box, kept=True)
+    observe.upper("N-hilbert-nodes", truth, bound, tol=1e-7 * (1 + truth))
+    chosen = dirichlet.nodes(box)
+    if dim == 1 and chosen is not None:  # not below the divergence at the nodes, each with the weight of all rows
+        at = S * dirichlet.lobatto(chosen[0][0])[:, None]
+        truth = max(divergences(kernel(at), features(at) @ features(at).T, noise / N))
+        observe.upper("N-hilbert-nodes", truth, bound, tol=1e-7 * (1 + truth))
+
+
 def compare_with_the_truth(observe: Observer, seed: int, nu: float, dim: int, kind: str, N: int) -> None:
     """hilbert_kl against both divergences at N given rows, each row repeated: their mean has noise/times."""
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from gpbounds.lowrank import (
     optimal_rank,
     spectral_kl,
 )
+from gpbounds.lowrank import log_evidence as log_evidence_of_features
 from gpbounds.reference import divergences
 from gpbounds.reference import lowrank as reference
 from gpbounds.reference.linalg import log_det, trace
@@ -173,9 +175,17 @@ def test_cost_of_inference(observe: Observer) -> None:
             value = infer(matrix(features).tolist(), [mpf(v) for v in y], noise)
             exact = matrix(features)
             observe.equal("L-12", value, log_evidence(exact * exact.T, matrix(y), noise), rtol=TINY)
+            observe.equal("L-12", log_evidence_of_features(features, y, noise=0.3), value, rtol=1e-13)
             leading = mpf(r) ** 3 / 6 + mpf(r) ** 2 * N / 2
             observe.upper("L-12", used, leading + r**2 + 3 * r * N / mpf(2) + N + r)
             observe.holds("L-12", used <= 4 * (r**3 + r**2 * N))
+    # in doubles no matrix of N times N entries is made
+    features = rng.standard_normal((2000, 3))
+    tracemalloc.start()
+    log_evidence_of_features(features, features[:, 0], noise=0.3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    observe.upper("L-12", peak, 10 * features.nbytes)
 
 
 @pytest.mark.claim("L-04")

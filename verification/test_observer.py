@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from observer import Observer, Record
+import pytest
+from observer import Observer, Record, note_call, uncalled
+
+from gpbounds import claims, losses, spectra
+from gpbounds.inputs import Gaussian
+from gpbounds.kernels import SquaredExponential
+from gpbounds.lowrank import kl
+from gpbounds.pacbayes import Charge
+
+law = spectra.spectrum(SquaredExponential(), inputs=Gaussian())
+
+
+def band(loss: losses.Loss) -> Any:
+    return loss.expectation(np.zeros(2), np.zeros(2), np.ones(2))
 
 
 def test_tightness_of_ratios_at_the_end_of_the_doubles() -> None:
@@ -44,3 +59,38 @@ def test_records_of_two_processes_add_up() -> None:
         joined.add(json.loads(json.dumps(worker.plain())))
     assert joined.plain() == whole.plain()
     assert joined.records["R-thm1"].to_dict()["tightness"] == {"best": 1.25, "median": 1.5, "worst": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("path", "call", "other"),
+    [
+        ("gpbounds.lowrank.kl", lambda: kl([[1.0]], [[0.5]], noise=1.0), lambda: band(losses.Band(1.0))),
+        ("gpbounds.pacbayes.Charge", lambda: Charge("ε", 5), lambda: band(losses.Band(1.0))),
+        ("gpbounds.losses.Band.expectation", lambda: band(losses.Band(1.0)), lambda: band(losses.Squared(1.0))),
+        ("gpbounds.spectra.Spectrum.roundings", lambda: law.roundings(np.arange(3.0), 3), lambda: law.tail(3)),
+    ],
+)
+def test_a_call_is_noted_once_and_leaves_no_trace(path: str, call: Any, other: Any) -> None:
+    """Calls through names that were imported before, of inherited methods, and of those of subclasses."""
+    noted: list[str] = []
+    with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as of_another_claim:
+        note_call(path, lambda: noted.append(path), patch)
+        note_call(path, lambda: noted.append("another"), of_another_claim)
+        other()
+        assert not noted
+        values = [call(), call()]
+    assert sorted(noted) == ["another", path]
+    assert all(np.all(first == second) for first, second in pairwise([*values, call()]))
+    with pytest.MonkeyPatch.context() as patch:
+        note_call(path, lambda: noted.append(path), patch)
+    call()
+    assert len(noted) == 2
+
+
+def test_a_claim_needs_a_call_in_the_file_that_it_names() -> None:
+    claim = claims.find("R-cx")
+    files = {claim.id: {claim.check, "verification/test_others.py"}, "R-def": {"verification/test_others.py"}}
+    line = f"R-cx: no check under its mark in {claim.check} calls {claim.function}"
+    assert uncalled({}, files) == uncalled({claim.id: {"verification/test_others.py"}}, files) == [line]
+    assert not uncalled({claim.id: {claim.check}}, files)
+    assert not uncalled({}, {claim.id: set()})

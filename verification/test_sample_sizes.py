@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from likelihood_instances import draw, make
-from mpmath import exp, log, mpf, pi
+from mpmath import exp, fdot, log, mp, mpf, pi, sqrt
+from numpy.polynomial.hermite_e import hermegauss
 from observer import Observer
-from scipy.stats import binom
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+from scipy.stats import binom, norm
 
 from gpbounds.likelihoods import Bernoulli, Poisson
 from gpbounds.montecarlo import failure_share, lemma6, sample_size
@@ -141,7 +144,7 @@ def test_errors_of_ratios(observe: Observer, seed: int) -> None:
     observe.fails("D-43", mpf(1) < 1, "γ_t = 1/t is 1 at t = 1: Lemma 6 asks for α < 1, and 2α/(1−α) is infinite")
 
 
-@pytest.mark.claim("D-50")
+@pytest.mark.claim("D-47", "D-50")
 @given(seed=SEEDS)
 def test_improved_constant(observe: Observer, seed: int) -> None:
     """|X̄'/X̄ − μ'/μ| ≤ 2α(1 + B*)/ζ over all that the three events allow, for φ' and for ½φ''."""
@@ -315,3 +318,68 @@ def test_descent_with_errors_that_shrink(observe: Observer) -> None:
             B = float(case.likelihood.derivative_range(float(case.y)).density[1])
             value = float(case.likelihood.log_expected_density(float(case.y), case.m, case.v))
             observe.upper("D-40", value, np.log(B), tol=1e-12 * (1 + abs(np.log(B))))
+
+
+def smoothed(X: list[Any], A: list[Any], weights: list[Any], c: Any, L: int) -> tuple[Any, Any]:
+    """Mean of R = Ā/(X̄+c), and its mean square about a/(μ+c), over all outcomes of L draws of three atoms (X, A)."""
+    center = fdot(weights, A) / (fdot(weights, X) + c)
+    mean = square = mpf(0)
+    for i in range(L + 1):
+        for j in range(L + 1 - i):
+            counts = i, j, L - i - j
+            chance = mp.factorial(L) * mp.fprod(w**k / mp.factorial(k) for w, k in zip(weights, counts, strict=True))
+            R = fdot(counts, A) / (fdot(counts, X) + L * c)
+            mean, square = mean + chance * R, square + chance * (R - center) ** 2
+    return mean, square
+
+
+@pytest.mark.claim("D-51")
+@given(seed=SEEDS, L=st.integers(1, 12))
+def test_smoothed_ratios_by_enumeration(observe: Observer, seed: int, L: int) -> None:
+    """Bias and mean square of a smoothed ratio, also where φ is 0 or its ratio of moments is large."""
+    rng = np.random.default_rng(seed)
+    B, slope, c = (mpf(float(10.0 ** rng.uniform(low, 1))) for low in (-1, -1, -4))
+    X = [B * mpf(float(x)) for x in rng.choice([0.0, 1e-6, 1.0, *rng.random(3)], 3)]
+    X[int(rng.integers(3))] = B
+    A = [slope * mpf(float(x)) for x in rng.choice([-1.0, 1.0, *rng.uniform(-1, 1, 2)], 3)]
+    weights = [mpf(float(w)) for w in rng.dirichlet(np.ones(3))]
+    weights = [w / sum(weights) for w in weights]
+    mu, a = fdot(weights, X), fdot(weights, A)
+    W = [(mu + c) * slope_of - a * (x + c) for x, slope_of in zip(X, A, strict=True)]
+    spread, spread_W = (fdot(weights, [v**2 for v in values]) - fdot(weights, values) ** 2 for values in (X, W))
+    mean, square = smoothed(X, A, weights, c, L)
+    seldom, largest = exp(-L * mu**2 / (2 * B**2)), slope * (1 / c + 1 / mu)
+    tol = mpf("1e-40") * (1 + largest**2)
+    first = 2 * sqrt(max(spread, 0) * max(spread_W, 0)) / (L * mu * (mu + c) ** 2)
+    observe.upper("D-51", abs(mean - a / (mu + c)), first + seldom * largest, tol=tol)
+    observe.upper("D-51", square, 4 * spread_W / (L * mu**2 * (mu + c) ** 2) + seldom * largest**2, tol=tol)
+    observe.upper("D-51", abs(a / (mu + c) - a / mu), c * slope / mu**2, tol=tol)
+
+
+@pytest.mark.claim("D-51")
+def test_a_constant_smoothing_or_number_of_samples_ends_elsewhere(observe: Observer) -> None:
+    """Probit, y = 1, q = N(m, 1), h = −log E p + m²/2, steps of 1/(t+1) from m = 0."""
+    nodes, weights = hermegauss(60)
+
+    def slope(m: float, c: float = 0.0) -> float:
+        return m - float(norm.pdf(m / np.sqrt(2)) / np.sqrt(2) / (ndtr(m / np.sqrt(2)) + c))
+
+    def of_one_sample(m: float) -> float:
+        return m - float(weights @ np.exp(norm.logpdf(m + nodes) - log_ndtr(m + nodes)) / weights.sum())
+
+    best, smooth, single = (brentq(f, 0.0, 1.0) for f in (slope, lambda m: slope(m, 0.1), of_one_sample))
+    observe.equal("D-51", [best, smooth, single], [0.4338, 0.3845, 0.5888], atol=5e-5)
+    observe.equal("D-51", [slope(smooth), slope(single)], [-0.0633, 0.1978], atol=5e-5)
+
+    def ending(steps: int, c: Any, L: Any) -> float:
+        rng, m = np.random.default_rng(5), 0.0
+        for t in range(1, steps + 1):
+            f = m + rng.standard_normal(L(t))
+            ratio = np.exp(-0.5 * f**2).mean() / np.sqrt(2 * np.pi) / (ndtr(f).mean() + c(t))
+            m += (ratio - m) / (t + 1)
+        return m
+
+    observe.equal("D-51", ending(500, lambda t: 1 / (t + 1), lambda t: t), best, atol=0.01)
+    fixed = [ending(500, lambda t: 0.1, lambda t: 100), ending(2000, lambda t: 0.0, lambda t: 1)]
+    observe.equal("D-51", fixed, [smooth, single], atol=0.02)
+    observe.fails("D-51", np.abs(np.array(fixed) - best).min() < 0.03, "c_t = κγ_t and L_t ≥ ℓ/γ_t are needed")

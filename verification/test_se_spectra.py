@@ -15,7 +15,7 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import spectra as reference
 from gpbounds.spectra import spectrum
-from gpbounds.spectra.gaussian import DominatedSpectrum, log_domination
+from gpbounds.spectra.gaussian import DominatedSpectrum, log_domination, log_ratio
 
 RATIOS = st.floats(0.01, 30.0)
 
@@ -166,6 +166,8 @@ def test_paper_001_parametrisation(observe: Observer, R: float) -> None:
     root = mp.sqrt(1 + 4 * R**2)
     observe.equal("L-44", q, (root - 1) / (root + 1), rtol=1e-32)
     observe.equal("L-44", q, 4 * R**2 / (1 + root) ** 2, rtol=1e-32)
+    log_q = float(log_ratio(np.array(1 / (2 * np.pi)), np.array(float(R) / (2 * np.pi))))
+    observe.equal("L-44", log_q, mp.log(q), rtol=1e-14)
     for n in (1, 2, 5, 40):
         exact = (1 - q) * q ** (n - 1)
         observe.upper("L-45", exact, (R + 1) / R**2 * (1 - 1 / (R + 1)) ** n)

@@ -20,6 +20,7 @@ from gpbounds.rates import one_draw
 from gpbounds.rates.trace import kept_eigenvalues, log_best_truncation
 from gpbounds.reference import rates as reference
 from gpbounds.reference import renyi
+from gpbounds.reference.kdpp import trace_bound
 from gpbounds.reference.rates import geometric_trace, population_trace
 from gpbounds.reference.spectra import isotropic_tails, ratio
 from gpbounds.spectra import spectrum
@@ -286,7 +287,7 @@ def test_best_truncation_is_the_minimum(observe: Observer, kernel: Matern, input
     observe.equal("N-thm", log_best_truncation(law, M), np.array(brute), atol=1e-9)
 
 
-@pytest.mark.claim("R-thm1", "N-thm")
+@pytest.mark.claim("R-samp", "R-thm1", "N-thm")
 def test_data_aware_bound_averages_below_the_a_priori_one(observe: Observer) -> None:
     """E_X of the exact k-DPP trace is at most the a-priori t* (R-samp), over 60 draws of X."""
     rng = np.random.default_rng(3)
@@ -299,6 +300,12 @@ def test_data_aware_bound_averages_below_the_a_priori_one(observe: Observer) -> 
         ]
     )
     observe.upper("R-thm1", aware.mean(0) - 5 * aware.std(0) / np.sqrt(60), a_priori)
+    log_tails = spectrum(kernel, inputs=Gaussian()).log_tail(np.arange(M.max() + 1))
+    tails = [N * mp.exp(mp.mpf(value)) for value in log_tails]
+    printed = gpbounds.rate(kernel, N, M, 0.5, form="printed").terms["expected_trace"]
+    for at, sharp, loose in zip(M, a_priori, printed, strict=True):  # t_GS, but for what N-pop gains; and (M+1)NΣλ
+        observe.upper("R-samp", sharp, trace_bound(tails, int(at)) * (1 + mp.mpf("1e-11")))
+        observe.equal("R-samp", loose, (at + 1) * tails[at], rtol=1e-11)
 
 
 @pytest.mark.claim("R-thm1", "R-dir")

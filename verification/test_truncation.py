@@ -74,6 +74,21 @@ def test_truncation_leaves_a_positive_part(observe: Observer, space: FiniteSpace
 
 
 @pytest.mark.claim("L-40")
+@given(ell=st.floats(0.2, 3.0), dim=st.integers(1, 2), r=st.integers(1, 40), N=st.integers(1, 8), seed=SEEDS)
+def test_mercer_features_leave_a_positive_part(
+    observe: Observer, ell: float, dim: int, r: int, N: int, seed: int
+) -> None:
+    """K − ΞΞᵀ ⪰ 0 and rank Ξ ≤ min(r, N), also where an input is there twice; with a term more it decreases."""
+    kernel, X = SquaredExponential(1.0, ell), np.random.default_rng(seed).standard_normal((N, dim))
+    X[-1] = X[0]
+    parts = [MercerFeatures(kernel, rank, inputs=Gaussian(dim=dim)).fit(X)(X) for rank in (r, r + 1)]
+    for Xi in parts:
+        observe.lower("L-40", np.linalg.eigvalsh(kernel(X) - Xi @ Xi.T), 0.0, tol=1e-13 * N)
+    observe.lower("L-40", np.linalg.eigvalsh(parts[1] @ parts[1].T - parts[0] @ parts[0].T), 0.0, tol=1e-13 * N)
+    observe.upper("L-40", int(np.linalg.matrix_rank(parts[0])), min(r, N))
+
+
+@pytest.mark.claim("L-40")
 def test_the_rank_may_be_below_r(observe: Observer) -> None:
     space = FiniteSpace(0, 1.0, "random")
     Sigma = space.truncated(3)[np.ix_([0, 0, 0, 0], [0, 0, 0, 0])]

@@ -85,11 +85,28 @@ class Counts(SphinxDirective):
         return [nodes.paragraph(text=f"Of the {len(ledger())} statements in the ledger: {parts}.")]
 
 
+def pictures(site: Path) -> dict[str, str]:
+    """The page of the gallery for each script that a claim names, as seen from the page of claims.
+
+    Raises
+    ------
+    FileNotFoundError
+        if the site has no such page.
+    """
+    scripts = {claim.picture for claim in ledger() if claim.picture}
+    pages = {script: f"gallery/{Path(script).stem}.html" for script in scripts}
+    if missing := sorted(page for page in pages.values() if not (site / page).exists()):
+        raise FileNotFoundError(f"the site lacks {', '.join(missing)}, which claims name")
+    return {script: f"../{page}" for script, page in pages.items()}
+
+
 def _write(app: Any, exception: BaseException | None) -> None:
     if exception is None and app.builder.format == "html":
         folder = Path(app.outdir, FOLDER)
         folder.mkdir(exist_ok=True)
-        (folder / "index.html").write_text(claims_page({}), encoding="utf-8")
+        (folder / "index.html").write_text(
+            claims_page({}, pictures=pictures(Path(app.outdir))), encoding="utf-8"
+        )
 
 
 def setup(app: Any) -> dict[str, Any]:

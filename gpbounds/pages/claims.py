@@ -36,17 +36,22 @@ _BASES = {
 """The statuses of the true statement, and what they mean."""
 
 
-def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims", earlier: Sequence[str] = ()) -> str:
+def claims_page(
+    observed: Mapping[str, Mapping[str, Any]],
+    title: str = "Claims",
+    earlier: Sequence[str] = (),
+    pictures: Mapping[str, str] | None = None,
+) -> str:
     """All claims of the ledger with what a run of the checks has observed.
 
     Parameters
     ----------
     observed : mapping of claim id to a record
-        The keys of a record are those of the claims report, and "ratios": bound/truth of the cases, in any order.
-        Claims without a record are shown without figures.
+        The keys of a record are those of the claims report, and "ratios": bound/truth of the cases.  There may be none.
     title : str
     earlier : sequence of str
         What other runs have measured, and when: a line for each.
+    pictures : mapping of a script that a claim names to the address of its picture, optional
 
     Returns
     -------
@@ -69,7 +74,7 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
         f"{run} The verdict is about the form that the paper prints; the statement is the true one. "
         f"The statements: {escaped(proofs)}.</p>\n"
         f"{_earlier(earlier)}{_controls()}</header>\n<main>\n"
-        + "\n".join(_article(claim, observed) for claim in claims)
+        + "\n".join(_article(claim, observed, pictures or {}) for claim in claims)
         + "\n</main>"
     )
     return document(title, body, style=STYLE, script=SCRIPT)
@@ -128,7 +133,7 @@ def _controls() -> Markup:
     )
 
 
-def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
+def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, str]) -> str:
     record = observed.get(claim.id)
     rows: list[tuple[str, Any]] = [("Place", claim.place)]
     if claim.printed:
@@ -141,7 +146,9 @@ def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
     rows.append(("Function", Markup(f"<code>{escaped(claim.function)}</code>") if claim.function else "not built"))
     rows.append(("Check", Markup(f"<code>{escaped(claim.check)}</code>") if claim.check else "not built"))
     if claim.picture:
-        rows.append(("Picture", Markup(f"<code>{escaped(claim.picture)}</code>")))
+        drawn = Markup(f"<code>{escaped(claim.picture)}</code>")
+        address = pictures.get(claim.picture)
+        rows.append(("Picture", Markup(f'<a href="{escaped(address)}">{drawn}</a>') if address else drawn))
     if record is not None:
         rows += _figures(record)
     entries = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in rows)
