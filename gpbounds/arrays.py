@@ -476,9 +476,12 @@ def place(array: Any, xp: Any) -> Array:
 
 def namespace(*arrays: object) -> Any:
     """The module, ``numpy`` or ``cupy``, of ``arrays``; a mixture of the two is an error."""
-    on_gpu = [is_cupy(a) for a in arrays if a is not None]
-    if not any(on_gpu):
+    for a in arrays:
+        if type(a) is not np.ndarray and is_cupy(a):
+            break
+    else:
         return np
+    on_gpu = [is_cupy(a) for a in arrays if a is not None]
     if not all(on_gpu):
         raise ValueError("expected all arrays on one device, got NumPy and CuPy arrays together: move them to one")
     import cupy

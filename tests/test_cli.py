@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import gzip
 import importlib
 import json
@@ -201,13 +202,16 @@ def test_no_accident_of_output_has_the_status_of_a_certificate_that_is_not_confi
 
 
 def test_a_fault_of_the_program_has_status_2_and_its_place(monkeypatch, capsys):
-    """1 would say that a certificate is not confirmed."""
+    """1 would say that a certificate is not confirmed.  Collections of garbage are as frequent afterwards as before."""
+    before = gc.get_threshold()
 
     def fails(argv):
+        assert gc.get_threshold() == (gpbounds.cli.COLLECTION, *before[1:])
         raise RuntimeError("no such thing")
 
     monkeypatch.setattr(gpbounds.cli, "build_parser", lambda: SimpleNamespace(parse_args=fails))
     assert main(["klinv", "0.02", "0.05"]) == 2
+    assert gc.get_threshold() == before
     err = capsys.readouterr().err
     assert "RuntimeError: no such thing" in err
     assert err.splitlines()[-1].startswith("gpbounds: this is a fault of gpbounds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fitting.objectives.objective import objective
+from fitting.rows.basis import InducingBasis
 from gpbounds.kernels import Matern
-from gpbounds.linalg import cholesky, parallel, solve_triangular
+from gpbounds.linalg import blas, cholesky, parallel, solve_triangular
 from gpbounds.linalg.inverses import inverse, inverse_by_rows
 from gpbounds.linalg.parallel import Load, Tasks, lanes, one_blas_thread, share, workers
 from gpbounds.linalg.pivoted import SymmetricProducts, pivoted
@@ -242,6 +245,23 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_at_any_row(N: int, wh
     for count in (1, 2):
         with blas_threads(count):
             assert not factorise(A.copy())
+
+
+def test_a_small_evaluation_is_one_chunk_and_few_calls_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """800 rows and 100 points are no work for lanes: a chunk more costs a tenth of the evaluation."""
+    X, kernel = np.random.default_rng(0).standard_normal((800, 3)), Matern(2.5)
+    problem, call, names = objective(X, X[:, 0]), blas._call, Counter[str]()
+
+    def counted(name: str, *arguments: object) -> None:
+        names[name] += 1
+        call(name, *arguments)
+
+    if workers(8, 1.0) == 1:  # no lanes are forced
+        pieces = [problem.data.stream_of(InducingBasis(kernel, X[:M])).parts for M in (100, 120)]
+        assert [len(parts) for parts in pieces] == [1, 2]
+        monkeypatch.setattr(blas, "_call", counted)
+        problem.evaluate(kernel, 0.1, X[:100])
+        assert names == {"dpotrf": 2, "dlaset": 3, "dtrtri": 1, "dtrmm": 5, "dsyrk": 1, "dgemm": 2}
 
 
 def test_a_factor_with_a_zero_on_its_diagonal_is_refused() -> None:

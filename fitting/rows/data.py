@@ -25,7 +25,7 @@ from fitting.rows.stream import Stream
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.linalg.parallel import groups, one_blas_thread
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.once import cached_property
 from gpbounds.rows.engines import Engine
@@ -158,7 +158,7 @@ def nearest(centres: Float, X: Float, scale: Float) -> Any:
 T = TypeVar("T")
 
 PIECES, LEAST = 8, 512
-"""Number of chunks into which few rows are cut for the lanes, and the least number of rows of such a chunk."""
+"""Number of chunks into which few rows are cut if lanes share them, and the least number of rows of such a chunk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +237,8 @@ class Data:
     def stream_of(self, basis: Basis) -> Stream:
         """The chunks of all rows with the features of ``basis``."""
         chunk = self.space.rows(basis.rank, CHUNK) if self.chunk is None else self.chunk
-        size = min(chunk, max(LEAST, -(-self.N // PIECES))) if namespace(self.X) is np else chunk
+        lanes = namespace(self.X) is np and groups(PIECES, self.N, basis.effort) > 1
+        size = min(chunk, max(LEAST, -(-self.N // PIECES))) if lanes else chunk
         pieces = list(slices(self.N, size)) if self.parts is None else self.parts.chunks(size)
         return Stream(basis, self.X, self.Y, pieces, self.space, self.prior_mean, self.parts)
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from typing import TYPE_CHECKING
 
 from gpbounds.cli.output import INTERRUPTED, TERMINATED, Terminated, sigterm_raises
@@ -33,6 +41,9 @@ COMMANDS = {
     "demo": "bounds and true divergences on real data",
 }
 """Each command is a module of this package, which is imported when the command is asked for, and its help."""
+
+COLLECTION = 50_000
+"""New objects after which Python looks for garbage while a command runs; 700 by default."""
 
 EPILOG = """\
 example:
@@ -89,9 +100,10 @@ def _status(argv: Sequence[str] | None) -> int:
         print(f"gpbounds: {error}", file=sys.stderr)
         return 2
     try:
-        args = build_parser().parse_args(argv)
-        with sigterm_raises(), _threads(getattr(args, "large", True)):
-            args.run(args)
+        with _rare_collections():
+            args = build_parser().parse_args(argv)
+            with sigterm_raises(), _threads(getattr(args, "large", True)):
+                args.run(args)
         sys.stdout.flush()
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
@@ -120,6 +132,17 @@ def _drop_output() -> None:
     """Send nowhere what stdout still holds: Python writes it again at its end, and fails with a status of its own."""
     with suppress(io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Python looks for garbage less often: libraries that are imported are a million objects, and none is garbage."""
+    before = gc.get_threshold()
+    gc.set_threshold(before[0] and max(before[0], COLLECTION), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _threads(large: bool) -> AbstractContextManager[None]:

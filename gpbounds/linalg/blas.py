@@ -8,6 +8,7 @@ transposed or copied.
 from __future__ import annotations
 
 import ctypes
+from ctypes import byref, c_double
 from functools import lru_cache
 from typing import Any
 
@@ -33,30 +34,28 @@ def _routine(name: str) -> Any:
 def _call(name: str, *arguments: Any) -> None:
     """Call ``name``: letters become characters, ints and floats are passed by address, arrays by their first entry."""
     function, integer = _routine(name)
-    kept: list[Any] = []  # the addressed objects must live until the call returns
+    passed: list[Any] = []  # what is passed by address lives until the call returns
     for value in arguments:
-        if isinstance(value, str):
-            kept.append(ctypes.c_char(value.encode()))
+        if isinstance(value, np.ndarray):
+            passed.append(value.ctypes.data)
+        elif isinstance(value, str):
+            passed.append(value.encode())
         elif isinstance(value, int):
-            kept.append(integer(value))
-        elif isinstance(value, float):
-            kept.append(ctypes.c_double(value))
+            passed.append(byref(integer(value)))
         else:
-            kept.append(value)
-    function(*(v.ctypes.data if isinstance(v, np.ndarray) else ctypes.addressof(v) for v in kept))
+            passed.append(byref(c_double(value) if isinstance(value, float) else value))
+    function(*passed)
 
 
 def fits(*arrays: Any) -> bool:
     """Whether all arrays are float64 with contiguous rows that do not overlap."""
-    return all(
-        isinstance(a, np.ndarray)
-        and a.dtype == np.float64
-        and a.ndim == 2
-        and a.strides[1] == 8
-        and a.strides[0] >= 8 * a.shape[1]
-        and a.strides[0] % 8 == 0
-        for a in arrays
-    )
+    for a in arrays:
+        if not (isinstance(a, np.ndarray) and a.dtype == np.float64 and a.ndim == 2):
+            return False
+        step, entry = a.strides
+        if entry != 8 or step < 8 * a.shape[1] or step % 8:
+            return False
+    return True
 
 
 def takes(A: Any) -> bool:
