@@ -269,7 +269,7 @@ def _as_audited(
     from gpbounds.audit import enough, subject
 
     about = subject(kernel, data.X, data.y, noise=noise)
-    audited = enough(about, target=target, most=most, rows=rows, progress=on_terminal(progress))
+    audited = enough(about, target=target, most=most, rows=rows, curve=False, progress=on_terminal(progress))
     M, tried = audited.counts[0], audited.tried[0]
     levels = {level.M: level for level in audited.of("chosen")}
     if audited.interrupted:

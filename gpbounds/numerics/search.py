@@ -59,6 +59,35 @@ def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.
     return high
 
 
+def least_decreasing(value: Callable[[int], float], target: float, first: int, highest: int, guess: int) -> int | None:
+    """The least n in first ... highest with value(n) ≤ target, for a decreasing ``value`` ≥ 0; None if there is none.
+
+    The search follows secants of log(value), every third step halves what is left; two evaluations if ``guess`` is
+    right.
+
+    >>> least_decreasing(lambda n: 0.5**n, 1e-3, 0, 99, 30), least_decreasing(lambda n: 0.5**n, 1e-3, 0, 7, 3)
+    (10, None)
+    """
+    low, high, n = first - 1, highest + 1, guess
+    logs: dict[int, float] = {}
+    while high - low > 1:
+        n = min(max(n, low + 1), high - 1)
+        at = value(n)
+        logs[n] = math.log(at / target) if at > 0.0 else -math.inf
+        low, high = (low, n) if at <= target else (n, high)
+        ends = [end for end in (low, high) if end in logs]
+        if len(logs) == 1:
+            n += -1 if high == n else 1
+            continue
+        one, two = ends if len(ends) == 2 else list(logs)[-2:]
+        slope = (logs[two] - logs[one]) / (two - one)
+        if len(logs) % 3 and -math.inf < slope < 0.0:
+            n = math.ceil(min(max(one - logs[one] / slope, low), high))
+        else:
+            n = (low + high) // 2
+    return None if high > highest else high
+
+
 def least_each(holds: Callable[[Float], Any], low: Float, high: Float) -> Float:
     """For each entry the least whole n in low ... high with holds(n), for a monotone ``holds``; high if there is none.
 

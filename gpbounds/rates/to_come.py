@@ -289,7 +289,7 @@ def _ordinal(k: int) -> str:
 
 # Statements about inputs that are simulated: the statement given X, of each set.
 
-_DECOMPOSED = 600
+_DECOMPOSED = 1000
 """Number of rows up to which K is always decomposed."""
 _ROWS_PER_POINT = 12
 """K is also decomposed below this number of rows per inducing point, where three pivots per point cost as much."""
@@ -380,8 +380,11 @@ class ToCome(Statement):
         """The k-th greatest of the bounds of the sets, entry by entry."""
         return simulated_bound(self.plan, lambda X: self.given(X, M), delta=float(self.numbers.delta))
 
-    def least_given(self, X: Float, target: float) -> tuple[int, Bound] | None:
-        """The least M at which the bound given the rows X is at most the target, and the bound there."""
+    def least_given(self, X: Float, target: float, guess: int | None = None) -> tuple[int, Bound] | None:
+        """The least M at which the bound given the rows X is at most the target, and the bound there.
+
+        A guess moves no M: the bounds decrease in M.
+        """
         N = self.plan.N
         if self.draws is None:
             plan = self.one_draw(X).least(target)
@@ -389,7 +392,7 @@ class ToCome(Statement):
         few = N // _ROWS_PER_POINT
         for decomposed in self.ways(few - 1):
             largest = N - 1 if decomposed or N > DENSE else few
-            answer = _least(self.several(X, decomposed=decomposed), target, largest)
+            answer = _least(self.several(X, decomposed=decomposed), target, largest, guess)
             if answer is not None:
                 return answer
         return None
@@ -402,17 +405,21 @@ class ToCome(Statement):
         """
         alpha, delta = float(self.numbers.alpha), float(self.numbers.delta)
 
+        before: list[int] = []
+
         def of_set(X: Float) -> tuple[int, Bound] | None:
             advance()
-            return self.least_given(X, target)
+            answer = self.least_given(X, target, before[-1] if before else None)
+            before.extend([] if answer is None else [answer[0]])
+            return answer
 
         return simulated_plan(self.plan, of_set, target, delta, sentences(target, alpha))
 
 
-def _least(statement: DrawsFromRows, target: float, largest: int) -> tuple[int, Bound] | None:
+def _least(statement: DrawsFromRows, target: float, largest: int, guess: int | None) -> tuple[int, Bound] | None:
     """The least M up to ``largest`` at which the bound is at most the target, and the bound there."""
     rows = statement.rows
-    M = statement.least_below(target, min(largest, statement.largest))
+    M = statement.least_below(target, min(largest, statement.largest), guess=guess)
     if M is None and isinstance(rows, StreamedRows) and 1 < rows.pivots <= largest:
         # beyond the pivots there are up to rounding error nothing is proved
         M = statement.least_below(target, rows.pivots - 1)
