@@ -373,7 +373,7 @@ class _Search(LevelSearch[Level]):
     excess: float = 0.0
     left_out: tuple[str, ...] = ()
 
-    def run(self, most: int, rows: int, work: float, curve: bool) -> None:
+    def run(self, most: int, rows: int, work: float, curve: bool, below: bool) -> None:
         """All levels: the model's, chosen rows, and more rows than the model's if those do not reach the target."""
         about = self.about
         if about.Z is not None:
@@ -395,6 +395,8 @@ class _Search(LevelSearch[Level]):
             for M in sizes(len(chosen)):
                 self.add(chosen, "chosen", M)
             self.counts["chosen"] = self.least(chosen, "chosen", 1)
+        elif not below and self.reaches(self.add(chosen, "chosen", guess)):
+            self.counts["chosen"] = guess
         else:
             self.counts["chosen"] = least_decreasing(
                 lambda M: self.above(self.add(chosen, "chosen", M)), self.target, 1, len(chosen), guess
@@ -406,7 +408,8 @@ class _Search(LevelSearch[Level]):
                 if self.reaches(self.add(both, "added", first + M)):
                     break
             self.counts["added"] = self.least(both, "added", first + 1)
-        self.floor, self.needed = _floor(about, self.target, most, rows)
+        if below:
+            self.floor, self.needed = _floor(about, self.target, most, rows)
 
     def bound_evidence(self, members: Bracket, rows: int, work: float) -> None:
         """Bounds on log p(y) by the inducing points of ``members`` and what ``work`` affords beyond them."""
@@ -451,6 +454,7 @@ def enough(
     rows: int = 3000,
     work: float = WORK,
     curve: bool = True,
+    below: bool = True,
     progress: bool = False,
 ) -> Enough:
     """Bounds on KL[q*‖p] at the model's inducing points and at others, and the number of points that would do.
@@ -476,7 +480,10 @@ def enough(
     work : float
         Flops for log p(y), as in `gpbounds.renyi.evidence`.
     curve : bool
-        Whether rows are chosen at numbers of points for a curve, too; False: only as many as the least number needs.
+        Whether numbers of chosen points are tried for a curve, too; False: from the number that one pass over the
+        greedy path, in doubles and without a proof, gives as the least.
+    below : bool
+        Whether it is also computed what fewer points reach: with one fewer, and for any choice of them (N-low).
     progress : bool
         Show a progress bar.
 
@@ -502,9 +509,10 @@ def enough(
     level, largest = scalar(positive, "target", target), count("most", most)
     budget, few = scalar(non_negative, "work", work), count("rows", rows, 0)
     flag("curve", curve)
+    flag("below", below)
     with bar("KL against M", None, "set", progress) as sets:
         search = _Search(level, sets.update, about)
-        search.until_interrupted(lambda: search.run(largest, few, budget, curve))
+        search.until_interrupted(lambda: search.run(largest, few, budget, curve, below))
     return Enough(
         *search.found,
         search.needed,
