@@ -62,8 +62,8 @@ def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.
 def least_decreasing(value: Callable[[int], float], target: float, first: int, highest: int, guess: int) -> int | None:
     """The least n in first ... highest with value(n) ≤ target, for a decreasing ``value`` ≥ 0; None if there is none.
 
-    The search follows secants of log(value), every third step halves what is left; two evaluations if ``guess`` is
-    right.
+    Two evaluations if ``guess`` is right; else the search follows secants of log(value), at most to half or twice a
+    number while the answer lies beyond all that were tried, and every third step halves what lies between two.
 
     >>> least_decreasing(lambda n: 0.5**n, 1e-3, 0, 99, 30), least_decreasing(lambda n: 0.5**n, 1e-3, 0, 7, 3)
     (10, None)
@@ -75,16 +75,17 @@ def least_decreasing(value: Callable[[int], float], target: float, first: int, h
         at = value(n)
         logs[n] = math.log(at / target) if at > 0.0 else -math.inf
         low, high = (low, n) if at <= target else (n, high)
-        ends = [end for end in (low, high) if end in logs]
         if len(logs) == 1:
             n += -1 if high == n else 1
             continue
-        one, two = ends if len(ends) == 2 else list(logs)[-2:]
+        between = low in logs and high in logs
+        nearest, farthest = (low, high) if between else (high // 2, high) if high in logs else (low, max(2 * low, 1))
+        one, two = (low, high) if between else list(logs)[-2:]
         slope = (logs[two] - logs[one]) / (two - one)
-        if len(logs) % 3 and -math.inf < slope < 0.0:
-            n = math.ceil(min(max(one - logs[one] / slope, low), high))
+        if -math.inf < slope < 0.0 and (len(logs) % 3 or not between):
+            n = math.ceil(min(max(one - logs[one] / slope, nearest), farthest))
         else:
-            n = (low + high) // 2
+            n = (low + high) // 2 if between else nearest if high in logs else farthest
     return None if high > highest else high
 
 
