@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_the_levels_that_were_computed(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["gpbounds.audit.levels"], "further_rows", interrupted)
+    monkeypatch.setattr(sys.modules["gpbounds.audit.levels"], "further_path", interrupted)
     result = enough(model)
     assert result.interrupted
     assert [level.points for level in result.levels] == ["model"]

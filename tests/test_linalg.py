@@ -15,9 +15,11 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.linalg import blas
 from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.krylov import conjugate_gradients
+from gpbounds.linalg.pair_products import multiply
 from gpbounds.linalg.pivoted import eigen_squares
 from gpbounds.linalg.products import add_gram, add_product, product
 from gpbounds.linalg.psd import symmetric_matrix
+from gpbounds.linalg.residuals import factor_residual
 from gpbounds.linalg.triangular import clear_above, inverse_factor, lift_rows, mirrored, solve_rows
 from gpbounds.validation import array_module, cuda_fault
 
@@ -249,3 +251,15 @@ def test_a_new_signed_sum_overwrites_its_memory_whatever_the_signs() -> None:
         total.add(V, weights, np.empty((6, 3)))
         total.add(more, np.ones(4), np.empty((4, 3)))
         np.testing.assert_allclose(total.sum(), (V.T * weights) @ V + more.T @ more, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-8])
+def test_the_residual_of_a_factor_by_blocks_is_that_of_30_digits(jitter):
+    n = 300  # more than one block
+    A = SquaredExponential()(np.random.default_rng(0).standard_normal((n, 6))) + 1e-4 * np.eye(n)
+    L = np.linalg.cholesky(A + jitter * np.eye(n))
+    L[290, 3] += 1e-13
+    (high, low), error = multiply((L, np.zeros_like(L)), (L, np.zeros_like(L)))
+    residual = float(np.linalg.norm((high - A) - jitter * np.eye(n) + low))
+    assert error < 1e-6 * residual
+    assert residual <= factor_residual(L, np.tril(A), jitter) <= 1.02 * residual

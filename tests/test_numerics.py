@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from gpbounds.errors import NotConverged
 from gpbounds.numerics.pairs import times, two_product, two_sum
-from gpbounds.numerics.search import bisected, first_double, golden, halved, least, least_each, newton, upward
+from gpbounds.numerics.search import (
+    bisected,
+    first_double,
+    golden,
+    halved,
+    least,
+    least_decreasing,
+    least_each,
+    newton,
+    upward,
+)
 
 numbers = st.floats(-1e100, 1e100).filter(lambda x: x == 0.0 or abs(x) > 1e-100)
 
@@ -60,6 +70,23 @@ def test_upward_and_bisection_bracket_the_same_number(truth, first):
         assert bisected(lambda n: n >= truth, low, high) == truth
         near = bisected(lambda n: n >= truth, low, high, share=0.05)
         assert truth <= near <= max(truth + 1, 1.06 * truth)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.01, 0.5, 0.9, 1.0]), min_size=1, max_size=60),
+    st.integers(0, 5),
+    st.integers(-5, 70),
+    st.sampled_from([1e-300, 1e-3, 1.0, 1e300]),
+)
+def test_a_search_along_secants_finds_the_least_number_of_any_decreasing_function(ratios, first, guess, start):
+    values = dict(enumerate(start * np.cumprod(ratios), first))
+    asked = []
+    target = 1e-2
+    answer = least_decreasing(lambda n: asked.append(n) or values[n], target, first, first + len(ratios) - 1, guess)
+    assert answer == next((n for n, at in values.items() if at <= target), None)
+    assert len(asked) == len(set(asked)) <= 20
+    if answer == guess > first:
+        assert asked == [guess, guess - 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000)), min_size=1))

@@ -19,6 +19,7 @@ from fitting.study.planning import seeds
 from fitting.study.standardised import standardise
 from fitting.study.words import options_of
 from gpbounds import Matern, SquaredExponential
+from gpbounds.audit import levels
 from gpbounds.cli import main
 from gpbounds.means import LinearMean
 from gpbounds.renyi import Model
@@ -284,10 +285,17 @@ def test_a_saved_model_is_planned_for_from_the_shell(file, capsys, tmp_path):
     assert shell["after the fact"]["M"] == python.after.M
 
 
-def test_refits_of_a_small_table_are_to_other_rows():
-    planned = fitting.plan(*sample(60), select="none", simulate=0, refits=2)
+def test_refits_of_a_small_table_are_to_other_rows_and_their_M_is_proved_once(monkeypatch):
+    """The plan proves bounds at M and at M − 1, a refit at its M: four passes of O(NM²) in all."""
+    proved = []
+    level = levels._level
+    monkeypatch.setattr(levels, "_level", lambda members, points: proved.append(level(members, points)) or proved[-1])
+    planned = fitting.plan(*sample(60), simulate=0, refits=2)
     noises = {planned.problem.settings.noise, *(planned.problem.refit(seed).noise for seed in seeds(0, 2))}
     assert len(noises) == 3
+    M, *others = planned.spread.counts
+    assert [each.M for each in proved] == [M, M - 1, *others]
+    assert float(planned.after.at[1]) <= 1.0 < float(planned.after.before[1])
 
 
 def test_a_priori_is_about_new_rows(file, capsys):

@@ -239,16 +239,17 @@ def afterwards(
     rows: int,
     seed: int,
     direction: str = "q||p",
+    below: bool = True,
     progress: bool = False,
     spelled: Spelling = argument,
 ) -> Afterwards:
-    """The least M ≤ ``most``, M < N, whose upper bound meets ``target``.
+    """The least M ≤ ``most``, M < N, whose upper bound meets ``target``; ``below``, and what fewer points reach.
 
     Greedy points at order 1 are searched as `gpbounds.audit.enough` searches them, so that a plan for a trained model
     and its audit have the same M, and the same lower bound for any choice: ``rows`` is at least `FLOOR_ROWS`.
     """
     if alpha == 1.0 and direction == "q||p" and method == "greedy":
-        return _as_audited(kernel, data, noise, target, most, max(rows, FLOOR_ROWS), progress)
+        return _as_audited(kernel, data, noise, target, most, max(rows, FLOOR_ROWS), below, progress)
     gaps = Gaps(Chooser(kernel, data.X, method, seed), data, noise, alpha, direction, rows)
     return _least_gap(gaps, target, most, progress, spelled)
 
@@ -263,13 +264,14 @@ _INTERRUPTED = "Interrupted: fewer points may suffice."
 
 
 def _as_audited(
-    kernel: Kernel, data: TableRows, noise: float, target: float, most: int, rows: int, progress: bool
+    kernel: Kernel, data: TableRows, noise: float, target: float, most: int, rows: int, below: bool, progress: bool
 ) -> Afterwards:
     """The search of an audit without a model's own inducing points."""
     from gpbounds.audit import enough, subject
 
     about = subject(kernel, data.X, data.y, noise=noise)
-    audited = enough(about, target=target, most=most, rows=rows, progress=on_terminal(progress))
+    shown = on_terminal(progress)
+    audited = enough(about, target=target, most=most, rows=rows, curve=False, below=below, progress=shown)
     M, tried = audited.counts[0], audited.tried[0]
     levels = {level.M: level for level in audited.of("chosen")}
     if audited.interrupted:

@@ -364,7 +364,7 @@ def _least(problem: Problem, rows: TableRows, level: str, aims: Aims, kernel: Ke
     """The M of a level for these rows, kernel and noise."""
     asked = problem.asked
     if level == AFTER:
-        return after_the_fact(problem, rows, aims, kernel, noise).M
+        return after_the_fact(problem, rows, aims, kernel, noise, below=False).M
     part = of_rows(rows, Hyperparameters(kernel, noise, ""), replace(asked, rows=rows.N, simulate=0, old_forms=False))
     (case,) = (case for case in part.cases if case.kind == level)
     return part.plan(case, aims.alpha, aims.nats).M

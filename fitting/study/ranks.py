@@ -448,7 +448,9 @@ AFTER = "after the fact"
 """Name of the level of chosen inducing points."""
 
 
-def after_the_fact(problem: Problem, rows: TableRows, aims: Aims, kernel: Kernel, noise: float) -> Afterwards:
+def after_the_fact(
+    problem: Problem, rows: TableRows, aims: Aims, kernel: Kernel, noise: float, *, below: bool = True
+) -> Afterwards:
     """The least number of points chosen among these rows, for this kernel and noise."""
     asked = problem.asked
     return afterwards(
@@ -462,6 +464,7 @@ def after_the_fact(problem: Problem, rows: TableRows, aims: Aims, kernel: Kernel
         rows=asked.rows,
         seed=asked.seed,
         direction=problem.settings.direction,
+        below=below,
         progress=asked.progress,
         spelled=asked.spelled,
     )

@@ -14,18 +14,21 @@ from gpbounds.arrays import Float
 from gpbounds.audit.model import Subject
 from gpbounds.audit.own import excess
 from gpbounds.bound import Bound
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.interval import possible
 from gpbounds.linalg import Jitter, eigen
-from gpbounds.numerics.search import bisected
+from gpbounds.linalg.pivoted import Pivoted
+from gpbounds.numerics.search import bisected, least_decreasing
 from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.brackets import Bracket, assemble, best_evidence, bracket
+from gpbounds.renyi.escalation import spoilt
 from gpbounds.renyi.floors import eigenvalues_off
-from gpbounds.renyi.further import further_rows
+from gpbounds.renyi.further import further_path, further_rows, variational_bounds
 from gpbounds.renyi.gap_bounds import BEST, streamed_gap
-from gpbounds.renyi.members import CHEAP, WORK, chosen_members, further_points
-from gpbounds.validation import count, instance, non_negative, positive, scalar
+from gpbounds.renyi.members import CANDIDATES, CHEAP, WORK, chosen_members, exact_work, further_points
+from gpbounds.validation import count, flag, instance, non_negative, positive, scalar
 
 DIVERGENCE, OWN = "KL[q*||p]", "KL[q||p]"
 _OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
@@ -211,9 +214,13 @@ class LevelSearch(ABC, Generic[AnyLevel]):
         self.advance()
         return level
 
+    def above(self, level: AnyLevel) -> float:
+        """The upper bound of a level."""
+        return float(level.divergence(self.evidence)[1])
+
     def reaches(self, level: AnyLevel) -> bool:
         """Whether the upper bound of a level is at most the target."""
-        return float(level.divergence(self.evidence)[1]) <= self.target
+        return self.above(level) <= self.target
 
     def least(
         self, Z: Float, points: Points, first: int, reaches: Callable[[AnyLevel], bool] | None = None
@@ -366,26 +373,34 @@ class _Search(LevelSearch[Level]):
     excess: float = 0.0
     left_out: tuple[str, ...] = ()
 
-    def run(self, most: int, rows: int, work: float) -> None:
+    def run(self, most: int, rows: int, work: float, curve: bool, below: bool) -> None:
         """All levels: the model's, chosen rows, and more rows than the model's if those do not reach the target."""
-        about, members = self.about, None
+        about = self.about
         if about.Z is not None:
             own = about.posterior
             members = self.members(about.Z, "auto" if own is None else own.jitter)
             self.keep(_level(members, "model"))
             if own is not None:
                 self.excess = excess(own, about.X, about.y, noise=about.noise)
-        chosen = further_rows(about.kernel, about.X, None, most)
-        if members is None and len(chosen):
-            members = self.members(chosen[: max(further_points(about.N, work), 1)])
-        if members is not None:
-            plan = chosen_members("auto", (1.0,), about.N, members.problem.sums.M, work, mapped=False)
-            self.left_out = plan.notes
-            exact = (lambda: about.exact) if about.N <= rows else None
-            self.extra.append(best_evidence(members, plan, auto=True, rigor="auto", model=exact))
-        for M in sizes(len(chosen)):
-            self.add(chosen, "chosen", M)
-        self.counts["chosen"] = self.least(chosen, "chosen", 1)
+            self.bound_evidence(members, rows, work)
+        chosen, path = further_path(about.kernel, about.X, None, most)
+        if about.Z is None and len(chosen):
+            many = max(further_points(about.N, work), 1)
+            for few in (1, many) if exact_work(about.N) <= work else (many,):
+                self.bound_evidence(self.members(chosen[:few]), rows, work)
+                if not spoilt(self.extra[-1]):
+                    break
+        guess = None if curve else self.guess(path)
+        if guess is None:
+            for M in sizes(len(chosen)):
+                self.add(chosen, "chosen", M)
+            self.counts["chosen"] = self.least(chosen, "chosen", 1)
+        elif not below and self.reaches(self.add(chosen, "chosen", guess)):
+            self.counts["chosen"] = guess
+        else:
+            self.counts["chosen"] = least_decreasing(
+                lambda M: self.above(self.add(chosen, "chosen", M)), self.target, 1, len(chosen), guess
+            )
         if about.Z is not None and not self.reaches(self.levels[0]):
             first = len(about.Z)
             both = np.concatenate([about.Z, further_rows(about.kernel, about.X, about.Z, most)])
@@ -393,7 +408,27 @@ class _Search(LevelSearch[Level]):
                 if self.reaches(self.add(both, "added", first + M)):
                     break
             self.counts["added"] = self.least(both, "added", first + 1)
-        self.floor, self.needed = _floor(about, self.target, most, rows)
+        if below:
+            self.floor, self.needed = _floor(about, self.target, most, rows)
+
+    def bound_evidence(self, members: Bracket, rows: int, work: float) -> None:
+        """Bounds on log p(y) by the inducing points of ``members`` and what ``work`` affords beyond them."""
+        plan = chosen_members("auto", (1.0,), self.about.N, members.problem.sums.M, work, mapped=False)
+        self.left_out = plan.notes
+        exact = (lambda: self.about.exact) if self.about.N <= rows else None
+        self.extra.append(best_evidence(members, plan, auto=True, rigor="auto", model=exact))
+
+    def guess(self, path: Pivoted) -> int | None:
+        """The number of points of the path that seems to reach the target; None where no path of all rows is known."""
+        about = self.about
+        if about.N > CANDIDATES or path.indices.size == 0:
+            return None
+        try:
+            elbos = variational_bounds(path, about.y, noise=about.noise)
+        except NotPositiveDefinite:  # σ² is below the rounding error of VVᵀ
+            return None
+        reached = np.flatnonzero(float(self.evidence[1]) - elbos <= self.target)
+        return int(reached[0]) + 1 if reached.size else elbos.size
 
     def members(self, Z: Float, jitter: Jitter = "auto") -> Bracket:
         """The members of log p(y) at Z."""
@@ -418,6 +453,8 @@ def enough(
     most: int = 1000,
     rows: int = 3000,
     work: float = WORK,
+    curve: bool = True,
+    below: bool = True,
     progress: bool = False,
 ) -> Enough:
     """Bounds on KL[q*‖p] at the model's inducing points and at others, and the number of points that would do.
@@ -442,6 +479,11 @@ def enough(
         Largest N for the eigenvalues of K, from which the lower bound for any choice of points is computed.
     work : float
         Flops for log p(y), as in `gpbounds.renyi.evidence`.
+    curve : bool
+        Whether numbers of chosen points are tried for a curve, too; False: from the number that one pass over the
+        greedy path, in doubles and without a proof, gives as the least.
+    below : bool
+        Whether it is also computed what fewer points reach: with one fewer, and for any choice of them (N-low).
     progress : bool
         Show a progress bar.
 
@@ -466,9 +508,11 @@ def enough(
     instance("about", about, Subject, "what gpbounds.audit.subject returns")
     level, largest = scalar(positive, "target", target), count("most", most)
     budget, few = scalar(non_negative, "work", work), count("rows", rows, 0)
+    flag("curve", curve)
+    flag("below", below)
     with bar("KL against M", None, "set", progress) as sets:
         search = _Search(level, sets.update, about)
-        search.until_interrupted(lambda: search.run(largest, few, budget))
+        search.until_interrupted(lambda: search.run(largest, few, budget, curve, below))
     return Enough(
         *search.found,
         search.needed,

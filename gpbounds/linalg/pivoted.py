@@ -26,6 +26,8 @@ BLOCK = 32
 """Largest number of choices between two updates of all N points."""
 CANDIDATES = 1024
 """Least number of points updated after every step; it is N/BLOCK if that is larger."""
+_OFTEN = 4
+"""All of K − VᵀV is kept for N ≤ CANDIDATES points of which at least N/_OFTEN are chosen."""
 CHUNK = 2**12
 """Columns updated at a time; 32 rows of them fit into a cache."""
 
@@ -115,14 +117,20 @@ def pivoted(
             before.variances,
             before.traces,
         )
+    unexplained = None  # K − VᵀV of few points, of which many are chosen
+    if N <= min(CANDIDATES, _OFTEN * M):
+        unexplained = rows(np.arange(N), slice(None)) - factor[:t].T @ factor[:t]
+
     while t < M and left.max() > floor and not (target is not None and traces[t] <= target):
         near = _candidates(left)
-        choice = _choose(rows, left, factor[:t], near, min(BLOCK, M - t), floor, groups)
+        choice = _choose(_remaining(rows, factor[:t], near, unexplained), left, near, min(BLOCK, M - t), floor, groups)
         end = t + choice.indices.size
         if end > factor.shape[0]:
             factor = np.concatenate([factor[:t], np.empty((min(M, 2 * end) - t, N))])
         chosen[t:end], variances[t:end] = choice.indices, choice.variances
         traces[t + 1 : end + 1] = extend(rows, factor, left, t, choice, groups)
+        if unexplained is not None and end < M:
+            unexplained -= factor[t:end].T @ factor[t:end]
         t = end
         if target is not None:
             reached = np.flatnonzero(traces[: t + 1] <= target)
@@ -163,11 +171,20 @@ def _candidates(residual: Float) -> _Candidates:
     return _Candidates(near, near, edge, int(tied[ties_kept]) if tied.size > ties_kept else N)
 
 
+def _remaining(rows: Rows, factor: Float, near: _Candidates, unexplained: Float | None) -> Callable[[int], Float]:
+    """The row of K − VᵀV at candidate j, for the candidates' columns."""
+    if unexplained is not None:
+        return unexplained.__getitem__
+    before = factor[:, near.columns]
+    return lambda j: rows(near.indices[j : j + 1], near.columns)[0] - before[:, j] @ before
+
+
 def _choose(
-    rows: Rows, left: Float, factor: Float, near: _Candidates, most: int, floor: float, groups: Indices | None
+    row: Callable[[int], Float], left: Float, near: _Candidates, most: int, floor: float, groups: Indices | None
 ) -> Choice:
     """Greedy choice among the candidates, until another point might have a larger variance."""
-    left, before = left[near.columns], factor[:, near.columns]
+    left = left[near.columns]
+    taken = np.zeros(left.size, dtype=bool)
     twins = near.indices if groups is None else groups[near.columns]
     new = np.empty((most, left.size))
     places, variances = np.empty(most, dtype=np.int64), np.empty(most)
@@ -177,12 +194,12 @@ def _choose(
         i = near.indices[j]
         if left[j] <= floor or left[j] < near.edge or (left[j] == near.edge and i >= near.barrier):
             break
-        row = rows(near.indices[j : j + 1], near.columns)[0] - before[:, j] @ before - new[:b, j] @ new[:b]
-        new[b] = row / np.sqrt(left[j])
+        new[b] = (row(j) - new[:b, j] @ new[:b]) / np.sqrt(left[j])
         places[b], variances[b] = j, left[j]
         left = left - new[b] ** 2
         b += 1
-        left[np.isin(twins, twins[places[:b]])] = 0.0
+        taken |= twins == twins[j]
+        left[taken] = 0.0
     return Choice(near.indices[places[:b]], variances[:b], np.tril(new[:b, places[:b]].T))
 
 

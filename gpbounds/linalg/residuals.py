@@ -8,19 +8,21 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, host, namespace
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.linalg.pair_products import UP, multiply
+from gpbounds.linalg.pair_products import UP
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.psd import cholesky
 from gpbounds.linalg.triangular import inverse_factor
-from gpbounds.numerics.pairs import add
 
 U = 0.5 * EPS
 _SOUND = 0.01
 """Largest error of a factor, relative to the least eigenvalue, for which no jitter is needed."""
 MEASURED = 1500
 """Largest matrix whose residual is computed to 30 digits; beyond, the bound is a priori."""
+_BLOCK = 256
+"""Rows and columns of a block of that residual."""
 
 
+@one_blas_thread()
 def factor_residual(L: Float, A: Float, jitter: float) -> float:
     """Upper bound on ‖LLᵀ − A − jitter·I‖_F for a lower triangular L and the symmetric A with the given lower triangle.
 
@@ -39,16 +41,40 @@ def factor_residual(L: Float, A: Float, jitter: float) -> float:
     diagonal = np.abs(A.diagonal()) + jitter
     if n > MEASURED:
         return 1.01 * ((n + 2.0) * U * float((L * L).sum()) + 2.0 * U * float(np.linalg.norm(diagonal)))
-    zero = np.zeros_like(L)
-    with one_blas_thread():
-        (high, low), error = multiply((L, zero), (L, zero))
-    whole = np.tril(A) + np.tril(A, -1).T
-    shift: Float = np.zeros_like(L)
-    shift[np.diag_indices(n)] = jitter
-    rest = add(add((high, low), (-whole, zero)), (-shift, zero))
-    # an addition of pairs has an error of at most 6u² of what is added
-    own = 26.0 * U * U * (np.linalg.norm(high) + np.linalg.norm(whole) + jitter * math.sqrt(n))
-    return UP * (float(np.linalg.norm(rest[0] + rest[1])) * (1.0 + 2.0 * U) + error + float(own)) + 1e-150
+    squares, parts = 0.0, [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
+    for j, columns in enumerate(parts):
+        k, block = columns.stop, A[columns, columns]
+        block = np.tril(block) + np.tril(block, -1).T
+        squares += _block_residual(L[columns, :k], L[columns, :k], block, jitter) ** 2
+        for rows in parts[j + 1 :]:
+            squares += 2.0 * _block_residual(L[rows, :k], L[columns, :k], A[rows, columns], 0.0) ** 2
+    return UP * math.sqrt(squares) + 1e-150
+
+
+def _block_residual(P: Float, Q: Float, A: Float, jitter: float) -> float:
+    """Upper bound on ‖PQᵀ − A − jitter·I‖_F (N-slices, one slice).
+
+    P = P₀ + P₁ and Q = Q₀ + Q₁ without rounding, P₀ and Q₀ one slice of each: P₀Q₀ᵀ has no rounding either, and the
+    rest P₀Q₁ᵀ + P₁Qᵀ, one product of inner size 2k, errs by at most γ_2k(‖P₀‖‖Q₁‖ + ‖P₁‖‖Q‖).  A sum that is computed
+    errs by at most u times itself, and what is left of P₀Q₀ᵀ − A is small.
+    """
+    k, first, second = P.shape[1], _slice(P), _slice(Q)
+    rest = np.hstack([first, P - first]) @ np.hstack([Q - second, Q]).T
+    unshifted = first @ second.T - A
+    shifted = unshifted - jitter * np.eye(*A.shape) if jitter else unshifted
+    sums = (unshifted, shifted, shifted + rest)
+    norm = np.linalg.norm
+    rounded = norm(first) * norm(Q - second) + norm(P - first) * norm(Q)
+    own = U * (1.01 * (2.0 * k + 2.0) * rounded + sum(norm(each) for each in sums))
+    return UP * float(norm(sums[-1]) + own)
+
+
+def _slice(A: Float) -> Float:
+    """A, each row rounded to at most 2^(b−1) multiples of a unit, 2b + log₂k ≤ 54: products of such rows are exact."""
+    bits = (54 - math.ceil(math.log2(max(A.shape[1], 1)))) // 2
+    _, exponents = np.frexp(np.abs(A).max(axis=1, initial=0.0))
+    unit = np.ldexp(1.0, np.maximum(exponents, -600) - bits + 1)[:, None]
+    return np.asarray(np.rint(A / unit) * unit)
 
 
 def inverse_norms(L: Float) -> tuple[Float, float, float]:

@@ -59,6 +59,36 @@ def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.
     return high
 
 
+def least_decreasing(value: Callable[[int], float], target: float, first: int, highest: int, guess: int) -> int | None:
+    """The least n in first ... highest with value(n) ≤ target, for a decreasing ``value`` ≥ 0; None if there is none.
+
+    Two evaluations if ``guess`` is right; else the search follows secants of log(value), at most to half or twice a
+    number while the answer lies beyond all that were tried, and every third step halves what lies between two.
+
+    >>> least_decreasing(lambda n: 0.5**n, 1e-3, 0, 99, 30), least_decreasing(lambda n: 0.5**n, 1e-3, 0, 7, 3)
+    (10, None)
+    """
+    low, high, n = first - 1, highest + 1, guess
+    logs: dict[int, float] = {}
+    while high - low > 1:
+        n = min(max(n, low + 1), high - 1)
+        at = value(n)
+        logs[n] = math.log(at / target) if at > 0.0 else -math.inf
+        low, high = (low, n) if at <= target else (n, high)
+        if len(logs) == 1:
+            n += -1 if high == n else 1
+            continue
+        between = low in logs and high in logs
+        nearest, farthest = (low, high) if between else (high // 2, high) if high in logs else (low, max(2 * low, 1))
+        one, two = (low, high) if between else list(logs)[-2:]
+        slope = (logs[two] - logs[one]) / (two - one)
+        if -math.inf < slope < 0.0 and (len(logs) % 3 or not between):
+            n = math.ceil(min(max(one - logs[one] / slope, nearest), farthest))
+        else:
+            n = (low + high) // 2 if between else nearest if high in logs else farthest
+    return None if high > highest else high
+
+
 def least_each(holds: Callable[[Float], Any], low: Float, high: Float) -> Float:
     """For each entry the least whole n in low ... high with holds(n), for a monotone ``holds``; high if there is none.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -16,6 +16,7 @@ from gpbounds.bound import FIXED, FIXED_IN_ADVANCE, Bound, Cost, Plan, claims_of
 from gpbounds.errors import shown
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.parallel import share
 from gpbounds.rates.base import Numbers, Statement, sentences, silent
 from gpbounds.rates.draws.rows import DENSE, StreamedRows
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
@@ -81,8 +82,12 @@ class Simulation:
             yield self.inputs.sample(self.N, rng)
 
     def answers(self, given: Callable[[Float], Answer]) -> list[Answer]:
-        """``given`` of each simulated set."""
-        return [given(X) for X in self.samples()]
+        """``given`` of each simulated set; lanes share small sets."""
+        if self.N > _DECOMPOSED:
+            return [given(X) for X in self.samples()]
+        sets, answers = list(self.samples()), dict[int, Answer]()
+        share(self.sets, lambda i, worker: answers.update({i: given(sets[i])}), flops=self.sets * 2.0 * self.N**3)
+        return [answers[i] for i in range(self.sets)]
 
     def greatest(self, values: Float) -> Float:
         """The k-th greatest along the first axis, of length m, entry by entry."""
@@ -205,7 +210,11 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     >>> M == int(sizes[-1])
     True
     """
-    sizes = np.array([math.inf if M is None else float(M) for M in plan.answers(least)])
+    return _greatest_size(plan, plan.answers(least))
+
+
+def _greatest_size(plan: Simulation, each: Sequence[int | None]) -> tuple[int | None, Float]:
+    sizes = np.array([math.inf if M is None else float(M) for M in each])
     needed = float(plan.greatest(sizes))
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
 
@@ -218,16 +227,9 @@ def simulated_plan(
     meaning: tuple[str, ...],
 ) -> Plan:
     """The plan with the M of `simulated_size`; ``least_given(X)`` is the least M for the rows X and the bound there."""
-    bounds: list[Bound] = []
-
-    def size_for(X: Float) -> int | None:
-        answer = least_given(X)
-        if answer is None:
-            return None
-        bounds.append(answer[1])
-        return answer[0]
-
-    M, sizes = simulated_size(plan, size_for)
+    answers = plan.answers(least_given)
+    bounds = [bound for _, bound in filter(None, answers)]
+    M, sizes = _greatest_size(plan, [answer and answer[0] for answer in answers])
     fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
     return Plan(
         method="inducing",
@@ -289,7 +291,7 @@ def _ordinal(k: int) -> str:
 
 # Statements about inputs that are simulated: the statement given X, of each set.
 
-_DECOMPOSED = 600
+_DECOMPOSED = 1000
 """Number of rows up to which K is always decomposed."""
 _ROWS_PER_POINT = 12
 """K is also decomposed below this number of rows per inducing point, where three pivots per point cost as much."""
@@ -380,8 +382,11 @@ class ToCome(Statement):
         """The k-th greatest of the bounds of the sets, entry by entry."""
         return simulated_bound(self.plan, lambda X: self.given(X, M), delta=float(self.numbers.delta))
 
-    def least_given(self, X: Float, target: float) -> tuple[int, Bound] | None:
-        """The least M at which the bound given the rows X is at most the target, and the bound there."""
+    def least_given(self, X: Float, target: float, guess: int | None = None) -> tuple[int, Bound] | None:
+        """The least M at which the bound given the rows X is at most the target, and the bound there.
+
+        A guess moves no M: the bounds decrease in M.
+        """
         N = self.plan.N
         if self.draws is None:
             plan = self.one_draw(X).least(target)
@@ -389,7 +394,7 @@ class ToCome(Statement):
         few = N // _ROWS_PER_POINT
         for decomposed in self.ways(few - 1):
             largest = N - 1 if decomposed or N > DENSE else few
-            answer = _least(self.several(X, decomposed=decomposed), target, largest)
+            answer = _least(self.several(X, decomposed=decomposed), target, largest, guess)
             if answer is not None:
                 return answer
         return None
@@ -402,17 +407,20 @@ class ToCome(Statement):
         """
         alpha, delta = float(self.numbers.alpha), float(self.numbers.delta)
 
+        first = self.least_given(next(self.plan.samples()), target)
+        guess = first and first[0]
+
         def of_set(X: Float) -> tuple[int, Bound] | None:
             advance()
-            return self.least_given(X, target)
+            return self.least_given(X, target, guess)
 
         return simulated_plan(self.plan, of_set, target, delta, sentences(target, alpha))
 
 
-def _least(statement: DrawsFromRows, target: float, largest: int) -> tuple[int, Bound] | None:
+def _least(statement: DrawsFromRows, target: float, largest: int, guess: int | None) -> tuple[int, Bound] | None:
     """The least M up to ``largest`` at which the bound is at most the target, and the bound there."""
     rows = statement.rows
-    M = statement.least_below(target, min(largest, statement.largest))
+    M = statement.least_below(target, min(largest, statement.largest), guess=guess)
     if M is None and isinstance(rows, StreamedRows) and 1 < rows.pivots <= largest:
         # beyond the pivots there are up to rounding error nothing is proved
         M = statement.least_below(target, rows.pivots - 1)

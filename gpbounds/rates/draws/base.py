@@ -10,7 +10,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound, Plan, claims_of
-from gpbounds.numerics.search import least
+from gpbounds.numerics.search import least, least_decreasing
 from gpbounds.rates.base import Numbers, Statement, sentences, silent
 
 
@@ -78,14 +78,18 @@ class SeveralDraws(Statement):
         single: dict[str, Any] = self.numbers.single()
         return self.cell(M, **single)
 
-    def least_below(self, target: float, largest: int, advance: Callable[[], Any] = silent) -> int | None:
-        """The least M up to ``largest`` at which the bound is at most the target."""
+    def least_below(
+        self, target: float, largest: int, advance: Callable[[], Any] = silent, guess: int | None = None
+    ) -> int | None:
+        """The least M up to ``largest`` at which the bound is at most the target; sooner known with a good guess."""
 
-        def reaches(M: int) -> bool:
+        def above(M: int) -> float:
             advance()
-            return float(self.at(M)) <= target
+            return float(self.at(M))
 
-        return least(reaches, 1, largest)
+        if guess is None:
+            return least(lambda M: above(M) <= target, 1, largest)
+        return least_decreasing(above, target, 1, largest, guess)
 
 
 def joined(cells: list[Bound], shape: tuple[int, ...], quantity: str) -> Bound:
