@@ -12,14 +12,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpbounds.arrays import is_dask
 from gpbounds.linalg.parallel import one_lane
 from gpbounds.rows.engines import Counted, Loadable, Tell
-from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, summed
+from gpbounds.rows.program import FAN_IN, Program, Round, Rows, Statistics, narrowed, summed
 from gpbounds.rows.source import checked
 
 _ATTEMPTS = 3
@@ -31,27 +32,36 @@ TOPIC = "gpbounds-passes"
 _numbers = itertools.count()
 
 
-def _start(program: Program) -> Any:
+class _Stage(NamedTuple):
+    """A state of a program, and the rounds that follow: all that a task needs besides rows and sums."""
+
+    rounds: tuple[Round, ...]
+    state: Any
+
+
+def _start(program: Program) -> _Stage:
     """The first state."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        return program.begin()
+        return _Stage(program.rounds, program.begin())
 
 
-def _mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
-    """The sums of one partition in round ``number``; the scheduler learns of the evaluation and place in ``task``."""
+def _mapped(stage: _Stage, rows: Rows, task: tuple[str, int, int] | None = None) -> Statistics:
+    """The sums of one partition; the scheduler learns of the evaluation, the round and the place in ``task``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        sums = program.rounds[number].map(state, rows)
+        sums = stage.rounds[0].map(stage.state, rows)
     if task is not None:
         from distributed import get_worker
 
-        get_worker().log_event(TOPIC, (task[0], number, task[1]))
+        get_worker().log_event(TOPIC, task)
     return sums
 
 
-def _advance(program: Program, number: int, state: Any, total: Statistics) -> Any:
-    """The state after round ``number``."""
+def _advance(stage: _Stage, *records: Statistics) -> Any:
+    """The next stage, or the result, after a round with these sums."""
+    step, *rest = stage.rounds
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        return program.rounds[number].then(state, total)
+        state = step.then(stage.state, summed(records))
+    return _Stage(tuple(rest), state) if rest else state
 
 
 def _added(*records: Statistics) -> Statistics:
@@ -85,9 +95,8 @@ def graph_of(
     """
     from dask import annotate, delayed
 
-    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_start, _mapped, _advance, _added))
-    known = delayed(program, name=f"gpbounds-program-{name}", traverse=False)
-    state = begin(known, dask_key_name=f"gpbounds-begin-{name}")
+    each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_mapped, _advance, _added))
+    stage = delayed(partial(_start, program), pure=False, traverse=False)(dask_key_name=f"gpbounds-begin-{name}")
     for number in range(len(program.rounds)):
         labels = itertools.count()
         sums = []
@@ -95,15 +104,14 @@ def graph_of(
             home = homes[i] if homes else None
             with annotate(**({"workers": [home], "allow_other_workers": True} if home else {})):
                 key = f"gpbounds-partition-{i}-round-{number}-{name}"
-                tasks = [(name, i)] if reports else []
-                sums.append(each(known, number, state, rows, *tasks, dask_key_name=key))
+                tasks = [(name, number, i)] if reports else []
+                sums.append(each(stage, rows, *tasks, dask_key_name=key))
 
         def add(records: list[Any], key: str = f"round-{number}-{name}", labels: Iterator[int] = labels) -> Any:
             return plus(*records, dask_key_name=f"gpbounds-add-{next(labels)}-{key}")
 
-        whole = reduced(sums, add, fan_in)
-        state = then(known, number, state, whole, dask_key_name=f"gpbounds-then-{number}-{name}")
-    return state
+        stage = then(stage, *narrowed(sums, add, fan_in), dask_key_name=f"gpbounds-then-{number}-{name}")
+    return stage
 
 
 class Cluster:
