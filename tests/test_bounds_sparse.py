@@ -153,7 +153,9 @@ def test_jitter_moves_with_the_variance(power: float, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
-def test_chunks_memory_and_threads_change_nothing_but_rounding(power: float) -> None:
+def test_chunks_memory_threads_and_narrow_rows_change_nothing_but_rounding(
+    power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, y, Z = problem(3, N=2600, M=64)
     kernel = KERNEL + Matern(1.5, 0.2, 2.0)
 
@@ -166,6 +168,8 @@ def test_chunks_memory_and_threads_change_nothing_but_rounding(power: float) -> 
             np.testing.assert_allclose(evaluated(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
     with blas_threads(2):
         np.testing.assert_allclose(evaluated(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+    monkeypatch.setattr("fitting.objectives.free.SMALL", np.inf)  # every row then has a small variance
+    np.testing.assert_allclose(evaluated(), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
 
 
 @pytest.mark.parametrize("method", ["vfe", "fitc"])

@@ -18,6 +18,8 @@ V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), and 5 for a free pos
 so accurate that Y = L⁻ᵀ(S − I)V, the cotangent of Kuf up to factors and a rank-one term, gives the variances, too:
 
     s_i = k_ii + k_iᵀy_i,      K̄uf = 2Y·diag(s̄) + L⁻ᵀw·m̄ᵀ.
+
+On a CPU it is 7 for a collapsed posterior with a = 0, whose rows have one weight c (V 1, G 1, Y 2, H 1, L⁻ᵀĀV 2).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from fitting.objectives.point import Evaluation, Price
 from fitting.prior_means import derivatives as in_host_memory
 from fitting.rows.basis import Basis, InducingBasis, InducingPullBack, Pulled, tame
 from fitting.rows.stream import Chunk, Stream
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, is_cupy, namespace
 from gpbounds.kernels.covariances import pull_both
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg import cholesky
@@ -499,7 +501,8 @@ def collapsed(
 ) -> Evaluation:
     """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z), and on request in its power."""
     q, _ = member.posterior(source)
-    priced = Priced.of(q, losses_under(q, source, loss, gradient=gradient), price, gradient=gradient)
+    turn = turn_of(member, source.basis, q)
+    priced = Priced.of(q, losses_under(q, source, loss, gradient=gradient, turn=turn), price, gradient=gradient)
     if priced.adjoint is None:
         return priced.evaluation
     back = backward(member, source, loss, priced, in_power=in_power)
@@ -509,16 +512,25 @@ def collapsed(
 # The steps of `collapsed` after the posterior.  Sums of several sets of rows can be added between them.
 
 
-def losses_under(q: Law, source: Stream, loss: Losses, *, gradient: bool) -> LossSums:
+def turn_of(member: Diagonal, basis: Basis, q: GramLaw) -> Array | None:
+    """(S − I)L⁻¹, with which both passes over the losses get Y from V; None where they need SV."""
+    if member.power > 0.0 or is_cupy(q.G) or not isinstance(basis, InducingBasis) or basis.inverse is None:
+        return None
+    return basis.lift(-q.gained)
+
+
+def losses_under(q: Law, source: Stream, loss: Losses, *, gradient: bool, turn: Array | None = None) -> LossSums:
     """The pass over the losses; without ``gradient`` it computes their sum only."""
-    return source.reduce(lambda: _Losses(q, source, loss, gradient))
+    return source.reduce(lambda: _Losses(q, source, loss, gradient, turn))
 
 
 def backward(member: Diagonal, source: Stream, loss: Losses, priced: Priced, *, in_power: bool = False) -> Adjoints:
     """The last pass; with ``in_power`` it sums the derivative in the power, too."""
     adjoint = priced.adjoint
     assert adjoint is not None
-    priced.q.covariance  # noqa: B018  (computed once, before several threads read it)
+    turn = turn_of(member, source.basis, priced.q)
+    if turn is not None:
+        adjoint = adjoint.lifted(source.basis, 1.0 / member.noise, turn)
     return source.reduce(lambda: _Reverse(member, priced.q, source, loss, adjoint, in_power))
 
 
@@ -557,7 +569,11 @@ class Priced:
         assert adjoint is not None
         across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
         across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
-        noise, others = basis.readings.take(back.noise), basis.readings.take(self.losses.in_parameters)
+        through_q = back.noise
+        if member.power == 0.0 and not is_cupy(q.G):  # ΣD̄, as VVᵀ = σ²G and Vy = σ²S⁻¹w
+            ends = 0.5 * (adjoint.twice * q.G).sum() + (adjoint.b_bar * (q.precision @ q.mean)).sum()
+            through_q = -ends / member.noise
+        noise, others = basis.readings.take(through_q), basis.readings.take(self.losses.in_parameters)
         power = basis.readings.take(back.power)
 
         def in_likelihood() -> Float:
@@ -640,9 +656,9 @@ class LossSums(Statistics):
 class _Losses:
     """The pass over the losses; without ``gradient`` it computes their sum only."""
 
-    def __init__(self, q: Law, source: Stream, loss: Losses, gradient: bool) -> None:
+    def __init__(self, q: Law, source: Stream, loss: Losses, gradient: bool, turn: Array | None = None) -> None:
         xp, M = namespace(source.X), source.basis.rank
-        self.q, self.loss, self.gradient = q, loss, gradient
+        self.q, self.loss, self.gradient, self.turn = q, loss, gradient, turn
         self.total: Array | float = 0.0
         self.prior_mean: Array | float = 0.0
         self.in_parameters: Array | None = None
@@ -650,8 +666,7 @@ class _Losses:
         q.covariance  # noqa: B018  (computed once, before several threads read it)
 
     def chunk(self, chunk: Chunk) -> None:
-        _, expected = _losses(chunk, self.q, self.loss)
-        self.add(chunk, expected)
+        self.add(chunk, _losses(chunk, self.q, self.loss, self.turn)[1])
 
     def add(self, chunk: Chunk, expected: Expected) -> None:
         """Add the losses of one chunk."""
@@ -668,13 +683,20 @@ class _Losses:
         return LossSums(self.total, in_parameters, self.mean, self.gram, self.prior_mean)
 
 
-def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
-    """v_iᵀSv_i (n,) and the expected losses of the chunk; the chunk keeps both."""
+def _losses(chunk: Chunk, q: Law, loss: Losses, turn: Array | None) -> tuple[Array, Expected]:
+    """v_iᵀSv_i (n,) and the expected losses of the chunk, which keeps both, and SV or, with ``turn``, Y."""
 
     def compute() -> tuple[Array, Expected]:
         V = chunk.V
-        turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
-        within = row_products(V, turned)
+        turned = chunk.kept("SV", lambda out: product(V, q.covariance if turn is None else turn, out))
+        narrow = turn is None
+        if turn is not None:
+            prior = chunk.basis.covariances.diag(chunk.X)
+            within = prior - chunk.residual + row_products(turned, chunk.K)
+            narrow = bool((chunk.residual + within < SMALL * prior).any())
+            turned = product(V, q.covariance, chunk.scratch("S")) if narrow else turned
+        if narrow:
+            within = row_products(V, turned)
         mean = V @ q.mean + chunk.prior_mean
         return within, _at(loss, chunk)(chunk.targets, mean, chunk.residual + within)
 
@@ -698,6 +720,7 @@ class _Adjoint:
     twice: Array  # 2Ā
     b_bar: Array
     rank: Array  # the columns w and b̄
+    turn: Array | None = None  # from `turn_of`, after `lifted`
 
     @classmethod
     def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> _Adjoint:
@@ -707,6 +730,12 @@ class _Adjoint:
         cross = b_bar @ q.mean.T
         twice = -2.0 * matmul(matmul(S, H + in_kl * q.kl_in_covariance), S) - cross - cross.T
         return cls(in_total, moment, H, twice, b_bar, namespace(S).concatenate([q.mean, b_bar], axis=1))
+
+    def lifted(self, basis: Basis, c: float, turn: Array) -> _Adjoint:
+        """With cL⁻ᵀ·2Ā, L⁻ᵀw and cL⁻ᵀb̄ in place of 2Ā, w and b̄, for rows of one weight ``c``."""
+        rank = basis.lift(self.rank.T.copy())
+        rank[self.b_bar.shape[1] :] *= c
+        return replace(self, twice=basis.lift(c * self.twice), rank=rank.T, turn=turn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -740,8 +769,11 @@ class _Reverse:
     def chunk(self, chunk: Chunk) -> None:
         more, V, a = self.adjoint, chunk.V, self.member.power
         xp = namespace(V)
-        within, expected = _losses(chunk, self.q, self.loss)
+        within, expected = _losses(chunk, self.q, self.loss, more.turn)
         m_bar, s_bar = more.in_total * expected.in_mean, more.in_total * expected.in_variance
+        if more.turn is not None:
+            self._lifted(chunk, m_bar, s_bar, more.turn)
+            return
         D = self.member.noise + a * chunk.residual
         bar = chunk.kept("SV", lambda out: product(V, self.q.covariance, out), last=True)
         scaled = s_bar * D
@@ -760,6 +792,20 @@ class _Reverse:
             self.gram.add(V, r_bar, buffer)
         self.pull.features(chunk.X, bar, chunk.K, chunk.V)
         self.pull.diagonal(chunk.X, r_bar)
+
+    def _lifted(self, chunk: Chunk, m_bar: Array, s_bar: Array, turn: Array) -> None:
+        """As `chunk` for rows of one weight, after `_Adjoint.lifted`."""
+        V, K, more = chunk.V, chunk.K, self.adjoint
+        bar = chunk.kept("SV", lambda out: product(V, turn, out), last=True)
+        bar *= (2.0 * s_bar)[:, None]
+        before = row_products(K, bar) if self.in_power else 0.0
+        add_product(V, more.twice, bar)
+        if self.in_power:  # σ²D̄
+            D_bar = -0.5 * (row_products(K, bar) - before) - row_sums(V @ more.b_bar, chunk.Y) / self.member.noise
+            self.power += D_bar @ chunk.residual / self.member.noise
+        add_product(np.concatenate([m_bar, chunk.Y], axis=1), more.rank.T, bar)
+        self.pull.lifted(chunk.X, bar, K, V)
+        self.pull.diagonal(chunk.X, s_bar)
 
     def statistics(self) -> Adjoints:
         return Adjoints(self.pull.statistics(), self.gram, self.noise, self.power)

@@ -26,6 +26,7 @@ from fitting.objectives.free import (
     free_sums,
     free_whole,
     losses_under,
+    turn_of,
 )
 from fitting.objectives.point import Evaluation, Price
 from fitting.rows.basis import Basis
@@ -212,12 +213,13 @@ class LossPasses(EvidencePasses):
     def posterior(self, basis: Basis, sums: First) -> _At:
         """q from the sums of the first pass."""
         q = self.law(sums)
-        q.covariance  # noqa: B018  (computed once, not once for each partition)
+        q.covariance, q.gained  # noqa: B018  (computed once, not once for each partition)
         return _At(basis, q)
 
     def losses(self, at: _At, source: Stream) -> LossSums:
         """The losses of one partition under q."""
-        return losses_under(at.q, source, self.at.losses, gradient=self.gradient)
+        turn = turn_of(self._diagonal, at.basis, at.q)
+        return losses_under(at.q, source, self.at.losses, gradient=self.gradient, turn=turn)
 
     def priced(self, at: _At, losses: LossSums) -> Any:
         """The goal, with what the last pass needs."""
