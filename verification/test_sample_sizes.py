@@ -309,8 +309,9 @@ def test_descent_with_errors_that_shrink(observe: Observer) -> None:
         m = 4.0
         for t in range(1, 1501):
             gamma = 1.0 / (t + 5.0)
-            away = 1.0 if descent(m) < 0.0 else -1.0  # the error against the step, always
-            m += gamma * (descent(m) + gamma * c3 * away)
+            step = descent(m)
+            away = 1.0 if step < 0.0 else -1.0  # the error against the step, always
+            m += gamma * (step + gamma * c3 * away)
         observe.upper("D-40", abs(descent(m)), 4.0 * c3 / 1500.0 + 5e-3)
     for family in FAMILIES:
         for seed in range(10):
