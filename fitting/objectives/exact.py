@@ -22,6 +22,7 @@ from gpbounds.linalg import Cholesky
 from gpbounds.linalg.inverses import Inverse, Whole, inverse_by_rows
 from gpbounds.linalg.parallel import ENTRY, one_blas_thread
 from gpbounds.linalg.products import add_product, product
+from gpbounds.linalg.triangular import clear_above
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.numerics.scalars import log1p_residual
 
@@ -60,7 +61,7 @@ def log_evidence(
         cotangent *= -P
         add_product(weights[rows], turned[:, : rows.stop], cotangent)
         corner = cotangent[:, rows]
-        corner[...] = xp.tril(corner)
+        clear_above(corner)
         corner[steps, steps] *= 0.5
         trace = float(corner.trace())
         pulled[number] = trace, pull_kernel(kernel, X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]

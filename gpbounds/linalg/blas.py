@@ -91,6 +91,12 @@ def gram(B: Float, total: Float, keep: float = 1.0) -> None:
     _call("dsyrk", "L", "N", M, n, 1.0, B, _stride(B), keep, total, _stride(total))
 
 
+def gram_of_rows(A: Float, out: Float) -> None:
+    """The lower triangle of ``out`` (n, n) becomes that of AAᵀ; the entries above it do not change."""
+    n, k = A.shape
+    _call("dsyrk", "U", "T", n, k, 1.0, A, _stride(A), 0.0, out, _stride(out))
+
+
 def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float = 1.0) -> None:
     """``out`` (n, m) becomes scale·A @ B + keep·out; A (n, k) and B (k, m) are row-major or the transpose of such."""
     (n, k), m = A.shape, B.shape[1]

@@ -40,7 +40,10 @@ class Inverse:
         return panel
 
     def rows(self, number: int, worker: int) -> Float:
-        """The rows of A⁻¹ in a tile, up to its diagonal tile (n, stop); the worker's next call overwrites them."""
+        """The rows of A⁻¹ in a tile, up to its diagonal tile (n, stop); the worker's next call overwrites them.
+
+        The entries above the diagonal are arbitrary.
+        """
         rows = self.parts[number]
         return self._product(number, self._results.take(worker, (rows.stop - rows.start, rows.stop)), worker)
 
@@ -48,7 +51,7 @@ class Inverse:
         start, panel = self.parts[number].start, self._rows_of_U(number, worker)
         if start:
             blas.product(panel, self._L[:start, start:].T, out[:, :start])
-        blas.product(panel, panel.T, out[:, start:])
+        blas.gram_of_rows(panel, out[:, start:])
         return out
 
     def squares(self) -> Float:
@@ -105,8 +108,8 @@ def inverse_by_rows(L: Array) -> Inverse | Whole:
     """The inverse of L Lᵀ by tiles of rows; ``L`` keeps only its entries on and below the diagonal.
 
     >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
-    >>> inverse_by_rows(L).rows(0, worker=0)
-    array([[ 0.5, -0.5],
+    >>> np.tril(inverse_by_rows(L).rows(0, worker=0))
+    array([[ 0.5,  0. ],
            [-0.5,  1. ]])
     """
     return Inverse(L) if namespace(L) is np and blas.fits(L) else Whole(L)
