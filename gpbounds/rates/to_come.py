@@ -417,6 +417,8 @@ class ToCome(Statement):
 def _least(statement: DrawsFromRows, target: float, largest: int, guess: int | None) -> tuple[int, Bound] | None:
     """The least M up to ``largest`` at which the bound is at most the target, and the bound there."""
     rows = statement.rows
+    if isinstance(rows, StreamedRows):
+        guess = None  # what pivots prove depends on the numbers tried before: it must be a function of X alone
     M = statement.least_below(target, min(largest, statement.largest), guess=guess)
     if M is None and isinstance(rows, StreamedRows) and 1 < rows.pivots <= largest:
         # beyond the pivots there are up to rounding error nothing is proved
