@@ -385,11 +385,10 @@ class _Search(LevelSearch[Level]):
             self.bound_evidence(members, rows, work)
         chosen, path = further_path(about.kernel, about.X, None, most)
         if about.Z is None and len(chosen):
-            many = max(further_points(about.N, work), 1)
-            for few in (1, many) if exact_work(about.N) <= work else (many,):
-                self.bound_evidence(self.members(chosen[:few]), rows, work)
-                if not spoilt(self.extra[-1]):
-                    break
+            if exact_work(about.N) <= work:
+                self.bound_evidence(self.members(chosen[:1]), rows, work)
+            if not self.extra or spoilt(self.extra[-1]):
+                self.bound_evidence(self.members(chosen[: max(further_points(about.N, work), 1)]), rows, work)
         guess = None if curve else self.guess(path)
         if guess is None:
             for M in sizes(len(chosen)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -16,7 +16,6 @@ from gpbounds.bound import FIXED, FIXED_IN_ADVANCE, Bound, Cost, Plan, claims_of
 from gpbounds.errors import shown
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
-from gpbounds.linalg.parallel import share
 from gpbounds.rates.base import Numbers, Statement, sentences, silent
 from gpbounds.rates.draws.rows import DENSE, StreamedRows
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
@@ -82,12 +81,8 @@ class Simulation:
             yield self.inputs.sample(self.N, rng)
 
     def answers(self, given: Callable[[Float], Answer]) -> list[Answer]:
-        """``given`` of each simulated set; lanes share small sets."""
-        if self.N > _DECOMPOSED:
-            return [given(X) for X in self.samples()]
-        sets, answers = list(self.samples()), dict[int, Answer]()
-        share(self.sets, lambda i, worker: answers.update({i: given(sets[i])}), flops=self.sets * 2.0 * self.N**3)
-        return [answers[i] for i in range(self.sets)]
+        """``given`` of each simulated set."""
+        return [given(X) for X in self.samples()]
 
     def greatest(self, values: Float) -> Float:
         """The k-th greatest along the first axis, of length m, entry by entry."""
@@ -210,11 +205,7 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     >>> M == int(sizes[-1])
     True
     """
-    return _greatest_size(plan, plan.answers(least))
-
-
-def _greatest_size(plan: Simulation, each: Sequence[int | None]) -> tuple[int | None, Float]:
-    sizes = np.array([math.inf if M is None else float(M) for M in each])
+    sizes = np.array([math.inf if M is None else float(M) for M in plan.answers(least)])
     needed = float(plan.greatest(sizes))
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
 
@@ -227,9 +218,16 @@ def simulated_plan(
     meaning: tuple[str, ...],
 ) -> Plan:
     """The plan with the M of `simulated_size`; ``least_given(X)`` is the least M for the rows X and the bound there."""
-    answers = plan.answers(least_given)
-    bounds = [bound for _, bound in filter(None, answers)]
-    M, sizes = _greatest_size(plan, [answer and answer[0] for answer in answers])
+    bounds: list[Bound] = []
+
+    def size_for(X: Float) -> int | None:
+        answer = least_given(X)
+        if answer is None:
+            return None
+        bounds.append(answer[1])
+        return answer[0]
+
+    M, sizes = simulated_size(plan, size_for)
     fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
     return Plan(
         method="inducing",
@@ -383,10 +381,7 @@ class ToCome(Statement):
         return simulated_bound(self.plan, lambda X: self.given(X, M), delta=float(self.numbers.delta))
 
     def least_given(self, X: Float, target: float, guess: int | None = None) -> tuple[int, Bound] | None:
-        """The least M at which the bound given the rows X is at most the target, and the bound there.
-
-        A guess moves no M: the bounds decrease in M.
-        """
+        """The least M at which the bound given the rows X is at most the target, and the bound there, for any guess."""
         N = self.plan.N
         if self.draws is None:
             plan = self.one_draw(X).least(target)
@@ -407,12 +402,14 @@ class ToCome(Statement):
         """
         alpha, delta = float(self.numbers.alpha), float(self.numbers.delta)
 
-        first = self.least_given(next(self.plan.samples()), target)
-        guess = first and first[0]
+        guess: int | None = None
 
         def of_set(X: Float) -> tuple[int, Bound] | None:
+            nonlocal guess
             advance()
-            return self.least_given(X, target, guess)
+            answer = self.least_given(X, target, guess)
+            guess = guess if answer is None else answer[0]
+            return answer
 
         return simulated_plan(self.plan, of_set, target, delta, sentences(target, alpha))
 
@@ -420,6 +417,8 @@ class ToCome(Statement):
 def _least(statement: DrawsFromRows, target: float, largest: int, guess: int | None) -> tuple[int, Bound] | None:
     """The least M up to ``largest`` at which the bound is at most the target, and the bound there."""
     rows = statement.rows
+    if isinstance(rows, StreamedRows):
+        guess = None  # what pivots prove depends on the numbers tried before: it must be a function of X alone
     M = statement.least_below(target, min(largest, statement.largest), guess=guess)
     if M is None and isinstance(rows, StreamedRows) and 1 < rows.pivots <= largest:
         # beyond the pivots there are up to rounding error nothing is proved
