@@ -117,12 +117,19 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios"):
 """A Python that offers the packages no more of the system than Windows does."""
 
 
-def test_the_packages_and_writing_need_nothing_that_windows_lacks(tmp_path):
+def test_the_packages_and_writing_need_nothing_that_windows_lacks_and_no_gpu(tmp_path):
+    """Every module of both packages is imported, and none asks for CuPy on its own."""
     program = WITHOUT + (
         "import importlib, pkgutil, gpbounds, fitting\n"
+        "class Asked(list):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('cupy', 'cupyx'): self.append(name)\n"
+        "asked = Asked()\n"
+        "sys.meta_path.insert(0, asked)\n"
         "for package in (gpbounds, fitting):\n"
         "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(module.name)\n"
+        "assert asked == [name for name in sys.modules if name.startswith('cupy')] == []\n"
         "from gpbounds.cli import main\n"
         "from gpbounds.files import replacing\n"
         "for text in 'ab':\n"
