@@ -333,7 +333,7 @@ class _Step:
         chunk.V, chunk.Y = self._rows(f"V {owner}", n), self._rows(f"Y {owner}", n)
         if self.xp is np:
             chunk.V[...] = chunk.K
-            multiply_rows(self.inverse, chunk.V)
+            multiply_rows(self.inverse, chunk.V, whole=True)
         else:
             product(chunk.K, self.inverse.T, chunk.V)
         product(chunk.V, self.R, chunk.Y)
@@ -378,7 +378,7 @@ class _Step:
                 Y *= slopes[:, None]
                 add_product(expected.in_mean, self.weights if chunk.wide else q.mean.T, Y)
                 if not chunk.wide:
-                    multiply_rows(self.inverse, Y, transposed=True)
+                    multiply_rows(self.inverse, Y, transposed=True, whole=True)
                 sums.pull.lifted(X, Y, chunk.K, chunk.V)
             sums.pull.diagonal(X, expected.in_variance)
 

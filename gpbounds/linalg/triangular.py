@@ -150,27 +150,27 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
         return solve(L, B, lower=True, trans=1 if transposed else 0, check_finite=False)
 
 
-def solve_rows(L: Array, B: Array) -> Array:
-    """Overwrite the rows b of ``B`` (n, M) with L⁻¹b, and return it.
+def solve_rows(L: Array, B: Array, *, whole: bool = False) -> Array:
+    """Overwrite the rows b of ``B`` (n, M) with L⁻¹b, and return it; a lane's own chunk is solved ``whole``.
 
     >>> solve_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[2.0, 3.0]]))
     array([[1., 2.]])
     """
-    return _triangular(L, B, transposed=False)
+    return _triangular(L, B, False, whole)
 
 
-def lift_rows(L: Array, B: Array) -> Array:
-    """Overwrite the rows b of ``B`` (n, M) with L⁻ᵀb, and return it.
+def lift_rows(L: Array, B: Array, *, whole: bool = False) -> Array:
+    """Overwrite the rows b of ``B`` (n, M) with L⁻ᵀb, and return it; ``whole`` as for `solve_rows`.
 
     >>> lift_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0, 2.0]]))
     array([[1., 2.]])
     """
-    return _triangular(L, B, transposed=True)
+    return _triangular(L, B, True, whole)
 
 
-def _triangular(L: Array, B: Array, transposed: bool) -> Array:
+def _triangular(L: Array, B: Array, transposed: bool, whole: bool = False) -> Array:
     if blas.fits(L, B):
-        _by_rows(lambda rows: blas.solve(L, rows, transposed), B)
+        _by_rows(lambda rows: blas.solve(L, rows, transposed), B, whole)
         return B
     if device.fits(L, B) and L.flags.c_contiguous and B.flags.c_contiguous:
         device.solve(L, B, transposed)
@@ -179,23 +179,23 @@ def _triangular(L: Array, B: Array, transposed: bool) -> Array:
     return B
 
 
-def _by_rows(work: Callable[[Array], None], B: Array) -> None:
-    """``work`` on ``B`` (n, M); lanes share the rows if that is worth it."""
-    if B.size * B.shape[1] < WORTH:
+def _by_rows(work: Callable[[Array], None], B: Array, whole: bool) -> None:
+    """``work`` on ``B`` (n, M); lanes share the rows if that is worth it.  BLAS is faster on the ``whole`` of them."""
+    if whole or B.size * B.shape[1] < WORTH:
         work(B)
         return
     parts = [B[start : start + ROWS] for start in range(0, B.shape[0], ROWS)]
     share(len(parts), lambda number, worker: work(parts[number]), flops=float(B.size * B.shape[1]))
 
 
-def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
-    """Overwrite the rows b of ``B`` (n, M) with Tb, or Tᵀb, for a lower triangular T, and return it.
+def multiply_rows(T: Array, B: Array, *, transposed: bool = False, whole: bool = False) -> Array:
+    """Overwrite the rows b of ``B`` (n, M) with Tb, or Tᵀb, T lower triangular; ``whole`` as for `solve_rows`.
 
     >>> multiply_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0, 2.0]]))
     array([[8., 6.]])
     """
     if blas.fits(T, B):
-        _by_rows(lambda rows: blas.multiply(T, rows, transposed), B)
+        _by_rows(lambda rows: blas.multiply(T, rows, transposed), B, whole)
     else:
         B[...] = B @ (T if transposed else T.T)
     return B
