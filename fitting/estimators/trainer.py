@@ -15,7 +15,8 @@ from fitting.objectives.losses import Sampling
 from fitting.objectives.packing import Packing, each_input, packing_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.objectives.unit_noise import RowNoise
-from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
+from fitting.rows.data import Data
+from fitting.training import RESUMED, Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
 from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -46,6 +47,17 @@ BLOCKS = 9
 
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
+
+
+STEPS, RATE, ROWS = 200, 0.1, 8
+"""Of the steps of Adam on random rows before L-BFGS-B: their number, the length of the first, and rows of one for each
+inducing point; see "Random rows first" in `benchmarks/README.md`."""
+
+MANY = 64
+"""Rows for each inducing point from which on these steps are taken: they then cost 25 evaluations or fewer."""
+
+FEW = 4096
+"""Rows up to which they are not: all rows take little time then."""
 
 
 _Redraw = Callable[[Parameters, int], Parameters]
@@ -131,6 +143,12 @@ class Trainer:
         Whether mini-batches take their rows from blocks (`fitting.training.blocks`).
     tied : bool
         Whether lengthscales keep their ratios, as `fitting.objectives.packing.packing_of` says.
+    seed : int
+        Source of the random numbers of batches.
+    shortens : bool
+        Whether Adam's steps shorten to 0.
+    anew : bool
+        Whether a run starts where none has ended.
     """
 
     objective: Minimised
@@ -155,6 +173,9 @@ class Trainer:
     natural_rate: float | None = None
     sampling: Sampling | None = None
     tied: bool = False
+    seed: int = 0
+    shortens: bool = False
+    anew: bool = True
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -232,6 +253,12 @@ class Trainer:
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
+        settled = self.ending
+        if self._has_many_rows(start):
+            start, interrupted = self._by_random_rows(name, start)
+            if interrupted is not None:
+                return interrupted
+            settled = replace(settled, after=RESUMED)
         name = self.prefix + name
         packing = self.packing(start)
         if self.optimizer is None or not packing.bounds:
@@ -239,12 +266,36 @@ class Trainer:
         else:
             # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
             with one_blas_thread():
+                training = replace(self, ending=settled)
                 run = self.session.run(
-                    name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
+                    name, self.max_iter, lambda earlier, save: training._train(name, packing, earlier, save), settled
                 )
         run.check_size(len(packing.bounds))
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
+
+    def _has_many_rows(self, start: Parameters) -> bool:
+        """Whether `_by_random_rows` saves evaluations: of VFE's inducing points, by rows that are in memory."""
+        problem: Any = self.objective
+        return (
+            self.optimizer == "lbfgs"
+            and self.anew
+            and self.learn_Z
+            and getattr(problem, "is_vfe", False)
+            and isinstance(problem.data, Data)
+            and self.N >= max(FEW, MANY * len(start.Z))  # type: ignore[arg-type]
+        )
+
+    def _by_random_rows(self, name: str, start: Parameters) -> tuple[Parameters, Outcome | None]:
+        """The end of Adam's steps from ``start``, each by the ELBO of other rows; and the outcome if Ctrl-C came."""
+        size = ROWS * len(start.Z)  # type: ignore[arg-type]
+        adam = {"optimizer": "adam", "batch_size": size, "max_iter": STEPS, "learning_rate": RATE, "shortens": True}
+        outcome = replace(self, **adam).run(f"{name} by random rows", start)
+        point, run = outcome.parameters, outcome.run
+        if run.status != "interrupted":
+            return point, None
+        value = -self.objective.minimised(point, gradient=False).value
+        return point, replace(outcome, run=replace(run, value=value, values=(value,)))
 
     def packing(self, start: Parameters) -> Packing:
         """The vector of a point: its free parameters, limits and units."""
@@ -276,14 +327,15 @@ class Trainer:
             shared["resolution"] = Resolution(self._errors(packing), packing.bounds, WORTH * self.N, SMALL)
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
-        rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
+        rng = np.random.default_rng([*_words(self.seed), *name.encode()])
         steps = loss if self.batch_size is None and self.sampling is None else self._batches(packing)
         if self.optimizer == "natgrad" and packing.start.q is not None:
             rate = self.natural_rate
             if rate is None and self.batch_size is not None:
                 rate = 0.1
             shared["natural"] = self.objective.natural(packing.start, rate)  # type: ignore[attr-defined]
-        return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
+        shared |= {"learning_rate": self.learning_rate, "shortens": self.shortens}
+        return train_adam(steps, start, packing.bounds, rng=rng, **shared)
 
     def _errors(self, packing: Packing) -> Callable[[Float], Float]:
         """The function vector ↦ standard errors of the derivatives of an estimated objective."""
@@ -298,7 +350,7 @@ class Trainer:
     def _batches(self, packing: Packing) -> Batches:
         """Losses of random rows or with random samples, by which the objective estimates the loss of all rows."""
 
-        size, seed = self.batch_size, _words(self.session.seed)
+        size, seed = self.batch_size, _words(self.seed)
         blocks = None if size is None or not self.by_blocks else Blocks(self.N, size, (*seed, BLOCKS))
 
         def rows(rng: np.random.Generator, step: int | None = None) -> Minimised:

@@ -20,6 +20,7 @@ from gpbounds.linalg.parallel import Tasks
 from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import multiply_rows, solve_rows
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.validation import flag
 from gpbounds.whitening import slices
 
 # Natural-gradient steps for a free law q(v) = N(w, CCᵀ), which stay positive definite.
@@ -210,8 +211,8 @@ class Steps:
         self._spare: tuple[Float, Float, Float] | None = None
         self._space = Workspace(0)
 
-    def take(self, g: Float) -> None:
-        """One step, for the gradient g at the current vector, which stays where a natural step is impossible.
+    def take(self, g: Float, share: float = 1.0) -> None:
+        """A step, a ``share`` as long, for the gradient g at the vector, which stays where no natural step is possible.
 
         It writes into the memory of the vector before the current one: a vector stays as it is for one more step.
         """
@@ -222,7 +223,7 @@ class Steps:
         rest, work = g.size - q, np.empty(PIECE)
         for start in range(0, rest, PIECE):
             piece = slice(start, min(start + PIECE, rest))
-            self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start])
+            self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start], share)
         if self.natural is not None:
             x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space, share=self.slowed)
             first[rest:], second[rest:] = 0.0, 0.0
@@ -231,7 +232,7 @@ class Steps:
         self._spare = self.x, self.first, self.second
         self.x, self.first, self.second = x, first, second
 
-    def _adam(self, g: Float, piece: slice, x: Float, first: Float, second: Float, work: Float) -> None:
+    def _adam(self, g: Float, piece: slice, x: Float, first: Float, second: Float, work: Float, share: float) -> None:
         """Adam's step of some entries, bounds apart, written into ``x``, ``first``, ``second``; overwrites ``work``."""
         np.multiply(BETA1, self.first[piece], out=first)
         first += np.multiply(1.0 - BETA1, g, out=work)
@@ -243,7 +244,7 @@ class Steps:
         np.sqrt(work, out=work)
         work += EPSILON
         np.divide(first, work, out=x)
-        x *= -self.rate / (1.0 - BETA1**self.t)
+        x *= -share * self.rate / (1.0 - BETA1**self.t)
         x += self.x[piece]
 
     @property
@@ -307,6 +308,7 @@ def train_adam(
     *,
     max_iter: int,
     learning_rate: float = 0.05,
+    shortens: bool = False,
     ending: Ending | None = None,
     resolution: Resolution | None = None,
     ftol: float = 1e-9,
@@ -333,6 +335,8 @@ def train_adam(
     max_iter : int
         Largest number of steps, including those of ``earlier``.
     learning_rate, ftol : float
+    shortens : bool
+        Whether Adam's steps shorten to 0 at ``max_iter``, by half a period of a cosine.
     rng : numpy.random.Generator
         For `Batches`.
     natural : NaturalSteps, optional
@@ -359,6 +363,7 @@ def train_adam(
     state = {} if earlier is None else earlier.state
     walk = _Walk(watch, loss, steps, np.random.default_rng(0) if rng is None else rng, state)
     walk.resolution = None if isinstance(loss, Batches) else resolution
+    walk.most = max_iter if flag("shortens", shortens) else 0
     watch.state = walk.state
     try:
         return walk.go(max_iter, ftol)
@@ -370,6 +375,7 @@ def train_adam(
 
 class _Walk:
     resolution: Resolution | None = None
+    most = 0  # steps over which they shorten
 
     def __init__(
         self, watch: Watch, loss: Loss | Batches, steps: Steps, rng: np.random.Generator, earlier: dict[str, Any]
@@ -437,7 +443,7 @@ class _Walk:
         if self.resolution is not None:
             self.resolved = self.resolution.reason(steps.x, g, watch.iterations)
         try:
-            steps.take(g)
+            steps.take(g, 0.5 + 0.5 * math.cos(math.pi * watch.iterations / self.most) if self.most else 1.0)
         except FAULTS as fault:
             watch.failures, watch.fault = watch.failures + 1, fault
             steps.back(watch.best)
