@@ -49,15 +49,12 @@ NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
 
 
+# Of Adam's steps on random rows before L-BFGS-B: their number, the length of the first, and the rows of one for each
+# inducing point; see "Random rows first" in `benchmarks/README.md`.
 STEPS, RATE, ROWS = 200, 0.1, 8
-"""Of the steps of Adam on random rows before L-BFGS-B: their number, the length of the first, and rows of one for each
-inducing point; see "Random rows first" in `benchmarks/README.md`."""
 
-MANY = 64
-"""Rows for each inducing point from which on these steps are taken: they then cost 25 evaluations or fewer."""
-
-FEW = 4096
-"""Rows up to which they are not: all rows take little time then."""
+# They are taken from so many rows on, and so many for each inducing point: then they cost 28 evaluations or fewer.
+FEW, MANY = 4096, 64
 
 
 _Redraw = Callable[[Parameters, int], Parameters]
@@ -123,8 +120,7 @@ class Trainer:
     learn_Z : bool
     scale : array (D,)
         Units of Z within the vector.
-    session : Session
-    progress : bool
+    session, progress : Session, bool
     prefix : str
         Prefix of the names of all runs, for a session with several trainings.
     gtol : float
@@ -134,7 +130,7 @@ class Trainer:
     otherwise : sequence of functions
         Each returns a further start, which is tried if training ends where everything is noise.
     natural_rate : float or None
-        Rate of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
+        Of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
     sampling : Sampling or None
         How Adam's losses are sampled, for a variational objective; new samples in every step.
     raises_noise : bool
@@ -145,10 +141,10 @@ class Trainer:
         Whether lengthscales keep their ratios, as `fitting.objectives.packing.packing_of` says.
     seed : int
         Source of the random numbers of batches.
-    shortens : bool
-        Whether Adam's steps shorten to 0.
+    period : float
+        As of `fitting.training.Batches`.
     anew : bool
-        Whether a run starts where none has ended.
+        Whether no run has ended where a run starts.
     """
 
     objective: Minimised
@@ -174,7 +170,7 @@ class Trainer:
     sampling: Sampling | None = None
     tied: bool = False
     seed: int = 0
-    shortens: bool = False
+    period: float = math.inf
     anew: bool = True
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
@@ -253,12 +249,8 @@ class Trainer:
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
-        settled = self.ending
         if self._has_many_rows(start):
-            start, interrupted = self._by_random_rows(name, start)
-            if interrupted is not None:
-                return interrupted
-            settled = replace(settled, after=RESUMED)
+            return self._after_random_rows(name, start)
         name = self.prefix + name
         packing = self.packing(start)
         if self.optimizer is None or not packing.bounds:
@@ -266,36 +258,28 @@ class Trainer:
         else:
             # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
             with one_blas_thread():
-                training = replace(self, ending=settled)
                 run = self.session.run(
-                    name, self.max_iter, lambda earlier, save: training._train(name, packing, earlier, save), settled
+                    name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
                 )
         run.check_size(len(packing.bounds))
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
     def _has_many_rows(self, start: Parameters) -> bool:
-        """Whether `_by_random_rows` saves evaluations: of VFE's inducing points, by rows that are in memory."""
+        """Whether `_after_random_rows` saves evaluations: of VFE's inducing points, by rows that are in memory."""
         problem: Any = self.objective
-        return (
-            self.optimizer == "lbfgs"
-            and self.anew
-            and self.learn_Z
-            and getattr(problem, "is_vfe", False)
-            and isinstance(problem.data, Data)
-            and self.N >= max(FEW, MANY * len(start.Z))  # type: ignore[arg-type]
-        )
+        apt = self.optimizer == "lbfgs" and self.learn_Z and self.anew and getattr(problem, "is_vfe", False)
+        return apt and isinstance(problem.data, Data) and self.N >= max(FEW, MANY * len(start.Z))  # type: ignore[arg-type]
 
-    def _by_random_rows(self, name: str, start: Parameters) -> tuple[Parameters, Outcome | None]:
-        """The end of Adam's steps from ``start``, each by the ELBO of other rows; and the outcome if Ctrl-C came."""
-        size = ROWS * len(start.Z)  # type: ignore[arg-type]
-        adam = {"optimizer": "adam", "batch_size": size, "max_iter": STEPS, "learning_rate": RATE, "shortens": True}
-        outcome = replace(self, **adam).run(f"{name} by random rows", start)
-        point, run = outcome.parameters, outcome.run
-        if run.status != "interrupted":
-            return point, None
-        value = -self.objective.minimised(point, gradient=False).value
-        return point, replace(outcome, run=replace(run, value=value, values=(value,)))
+    def _after_random_rows(self, name: str, start: Parameters) -> Outcome:
+        """A run from where Adam's steps from ``start`` end, each by the ELBO of other rows."""
+        adam: dict[str, Any] = {"optimizer": "adam", "max_iter": STEPS, "learning_rate": RATE, "period": STEPS}
+        first = replace(self, batch_size=ROWS * len(start.Z), **adam).run(f"{name} by random rows", start)  # type: ignore[arg-type]
+        if first.run.status != "interrupted":
+            ending = replace(self.ending, after=RESUMED)
+            return replace(self, anew=False, ending=ending).run(name, first.parameters)
+        value = -self.objective.minimised(first.parameters, gradient=False).value
+        return replace(first, run=replace(first.run, value=value, values=(value,)))
 
     def packing(self, start: Parameters) -> Packing:
         """The vector of a point: its free parameters, limits and units."""
@@ -334,8 +318,7 @@ class Trainer:
             if rate is None and self.batch_size is not None:
                 rate = 0.1
             shared["natural"] = self.objective.natural(packing.start, rate)  # type: ignore[attr-defined]
-        shared |= {"learning_rate": self.learning_rate, "shortens": self.shortens}
-        return train_adam(steps, start, packing.bounds, rng=rng, **shared)
+        return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
 
     def _errors(self, packing: Packing) -> Callable[[Float], Float]:
         """The function vector ↦ standard errors of the derivatives of an estimated objective."""
@@ -366,7 +349,7 @@ class Trainer:
                 part = part.sampled(self.sampling, int(rng.integers(2**63)))
             return packing.loss(part)
 
-        return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))))
+        return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))), self.period)
 
     def _as_it_is(self, packing: Packing) -> Run:
         value = -self.objective.minimised(packing.start, gradient=False).value

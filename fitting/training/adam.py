@@ -20,7 +20,6 @@ from gpbounds.linalg.parallel import Tasks
 from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import multiply_rows, solve_rows
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.validation import flag
 from gpbounds.whitening import slices
 
 # Natural-gradient steps for a free law q(v) = N(w, CCᵀ), which stay positive definite.
@@ -204,15 +203,15 @@ class Steps:
     ) -> None:
         self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
         self.x, self.rate, self.natural = np.clip(x, self.low, self.high), rate, natural
-        self._first_rate = rate
+        self._first_rate, self.share = rate, 1.0  # of the rate that Adam's steps take
         self._bounded = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
         self.failed = 0
         self._spare: tuple[Float, Float, Float] | None = None
         self._space = Workspace(0)
 
-    def take(self, g: Float, share: float = 1.0) -> None:
-        """A step, a ``share`` as long, for the gradient g at the vector, which stays where no natural step is possible.
+    def take(self, g: Float) -> None:
+        """One step, for the gradient g at the current vector, which stays where a natural step is impossible.
 
         It writes into the memory of the vector before the current one: a vector stays as it is for one more step.
         """
@@ -223,7 +222,7 @@ class Steps:
         rest, work = g.size - q, np.empty(PIECE)
         for start in range(0, rest, PIECE):
             piece = slice(start, min(start + PIECE, rest))
-            self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start], share)
+            self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start])
         if self.natural is not None:
             x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space, share=self.slowed)
             first[rest:], second[rest:] = 0.0, 0.0
@@ -232,7 +231,7 @@ class Steps:
         self._spare = self.x, self.first, self.second
         self.x, self.first, self.second = x, first, second
 
-    def _adam(self, g: Float, piece: slice, x: Float, first: Float, second: Float, work: Float, share: float) -> None:
+    def _adam(self, g: Float, piece: slice, x: Float, first: Float, second: Float, work: Float) -> None:
         """Adam's step of some entries, bounds apart, written into ``x``, ``first``, ``second``; overwrites ``work``."""
         np.multiply(BETA1, self.first[piece], out=first)
         first += np.multiply(1.0 - BETA1, g, out=work)
@@ -244,7 +243,7 @@ class Steps:
         np.sqrt(work, out=work)
         work += EPSILON
         np.divide(first, work, out=x)
-        x *= -share * self.rate / (1.0 - BETA1**self.t)
+        x *= -self.share * self.rate / (1.0 - BETA1**self.t)
         x += self.x[piece]
 
     @property
@@ -295,10 +294,13 @@ class Batches:
         Returns the loss of the next batch.
     reference : Loss
         The loss of one fixed batch, on which points are compared to find the best; its derivatives are not used.
+    period : float
+        Number of steps over which Adam's shorten to 0, as half a period of a cosine.
     """
 
     draw: Callable[[np.random.Generator, int], Loss]
     reference: Loss
+    period: float = math.inf
 
 
 def train_adam(
@@ -308,7 +310,6 @@ def train_adam(
     *,
     max_iter: int,
     learning_rate: float = 0.05,
-    shortens: bool = False,
     ending: Ending | None = None,
     resolution: Resolution | None = None,
     ftol: float = 1e-9,
@@ -335,8 +336,6 @@ def train_adam(
     max_iter : int
         Largest number of steps, including those of ``earlier``.
     learning_rate, ftol : float
-    shortens : bool
-        Whether Adam's steps shorten to 0 at ``max_iter``, by half a period of a cosine.
     rng : numpy.random.Generator
         For `Batches`.
     natural : NaturalSteps, optional
@@ -363,7 +362,6 @@ def train_adam(
     state = {} if earlier is None else earlier.state
     walk = _Walk(watch, loss, steps, np.random.default_rng(0) if rng is None else rng, state)
     walk.resolution = None if isinstance(loss, Batches) else resolution
-    walk.most = max_iter if flag("shortens", shortens) else 0
     watch.state = walk.state
     try:
         return walk.go(max_iter, ftol)
@@ -375,7 +373,6 @@ def train_adam(
 
 class _Walk:
     resolution: Resolution | None = None
-    most = 0  # steps over which they shorten
 
     def __init__(
         self, watch: Watch, loss: Loss | Batches, steps: Steps, rng: np.random.Generator, earlier: dict[str, Any]
@@ -443,7 +440,8 @@ class _Walk:
         if self.resolution is not None:
             self.resolved = self.resolution.reason(steps.x, g, watch.iterations)
         try:
-            steps.take(g, 0.5 + 0.5 * math.cos(math.pi * watch.iterations / self.most) if self.most else 1.0)
+            steps.share = 0.5 + 0.5 * math.cos(math.pi * watch.iterations / getattr(loss, "period", math.inf))
+            steps.take(g)
         except FAULTS as fault:
             watch.failures, watch.fault = watch.failures + 1, fault
             steps.back(watch.best)
