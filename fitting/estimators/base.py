@@ -870,6 +870,7 @@ class GaussianProcess(_Arguments):
             learn_Z=bool(getattr(self, "learn_inducing", False)),
             scale=strides(start.kernel, X) if hasattr(self, "learn_inducing") else np.ones(X.shape[1]),
             session=session,
+            seed=0 if self.random_state is None and self.optimizer == "lbfgs" else session.seed,
             progress=bool(self.progress),
             square=mean_square(self._about(given.prior_mean, X, y)),
             otherwise=self._others(given, session),

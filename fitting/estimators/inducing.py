@@ -285,7 +285,7 @@ class Growth:
     def _training(self, number: int, point: Parameters, M: int, **changed: Any) -> _Trained:
         """One run from ``point``; another is expected to change little if its gain is negligible."""
         ending = replace(self.trainer.ending, after=RESUMED)
-        trainer = replace(self.trainer, otherwise=(), raises_noise=False, ending=ending, **changed)
+        trainer = replace(self.trainer, otherwise=(), raises_noise=False, anew=False, ending=ending, **changed)
         outcome = self._recorded(trainer.best_of(f"growing {number}", point, 0, lambda point, i: point))
         gain, negligible = outcome.run.value - outcome.run.values[0], ending.tol * ending.unit
         self._last = _Trained(outcome, M, M == len(self.X) or gain <= max(negligible, self.target))
@@ -450,7 +450,7 @@ class InducingGP(Regression, WithInducing):
                 return xp.asarray(choose_inducing(kernel, X, M, "greedy", np.random.default_rng(k)))
 
             first = replace(point, Z=xp.asarray(Z))
-            current = trainer if i == 0 else replace(trainer, otherwise=(), raises_noise=False)
+            current = trainer if i == 0 else replace(trainer, otherwise=(), raises_noise=False, anew=False)
             outcomes = current.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, with_inducing(draw))
             outcome = outcomes[0]
             runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")

@@ -15,7 +15,8 @@ from fitting.objectives.losses import Sampling
 from fitting.objectives.packing import Packing, each_input, packing_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.objectives.unit_noise import RowNoise
-from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
+from fitting.rows.data import Data
+from fitting.training import RESUMED, Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
 from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -46,6 +47,14 @@ BLOCKS = 9
 
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
+
+
+# Of Adam's steps on random rows before L-BFGS-B: their number, the length of the first, and the rows of one for each
+# inducing point; see "Random rows first" in `benchmarks/README.md`.
+STEPS, RATE, ROWS = 200, 0.1, 8
+
+# They are taken from so many rows on, and so many for each inducing point: then they cost 28 evaluations or fewer.
+FEW, MANY = 4096, 64
 
 
 _Redraw = Callable[[Parameters, int], Parameters]
@@ -111,8 +120,7 @@ class Trainer:
     learn_Z : bool
     scale : array (D,)
         Units of Z within the vector.
-    session : Session
-    progress : bool
+    session, progress : Session, bool
     prefix : str
         Prefix of the names of all runs, for a session with several trainings.
     gtol : float
@@ -122,7 +130,7 @@ class Trainer:
     otherwise : sequence of functions
         Each returns a further start, which is tried if training ends where everything is noise.
     natural_rate : float or None
-        Rate of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
+        Of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
     sampling : Sampling or None
         How Adam's losses are sampled, for a variational objective; new samples in every step.
     raises_noise : bool
@@ -131,6 +139,12 @@ class Trainer:
         Whether mini-batches take their rows from blocks (`fitting.training.blocks`).
     tied : bool
         Whether lengthscales keep their ratios, as `fitting.objectives.packing.packing_of` says.
+    seed : int
+        Source of the random numbers of batches.
+    period : float
+        As of `fitting.training.Batches`.
+    anew : bool
+        Whether no run has ended where a run starts.
     """
 
     objective: Minimised
@@ -155,6 +169,9 @@ class Trainer:
     natural_rate: float | None = None
     sampling: Sampling | None = None
     tied: bool = False
+    seed: int = 0
+    period: float = math.inf
+    anew: bool = True
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -232,6 +249,8 @@ class Trainer:
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
+        if self._has_many_rows(start):
+            return self._after_random_rows(name, start)
         name = self.prefix + name
         packing = self.packing(start)
         if self.optimizer is None or not packing.bounds:
@@ -245,6 +264,22 @@ class Trainer:
         run.check_size(len(packing.bounds))
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
+
+    def _has_many_rows(self, start: Parameters) -> bool:
+        """Whether `_after_random_rows` saves evaluations: of VFE's inducing points, by rows that are in memory."""
+        problem: Any = self.objective
+        apt = self.optimizer == "lbfgs" and self.learn_Z and self.anew and getattr(problem, "is_vfe", False)
+        return apt and isinstance(problem.data, Data) and self.N >= max(FEW, MANY * len(start.Z))  # type: ignore[arg-type]
+
+    def _after_random_rows(self, name: str, start: Parameters) -> Outcome:
+        """A run from where Adam's steps from ``start`` end, each by the ELBO of other rows."""
+        adam: dict[str, Any] = {"optimizer": "adam", "max_iter": STEPS, "learning_rate": RATE, "period": STEPS}
+        first = replace(self, batch_size=ROWS * len(start.Z), **adam).run(f"{name} by random rows", start)  # type: ignore[arg-type]
+        if first.run.status != "interrupted":
+            ending = replace(self.ending, after=RESUMED)
+            return replace(self, anew=False, ending=ending).run(name, first.parameters)
+        value = -self.objective.minimised(first.parameters, gradient=False).value
+        return replace(first, run=replace(first.run, value=value, values=(value,)))
 
     def packing(self, start: Parameters) -> Packing:
         """The vector of a point: its free parameters, limits and units."""
@@ -276,7 +311,7 @@ class Trainer:
             shared["resolution"] = Resolution(self._errors(packing), packing.bounds, WORTH * self.N, SMALL)
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
-        rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
+        rng = np.random.default_rng([*_words(self.seed), *name.encode()])
         steps = loss if self.batch_size is None and self.sampling is None else self._batches(packing)
         if self.optimizer == "natgrad" and packing.start.q is not None:
             rate = self.natural_rate
@@ -298,7 +333,7 @@ class Trainer:
     def _batches(self, packing: Packing) -> Batches:
         """Losses of random rows or with random samples, by which the objective estimates the loss of all rows."""
 
-        size, seed = self.batch_size, _words(self.session.seed)
+        size, seed = self.batch_size, _words(self.seed)
         blocks = None if size is None or not self.by_blocks else Blocks(self.N, size, (*seed, BLOCKS))
 
         def rows(rng: np.random.Generator, step: int | None = None) -> Minimised:
@@ -314,7 +349,7 @@ class Trainer:
                 part = part.sampled(self.sampling, int(rng.integers(2**63)))
             return packing.loss(part)
 
-        return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))))
+        return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))), self.period)
 
     def _as_it_is(self, packing: Packing) -> Run:
         value = -self.objective.minimised(packing.start, gradient=False).value

@@ -107,6 +107,11 @@ class Objective:
             raise ValueError(f"goal: expected ExpectedLosses, got {self.goal!r}")
         return self.goal
 
+    @property
+    def is_vfe(self) -> bool:
+        """Whether this is the ELBO at its best q, for Gaussian noise."""
+        return isinstance(self.goal, Evidence) and self.law == FamilyLaw(member("vfe"))
+
     def complete(self, point: Parameters) -> Parameters:
         """``point`` with a free q if it has none; for other laws ``point`` itself."""
         return self.law.complete(self, point)
@@ -131,11 +136,14 @@ class Objective:
         """An estimate from the n given rows, whose sum counts N/n times.
 
         For sums of losses and for evidences of members without blocks.  For a sum over random rows, value and
-        derivatives are unbiased.  `Target` at random rows is no bound: since B is concave in R_S (P-04), it is smaller
-        than B on average (P-46).
+        derivatives are unbiased; those of VFE are at every given q, as KL(q‖p) counts once.  `Target` at random rows is
+        no bound: since B is concave in R_S (P-04), it is smaller than B on average (P-46).
         """
         part = self.law.some(self.data, rows, sums=isinstance(self.goal, LossGoal))
-        return replace(self, data=part, goal=self.goal.of_rows(rows), weight=self.weight * self.data.N / part.N)
+        goal, times = self.goal.of_rows(rows), self.data.N / part.N
+        if isinstance(goal, Evidence) and self.is_vfe:
+            goal = replace(goal, beta=goal.beta / times)
+        return replace(self, data=part, goal=goal, weight=self.weight * times)
 
     def standing_for(self, N: int) -> Objective:
         """The objective in which the n rows count N/n times."""

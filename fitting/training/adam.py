@@ -203,7 +203,7 @@ class Steps:
     ) -> None:
         self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
         self.x, self.rate, self.natural = np.clip(x, self.low, self.high), rate, natural
-        self._first_rate = rate
+        self._first_rate, self.share = rate, 1.0  # of the rate that Adam's steps take
         self._bounded = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
         self.failed = 0
@@ -243,7 +243,7 @@ class Steps:
         np.sqrt(work, out=work)
         work += EPSILON
         np.divide(first, work, out=x)
-        x *= -self.rate / (1.0 - BETA1**self.t)
+        x *= -self.share * self.rate / (1.0 - BETA1**self.t)
         x += self.x[piece]
 
     @property
@@ -294,10 +294,13 @@ class Batches:
         Returns the loss of the next batch.
     reference : Loss
         The loss of one fixed batch, on which points are compared to find the best; its derivatives are not used.
+    period : float
+        Number of steps over which Adam's shorten to 0, as half a period of a cosine.
     """
 
     draw: Callable[[np.random.Generator, int], Loss]
     reference: Loss
+    period: float = math.inf
 
 
 def train_adam(
@@ -437,6 +440,7 @@ class _Walk:
         if self.resolution is not None:
             self.resolved = self.resolution.reason(steps.x, g, watch.iterations)
         try:
+            steps.share = 0.5 + 0.5 * math.cos(math.pi * watch.iterations / getattr(loss, "period", math.inf))
             steps.take(g)
         except FAULTS as fault:
             watch.failures, watch.fault = watch.failures + 1, fault
