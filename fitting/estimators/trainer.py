@@ -263,6 +263,7 @@ class Trainer:
                 )
         run.check_size(len(packing.bounds))
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
+        best = replace(best, sites=run.state.get("sites"))
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
     def _has_many_rows(self, start: Parameters) -> bool:

@@ -18,7 +18,7 @@ from fitting.estimators.kinds import JITTER
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Draw, Outcome, Trainer, with_inducing
 from fitting.objectives.goals import LOSSES, Evidence, loss_of
-from fitting.objectives.laws import law_of
+from fitting.objectives.laws import OptimalLaw, law_of
 from fitting.objectives.losses import PowerEP, Sampling
 from fitting.objectives.narrowed import narrowable
 from fitting.objectives.objective import Member, Objective, member, variational_objective
@@ -28,6 +28,7 @@ from fitting.prior_means import residuals
 from fitting.rows.data import Data
 from fitting.starts.starts import passed_kernel, typical_variance, within
 from fitting.training import Run, Session, Steps
+from fitting.training.ending import RESUMED
 from fitting.training.watch import FAULTS, measured, no_start
 from gpbounds.arrays import Array, Float, host, is_cupy, kind_of_caller, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite, shown
@@ -155,10 +156,17 @@ class _Stages:
         return best, [*runs, *(outcome.run for outcome in outcomes)]
 
     def by_elbo(self, trainer: Trainer, problem: Objective, start: Parameters, draw: Draw) -> tuple[Outcome, list[Run]]:
-        """The best run that trains everything by a β-ELBO or power EP, from ``start`` and its restarts."""
-        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None and _has_closed_form(problem)
-        chosen = collapsed(problem) if collapses else problem
-        start = replace(start, q=None) if collapses else start
+        """The best run that trains everything by a β-ELBO or power EP, from ``start`` and its restarts.
+
+        With all rows q is the best one: in closed form, or, for L-BFGS-B and rows in host memory, found by steps.
+        """
+        chosen, gaussian = problem, isinstance(start.likelihood, Gaussian)
+        if trainer.batch_size is None and gaussian and _has_closed_form(problem):
+            chosen = collapsed(problem)
+        elif trainer.optimizer == "lbfgs" and not gaussian and namespace(problem.data.X) is np:
+            chosen = replace(problem, law=OptimalLaw())
+            trainer = replace(trainer, ending=replace(trainer.ending, after=RESUMED))
+        start = start if chosen is problem else replace(start, q=None)
         name = f"{problem.expected_losses.loss} {problem.expected_losses.beta:g}"
         outcomes = replace(trainer, objective=chosen, sampling=None).best_of(
             name, start, self.restarts, with_inducing(draw)

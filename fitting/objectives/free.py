@@ -524,6 +524,18 @@ def losses_under(q: Law, source: Stream, loss: Losses, *, gradient: bool, turn: 
     return source.reduce(lambda: _Losses(q, source, loss, gradient, turn))
 
 
+def natural_under(q: Law, source: Stream, loss: Losses) -> tuple[float, Array, Array]:
+    """The sum of the losses under q, the natural parameters [S⁻¹ − I, S⁻¹w] of the next q, and its sites b, λ (2, N).
+
+    The sites replace the likelihood where the sum of the losses and KL(q‖p) count once; other multiples multiply them.
+    """
+    source.forget("expected")
+    sites = namespace(source.X).empty((2, source.N))
+    sums = source.reduce(lambda: _Sites(q, source, loss, sites))
+    G = 2.0 * sums.gram.sum()
+    return float(sums.total), namespace(G).concatenate([G, G @ q.mean - sums.mean], axis=1), sites
+
+
 def backward(member: Diagonal, source: Stream, loss: Losses, priced: Priced, *, in_power: bool = False) -> Adjoints:
     """The last pass; with ``in_power`` it sums the derivative in the power, too."""
     adjoint = priced.adjoint
@@ -681,6 +693,25 @@ class _Losses:
     def statistics(self) -> LossSums:
         in_parameters = np.zeros(0) if self.in_parameters is None else self.in_parameters
         return LossSums(self.total, in_parameters, self.mean, self.gram, self.prior_mean)
+
+
+class _Sites(_Losses):
+    """The pass over the losses of one output that also writes the ``sites``; for `_Single`, each chunk keeps them."""
+
+    def __init__(self, q: Law, source: Stream, loss: Losses, sites: Array) -> None:
+        super().__init__(q, source, loss, True)
+        self.sites = sites
+
+    def chunk(self, chunk: Chunk) -> None:
+        V = chunk.V
+        mean, within = V @ self.q.mean, row_products(V, product(V, self.q.covariance, chunk.scratch("W")))
+        variance = chunk.residual + within
+        loss = _at(self.loss, chunk)
+        expected = chunk.recall("expected", lambda: loss(chunk.targets, mean + chunk.prior_mean, variance))
+        self.add(chunk, expected)
+        curvatures = 2.0 * expected.in_variance
+        self.sites[0, chunk.rows] = curvatures * mean[:, 0] - expected.in_mean[:, 0]
+        self.sites[1, chunk.rows] = curvatures
 
 
 def _losses(chunk: Chunk, q: Law, loss: Losses, turn: Array | None) -> tuple[Array, Expected]:
@@ -843,8 +874,8 @@ class _Single(_Losses):
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)
         bar = product(V, self.q.covariance, chunk.scratch("W"))
-        variance = chunk.residual + row_products(V, bar)
-        expected = _at(self.loss, chunk)(chunk.targets, V @ self.q.mean + chunk.prior_mean, variance)
+        variance, mean = chunk.residual + row_products(V, bar), V @ self.q.mean + chunk.prior_mean
+        expected = chunk.recall("expected", lambda: _at(self.loss, chunk)(chunk.targets, mean, variance))
         self.add(chunk, expected)
         if not chunk.basis.exact:  # r_i contains −|v_i|²
             bar -= V

@@ -35,7 +35,6 @@ from fitting.objectives.losses import (
 from fitting.objectives.narrowed import NarrowedLosses, narrowable
 from fitting.objectives.passes import AtLosses
 from fitting.objectives.point import Evaluation, Parameters, finite_or_refused
-from fitting.objectives.start_of_q import quadratic_loss
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array
 from gpbounds.errors import shown
@@ -158,8 +157,6 @@ class ExpectedLosses(LossGoal):
         a, for "power" and "pep".
     sampling : Sampling or None
         How the losses of "log-loss" are sampled; None computes them exactly.
-    is_quadratic : bool
-        Whether `fitting.objectives.start_of_q.quadratic_loss` takes the place of the losses.
     settles : bool
         As for `LossGoal`.
     weights : array (N,) or None
@@ -173,7 +170,6 @@ class ExpectedLosses(LossGoal):
     beta: float = 1.0
     power: float = 1.0
     sampling: Sampling | None = None
-    is_quadratic: bool = False
     settles: bool = True
     weights: Array | None = field(default=None, compare=False)
     structure: str | None = None
@@ -201,11 +197,11 @@ class ExpectedLosses(LossGoal):
     def losses(self, likelihood: Likelihood) -> Losses:
         if self.sampling is not None:
             return self.sampling.loss(likelihood, 0)
-        if self.structure is not None and not self.is_quadratic:
+        if self.structure is not None:
             return NarrowedLosses(narrowable(likelihood))
-        if self.weights is not None and not self.is_quadratic:
+        if self.weights is not None:
             return WeightedLosses(likelihood, self.loss, self.power, self.weights)
-        return quadratic_loss(likelihood) if self.is_quadratic else loss_of(likelihood, self.loss, self.power)
+        return loss_of(likelihood, self.loss, self.power)
 
     def price(self, total: float, kl: float, *, weight: float) -> tuple[float, float, float]:
         return weight * total + self.beta * kl, weight, self.beta
@@ -222,7 +218,6 @@ class ExpectedLosses(LossGoal):
         if self.loss == "square-loss":
             raise ValueError("loss: expected another loss than 'square-loss', whose best q has a closed form")
         conjugate = isinstance(start.likelihood, Gaussian) and self.loss in ("elbo", "pep")
-        conjugate = conjugate or self.is_quadratic
         convex = conjugate or (self.loss == "elbo" and not isinstance(start.likelihood, StudentT))
         rho = rate if rate is not None else 1.0 if conjugate and weight == 1.0 else 0.1
         return NaturalSteps(start.q.M, self.beta, scalar(positive_unit, "rate", rho), convex)

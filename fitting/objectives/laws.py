@@ -6,6 +6,7 @@
 | `ExactLaw`     | the exact posterior of f at the data; its evidence is log p(y)          |
 | `LowRankLaw`   | the posterior of the weights of a feature map                           |
 | `FreeLaw`      | N(w, CCᵀ), whose w and C are trained                                    |
+| `OptimalLaw`   | the best N(w, CCᵀ) for losses without a closed form                     |
 
 Another law is another class with these five methods.
 """
@@ -26,11 +27,12 @@ from fitting.objectives.exact import log_evidence, of_losses
 from fitting.objectives.free import LossOfRows
 from fitting.objectives.passes import AtLosses, EvidencePasses, FreePass, LossPasses, Passes, PosteriorPass
 from fitting.objectives.point import Evaluation, Parameters
-from fitting.objectives.start_of_q import settled
+from fitting.objectives.start_of_q import optimal, settled
 from fitting.objectives.structured import Structured
 from fitting.posterior import BlockPosterior, ExactPosterior, FeaturePosterior, InducingPosterior, Posterior
 from fitting.rows.basis import InducingBasis
 from fitting.rows.data import Data, Dataset, Held, partition
+from fitting.rows.stream import Stream
 from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import FactorLaw, Law
@@ -199,7 +201,7 @@ class FreeLaw(ModelLaw):
         """``point`` with the start of q if it has none.
 
         For a Gaussian likelihood it is the posterior of the goal's ``member``: the minimum, if a closed form exists.
-        For counts `settled` moves the prior towards the minimum, on at most 16 384 rows; for other likelihoods it is
+        For counts, and where sites are known, it is the minimum (on at most 16 384 rows); for other likelihoods it is
         the prior.
         """
         if point.q is not None:
@@ -209,7 +211,7 @@ class FreeLaw(ModelLaw):
             points = data.inputs(point.Z)
             xp, M = namespace(points), int(points.shape[0])
             prior = replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
-            if not (goal.settles and isinstance(point.likelihood, Poisson)):
+            if point.sites is None and not (goal.settles and isinstance(point.likelihood, Poisson)):
                 return prior
             rows = np.linspace(0, data.N - 1, min(data.N, ENOUGH)).astype(np.int64)
             return settled(problem if data.N <= ENOUGH else problem.batch(xp.asarray(rows)), prior)
@@ -242,6 +244,26 @@ class FreeLaw(ModelLaw):
 
     def some(self, data: Dataset, rows: Array, *, sums: bool) -> Dataset:
         return data.only(rows)
+
+
+@dataclass(frozen=True)
+class OptimalLaw(FreeLaw):
+    """The q(v) that minimises a goal of losses at the other parameters, found by steps from the point's sites.
+
+    For rows in memory.  Several minima may exist for a likelihood that is not log-concave.
+    """
+
+    def complete(self, problem: Objective, point: Parameters) -> Parameters:
+        return replace(point, q=None)
+
+    def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
+        assert isinstance(data, Data)
+
+        def work(source: Stream) -> Evaluation:
+            return optimal(source, at, point.sites, gradient=gradient)[1]
+
+        evaluation, jitter = data.sweep(point.kernel, point.Z, work)
+        return replace(evaluation, jitter=jitter)
 
 
 def law_of(chosen: Member) -> FamilyLaw:

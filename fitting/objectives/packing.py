@@ -341,16 +341,37 @@ class Packing:
         """The function vector ↦ (value that is minimised, no derivatives)."""
         return lambda vector: (objective.minimised(self.unpack(vector), gradient=False).value, np.zeros(0))
 
-    def loss(self, objective: Minimised) -> Callable[[ArrayLike], tuple[float, Float]]:
+    def loss(self, objective: Minimised) -> PackedLoss:
         """The function vector ↦ (value that is minimised, its derivatives)."""
+        return PackedLoss(self, objective)
 
-        def loss(vector: ArrayLike) -> tuple[float, Float]:
-            point = self.unpack(vector, self._space)
-            evaluation = objective.minimised(point)
-            assert evaluation.gradient is not None
-            return evaluation.value, self.gradient(evaluation.gradient, point)
 
-        return loss
+@dataclass(eq=False)
+class PackedLoss:
+    """The function of `Packing.loss`; an objective that is a minimum over q begins at the sites of the best point.
+
+    Attributes
+    ----------
+    best : float
+        The least value so far.
+    sites : array or None
+        Its sites.
+    """
+
+    packing: Packing
+    objective: Minimised
+    best: float = np.inf
+    sites: Array | None = None
+
+    def __call__(self, vector: ArrayLike) -> tuple[float, Float]:
+        point = self.packing.unpack(vector, self.packing._space)
+        if self.sites is not None:
+            point = replace(point, sites=self.sites)
+        evaluation = self.objective.minimised(point)
+        if evaluation.value < self.best:
+            self.best, self.sites = evaluation.value, evaluation.sites
+        assert evaluation.gradient is not None
+        return evaluation.value, self.packing.gradient(evaluation.gradient, point)
 
 
 def packing(

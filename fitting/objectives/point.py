@@ -37,6 +37,8 @@ class Parameters:
         The power of K − Q in the posterior, if it is trained.
     prior_mean : PriorMean or None
         The mean function of the prior; None is that of the data, or 0.
+    sites : array (2, N) or None
+        Where the search for the best q begins (`fitting.objectives.start_of_q`).
     """
 
     kernel: Kernel
@@ -45,6 +47,7 @@ class Parameters:
     q: FactorLaw | None = None
     power: float | None = None
     prior_mean: PriorMean | None = None
+    sites: Array | None = None
 
     @property
     def noise(self) -> float:
@@ -113,6 +116,8 @@ class Evaluation:
         The number that was added to the diagonal of Kuu.
     total, kl : float or None
         Σ losses and KL(q‖p), if the objective is a function of these.
+    sites : array (2, N) or None
+        Those of the best q, if the objective is a minimum over q.
     """
 
     value: float
@@ -120,6 +125,7 @@ class Evaluation:
     jitter: float = 0.0
     total: float | None = None
     kl: float | None = None
+    sites: Array | None = None
 
     def times(self, factor: float) -> Evaluation:
         """Value and derivatives multiplied by ``factor``."""

@@ -1,36 +1,45 @@
-"""The start of q(v) for likelihoods without a closed form: natural-gradient steps at fixed hyperparameters.
+"""The best q(v) at fixed hyperparameters, for losses without a closed form.
 
-The prior is far from a posterior whose precision is in the hundreds, as that of large counts.  Adam and L-BFGS do not
-know this scale, while a natural-gradient step of rate 1 is Newton's step for q.  Where such a step does not lower the
-objective, its rate becomes smaller, so that q never becomes worse.
+At the minimum of J = Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p) over q, with λ_i = (2/β)∂ℓ/∂s_i and b_i = λ_i m_i − (1/β)∂ℓ/∂m_i,
 
-The first step is one for quadratic losses ½c(f − t)² in place of −log p(y|f), whose minimum it reaches; it is left out
-if the prior is better.
+    S⁻¹ = I + V·diag(λ)Vᵀ,   w = SVb:
+
+q is a posterior given the sites exp(b_i f_i − ½λ_i f_i²) in place of the likelihood.  The sites at one q give the next:
+a natural-gradient step of rate 1, Newton's step for w (conjugate computation).  Where it does not lower J, the rate
+becomes smaller.  V stays the same, so that a step costs a pass over the losses and a factor of S⁻¹.
+
+The derivatives of the minimum in other parameters are those of J at the best q.  From the sites of a point nearby, two
+or three steps lead there.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fitting.objectives.free import Losses, free_sums, free_whole, natural_under
 from fitting.objectives.losses import Expected, ExpectedLoss
-from fitting.objectives.packing import LawBlock
-from fitting.objectives.point import Parameters
-from fitting.training.adam import RAMP
+from fitting.objectives.passes import AtLosses
+from fitting.objectives.point import Evaluation, Parameters, Price
+from fitting.rows.data import Data
+from fitting.rows.stream import Stream
 from fitting.training.watch import FAULTS
 from gpbounds.arrays import Array, namespace
+from gpbounds.errors import NonFinite
+from gpbounds.law import FactorLaw, GramLaw, gram_law
 from gpbounds.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
 if TYPE_CHECKING:
     from fitting.objectives.objective import Objective
 
-ROUNDS, REDUCTIONS, SMALLER = 20, 12, 8.0
-"""Largest number of steps; how often the rate is divided in one of them, and by what."""
+ROUNDS, REDUCTIONS = 60, 30
+"""Largest number of steps, and how often the rate is halved in one of them."""
 
-GAIN = 1e-3
-"""Nats per row; a step that gains less is the last."""
+GAIN = 1e-8
+"""A step that gains less, in units of max(1, |J|), is the last: L-BFGS-B ends where its own steps gain no more."""
 
 
 def quadratic_loss(likelihood: Likelihood) -> ExpectedLoss:
@@ -70,53 +79,128 @@ def _sites(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
     return xp.where(y > 0.0, 1.0, -1.0), 0.0 * y + 1.0
 
 
+@dataclass(frozen=True, eq=False)
+class _GivenSites:
+    """Sites b and λ (2, N) as losses at the prior of v: a `fitting.objectives.free.LossOfRows`."""
+
+    sites: Array
+
+    def at(self, rows: slice) -> ExpectedLoss:
+        """The losses of these rows."""
+        b, curvatures = self.sites[:, rows]
+        return lambda Y, m, v: Expected(0.0, -b[:, None], 0.5 * curvatures)
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """q with J, its natural parameters [S⁻¹ − I, S⁻¹w], the sites (2, N) at q, and the parameters that these give."""
+
+    q: GramLaw
+    value: float
+    natural: Array
+    given: Array
+    sites: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Solve:
+    source: Stream
+    losses: Losses
+    price: Price
+
+    def at(self, natural: Array) -> _Point | None:
+        """The point of these natural parameters; None if q or J does not exist there."""
+        try:
+            q = gram_law(natural[:, :-1], natural[:, -1:])
+            total, given, sites = natural_under(q, self.source, self.losses)
+            value, in_total, in_kl = self.price(total, q.kl)
+        except FAULTS:
+            return None
+        times = in_total / in_kl
+        return _Point(q, value, natural, times * given, times * sites) if math.isfinite(value) else None
+
+    def start(self, likelihood: Likelihood, sites: Array | None) -> _Point | None:
+        """The point of ``sites``, or the better one of the prior and of that of quadratic losses."""
+        M, xp = self.source.basis.rank, namespace(self.source.X)
+        natural = xp.zeros((M, M + 1))
+        prior = gram_law(natural[:, :-1], natural[:, -1:])
+        if sites is not None:
+            first = self.at(natural_under(prior, self.source, _GivenSites(sites))[1])
+            if first is not None:
+                return first
+        _, in_total, in_kl = self.price(0.0, 0.0)
+        quadratic = in_total / in_kl * natural_under(prior, self.source, quadratic_loss(likelihood))[1]
+        points = [point for point in (self.at(natural), self.at(quadratic)) if point is not None]
+        return min(points, key=lambda point: point.value, default=None)
+
+    def end(self, best: _Point) -> _Point:
+        """The point to which the steps from ``best`` lead: the first try of each is accelerated, later ones lower J."""
+        rate, before = 1.0, None
+        for _ in range(ROUNDS):
+            small = GAIN * max(1.0, abs(best.value))
+            there = None if before is None else self.at(_extrapolated(before, best))
+            if there is None or not there.value < best.value + small:
+                for _ in range(REDUCTIONS):
+                    there = self.at(best.natural + rate * (best.given - best.natural))
+                    if there is not None and there.value < best.value + rate * small:
+                        break
+                    rate *= 0.5
+                else:
+                    break
+            gain, before, best = best.value - there.value, best, there
+            if gain <= rate * small:
+                break
+        return best
+
+
+def _extrapolated(before: _Point, best: _Point) -> Array:
+    """The step from where steps are least on the line through two points if they are linear: Anderson's of order 1."""
+    step = best.given - best.natural
+    change = step - (before.given - before.natural)
+    share = (step * change).sum() / (change * change).sum()
+    return best.given - share * (best.given - before.given)
+
+
+def optimal(
+    source: Stream, at: AtLosses, sites: Array | None, *, gradient: bool = True
+) -> tuple[FactorLaw, Evaluation]:
+    """The best q, and J there with its sites and its derivatives in the other parameters; from ``sites`` if given.
+
+    Raises
+    ------
+    NonFinite
+        where J has no value at any start.
+    """
+    source.basis.prepare()
+    losses, price = at.losses, at.price
+    solve = _Solve(source, losses, price)
+    start = solve.start(at.likelihood, sites)
+    if start is None:
+        raise NonFinite("the objective: expected a finite value at a start of q, got none")
+    end = solve.end(start)
+    q = FactorLaw(end.q.mean, end.q.factor)
+    if not gradient:
+        return q, Evaluation(end.value, None, sites=end.sites)
+    return q, replace(free_whole(source.basis, q, free_sums(q, source, losses), price), sites=end.sites)
+
+
 def settled(objective: Objective, point: Parameters) -> Parameters:
-    """``point`` with a better q, or itself where no step lowers the objective.
+    """``point`` with the best q, or itself where J has no finite value.
 
     >>> from fitting.objectives.objective import variational_objective
     >>> from gpbounds.kernels import SquaredExponential
-    >>> from gpbounds.law import FactorLaw
     >>> J = variational_objective(np.linspace(0.0, 6.0, 50), np.arange(50.0), "poisson")
     >>> prior = FactorLaw(np.zeros((3, 1)), np.eye(3))
     >>> point = Parameters(SquaredExponential(4.0), J.likelihood, np.array([[1.0], [3.0], [5.0]]), prior)
     >>> [round(J.minimised(each).value, 1) for each in (point, settled(J, point))]
     [3429.9, 730.4]
     """
-    assert point.q is not None
-    block, rate = LawBlock(point.q.M), 1.0
-    best, value = point, _value(objective, point)
-    first = _moved(objective.with_goal(is_quadratic=True, sampling=None), point, block, 1.0)
-    if first is not None and not _value(objective, first) >= value:
-        best, value = first, _value(objective, first)
-    for _ in range(ROUNDS if math.isfinite(value) else 0):
-        for _ in range(REDUCTIONS):
-            there = _moved(objective, best, block, rate)
-            if there is not None and (reached := _value(objective, there)) < value:
-                break
-            rate /= SMALLER
-        else:
-            break
-        gain, best, value = value - reached, there, reached
-        if gain < GAIN * objective.N:
-            break
-        rate = min(1.0, SMALLER * rate)
-    return best
-
-
-def _value(objective: Objective, point: Parameters) -> float:
+    data = objective.data.about(point.prior_mean)
+    assert isinstance(data, Data)
+    at = AtLosses(objective.loss_goal, point.likelihood, objective.weight)
     try:
-        return objective.minimised(point, gradient=False).value
-    except FAULTS:
-        return math.inf
-
-
-def _moved(objective: Objective, point: Parameters, block: LawBlock, rate: float) -> Parameters | None:
-    """The point after a step of this rate; None if there is none."""
-    try:
-        gradient = objective.minimised(point).gradient
-        assert gradient is not None
-        steps = objective.natural(point, rate)
-        moved = steps.moved(block.pack(point), block.pull(gradient, point), RAMP + 1)
-    except FAULTS:
-        return None
-    return block.unpack(np.clip(moved, *np.array(block.bounds).T), point)
+        (q, _), _ = data.sweep(point.kernel, point.Z, lambda source: optimal(source, at, point.sites, gradient=False))
+    except NonFinite:
+        return point
+    data.space.release()
+    return replace(point, q=q)

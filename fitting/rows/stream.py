@@ -162,6 +162,11 @@ class Stream:
         """The prior mean (n, P) of some rows, or 0."""
         return 0.0 if self.prior_mean is None else self.prior_mean(self.X[rows])
 
+    def forget(self, name: str) -> None:
+        """Let the chunks compute the result of this ``name`` again."""
+        for results in self._results.values():
+            results.pop(name, None)
+
     def reduce(self, start: Callable[[], Pass[S]]) -> S:
         """One pass: ``start`` makes a `Pass` for each group of chunks; lanes take the groups, and their sums are added.
 

@@ -45,6 +45,8 @@ class _Replay:
         self._values: list[float] = [float(value) for value in state.get("losses", ())]
         self._gradients: list[Float] = list(state.get("gradients", ()))
         self._next = 0
+        if "sites" in state:
+            loss.best, loss.sites = min(self._values, default=math.inf), state["sites"]  # type: ignore[attr-defined]
 
     @property
     def replaying(self) -> bool:
@@ -72,10 +74,12 @@ class _Replay:
         return f, g
 
     def state(self) -> dict[str, Any]:
-        """The record, as the state of a `Run`."""
+        """The record, as the state of a `Run`, and where the search for q continues."""
+        sites = getattr(self.loss, "sites", None)
+        known = {} if sites is None else {"sites": sites}
         if not (self.keeps and self._values):
-            return {}
-        return {
+            return known
+        return known | {
             "digests": np.array(self._digests, dtype=np.uint64),
             "losses": np.array(self._values),
             "gradients": np.array(self._gradients),
