@@ -119,10 +119,10 @@ def test_width() -> None:
     exact = truth(kernel, X, y, 0.01)
     assert lower <= exact <= upper
     assert upper - lower <= wanted
-    assert lower.terms["probes"] > first[0].terms["probes"] == 64
+    assert lower.terms["probes"] > first[0].terms["probes"] == 256
     lower, upper = evidence(kernel, X, y, width=1e-4, **settings)
     assert lower <= exact <= upper
-    assert lower.terms["probes"] == 1024
+    assert lower.terms["probes"] == 4096
     assert any("do not reach width = 0.0001" in sentence for sentence in lower.assumptions)
 
 

@@ -100,10 +100,11 @@ def evidence(
 
     U is a block Vecchia factor, for which tr B = N whatever the blocks are; hence log|K + σ²I| ≤ log|P| with certainty,
     and tr log B is small and has a small variance over probes (N-vecchia). Lanczos and Gauss–Radau quadrature bound
-    zᵀ(log B)z for each probe z (N-slq), with eigenvalue bounds from other probes (N-edge); explicit tails bound the
-    mean over the probes (N-slqtail). Any approximate solution for y bounds the quadratic form (N-quad). Only the probes
-    are random: the statement holds for hyperparameters fitted to these data, but not with probes that were used to fit
-    them.
+    zᵀf(B)z for each of a few deep probes z (N-slq), with bounds on the eigenvalues (N-edge); the other probes see the
+    part of f that is a polynomial of degree 4, which two steps give exactly, and which has most of the variance.
+    Explicit tails bound the sum over the probes (N-slqtail). Any approximate solution for y bounds the quadratic form
+    (N-quad). Only the probes are random: the statement holds for hyperparameters fitted to these data, but not with
+    probes that were used to fit them.
 
     Rounding is proved for entries of K, the quadratic form at any solution (N-quad), log|P| and log|Q + σ²I|. For the
     probes' part it is assumed: that T_k, fully orthogonalised, is exact for a matrix between (1 − r) and (1 + r)
@@ -111,9 +112,9 @@ def evidence(
     ends (√N: signs are independent; λ_max(Q): about λ_max(K)); that eigenvalues of T_k and tails err by far less than
     the tails are wide; that NumPy's normals are normal.
 
-    Cost: (24 to 80 steps of 7 probes, 8 to 20 of all others)·2N² flops a column, N²/2 kernel entries a step unless K is
-    stored, and N(p + b)³/(3b) for U, with b = ``block`` and p = ``neighbours``.  Memory in bytes: 8N(p + b) for U,
-    8N·(k + 12)·71 for k steps, and at most ``memory`` for K.
+    Cost: (8 to 24 steps, at most 80, of 20 probes and y, 2 of all others, 128 at once)·2N² flops a column, N²/2 kernel
+    entries a step unless K is stored, N(p + b)³/(3b) for U, b = ``block`` and p = ``neighbours``.  Memory in bytes:
+    8N(p + b) for U, 8N·2000 for probes, and at most ``memory`` for K.
 
     Parameters
     ----------
@@ -127,11 +128,12 @@ def evidence(
         Probability with which one of the two bounds may fail.
     width : float, optional
         Largest distance between the bounds, in nats.  The number of ``probes`` is doubled until it is reached, up to
-        1024; the assumptions say so where it is not.
+        4096; the assumptions say so where it is not.
     rng : numpy.random.Generator or int, optional
         Source of the probes and of the order of the blocks.  The probes of training (`Probes`) are refused.
     probes : int
-        At least 2.  The distance between the bounds falls about as 1/√probes.
+        At least 2; 16 of them are deep, or more where that pays.  The distance between the bounds falls about as
+        1/√probes.
     block, neighbours : int
         b and p.  More neighbours narrow the bounds.  By default p = 1500 up to N = 25 000, and from there on p + 250
         grows as N^0.45: at N = 100 000, U takes a tenth of the time, and 2.6 GB.

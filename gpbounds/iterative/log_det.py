@@ -135,16 +135,19 @@ def _outermost(points: Float, weights: Float, quantile: float, steps: int) -> fl
     run = Lanczos(lambda V: points[:, None] * V, np.sqrt(weights)[:, None])
     run.advance(steps)
     T = run.tridiagonal()
-    rows = list(zip(T.diagonal[0], T.beside[0], strict=True))
+    rows = list(zip(T.diagonal[0], T.beside[0], strict=True))[: steps - 1]
 
     def beyond(x: float) -> bool:
-        before, p, total, last = 0.0, 1.0 / math.sqrt(float(T.squares[0])), 0.0, 0.0
+        before, p, last = 0.0, 1.0 / math.sqrt(float(T.squares[0])), 0.0
+        total = p * p
         for diagonal, beside in rows:
-            total += p * p
-            if total * quantile >= 1.0 or beside == 0.0:  # fewer points than steps: p may vanish at all of them
+            if beside == 0.0:  # a polynomial of a lower degree vanishes at all points
                 return True
             before, p, last = p, ((x - diagonal) * p - last * before) / beside, beside
-        return False
+            total += p * p
+            if total * quantile >= 1.0:
+                return True
+        return total * quantile >= 1.0
 
     high = float(points.min())
     width = max(float(points.max()) - high, 1e-6 * abs(high))
