@@ -23,7 +23,7 @@ from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
 from gpbounds.renyi.accuracy import U, gamma
-from gpbounds.renyi.blocks import two_sided
+from gpbounds.renyi.blocks import absolute_products, two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.row_noise import UnitNoise, noise_per_row
 from gpbounds.validation import count, noise_variance, open_unit, positive, scalar
@@ -41,15 +41,17 @@ _PILOT = 4
 """Probes that fix c₀, c₁ and q."""
 STEPS, DEEP, DEEPEST = 8, 24, 80
 """Least steps of the pilot and of the deep probes, most with an a > 0 that is proved, and most of all."""
-GAP, SIZE, REACH = 0.1, 0.025, 1.5
-"""Gap of the quadratures of log and largest value of D, in Frobenius norms of all probes' matrix, or the latter in its
-values at Ritz values."""
+GAP, SIZE, REACH, SMALL = 0.1, 0.025, 1.5, 1e-6
+"""Gap of the quadratures of log and largest value of D, in Frobenius norms of all probes' matrix; the latter in its
+values at Ritz values, or as a number."""
 INDUCING = 300
 """Greedy inducing points of the Q that ends the quadratic form."""
 DRAWS = 64
 """Most draws of all probes, if the bounds of each contradict each other."""
 SOLVED = 0.03
 """Standard errors of the probes, or tenths of a nat, to which the quadratic form is solved before it is bounded."""
+CLOSE = 2e-6
+"""Nats a row between the ends of ½yᵀ(K + σ²I)⁻¹y that need no sharper bound on rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,17 +287,23 @@ def _deep_enough(deep: Tridiagonal, pilot: Tridiagonal, N: int, delta: float, pr
     gaps = gauss(deep).of(np.log) - radau(deep, low).of(np.log)
     seen = gauss(deep).points
     size, least = (float(np.abs(split.ends(*ends)[0]).max()) for ends in ((low, high), (seen.min(), seen.max())))
-    return float(gaps.mean()) <= GAP * norm and (size <= max(SIZE * norm, REACH * least) or deep.steps >= DEEP)
+    return float(gaps.mean()) <= GAP * norm and (size <= max(SIZE * norm, REACH * least, SMALL) or deep.steps >= DEEP)
 
 
 def _quadratic(certificate: Streamed, problem: _Preconditioned, V: Array) -> tuple[float, float]:
-    """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad, N-solve-rounding)."""
+    """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad, N-solve-rounding).
+
+    The product is that of `Products`; where the bound on its rounding matters, K is computed once more, with |K||V|.
+    """
     K, entry, xp = problem.K, certificate.accuracy.entry, namespace(V)
     product, terms = K.times(V), additions(problem.N) if xp is np else problem.N + 16
     largest = float(K.kernel.largest_variance(K.X)) + entry
     each = 1.02 * (entry + largest * (K.kernel.products_error(int(K.X.shape[1])) + gamma(terms)))
     off = each * xp.abs(V).sum(axis=0) + 8.0 * U * (K.noise * xp.abs(V) + xp.abs(product))
     below, above = two_sided(certificate, V, product, off, certificate.trace_above)
+    if not float((above - below).sum()) <= CLOSE * problem.N:
+        product, off = absolute_products(K.kernel, K.X, V, entry, noise=K.noise)
+        below, above = two_sided(certificate, V, product, off, certificate.trace_above)
     return 2.0 * float(below.sum()), 2.0 * float(above.sum())
 
 

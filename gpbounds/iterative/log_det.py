@@ -131,7 +131,7 @@ def edges(T: Tridiagonal, *, delta: float) -> tuple[float, float]:
 
 
 def _outermost(points: Float, weights: Float, quantile: float, steps: int) -> float:
-    """The greatest x at most the least point with 1/Σ_i p_i(x)² ≤ ``quantile``, but for 2⁻⁴⁰ of the points' range."""
+    """An x below all points with 1/Σ_i p_i(x)² ≤ ``quantile``, and nearly the greatest."""
     run = Lanczos(lambda V: points[:, None] * V, np.sqrt(weights)[:, None])
     run.advance(steps)
     T = run.tridiagonal()
@@ -155,7 +155,7 @@ def _outermost(points: Float, weights: Float, quantile: float, steps: int) -> fl
     while not beyond(high - reach):
         reach *= 2.0
     low = high - reach
-    while high - low > 2.0**-40 * width:
+    for _ in range(40):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if beyond(middle) else (low, middle)
     return low
