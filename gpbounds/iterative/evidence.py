@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Array, as_points, distinct_rows, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.interval import Interval, possible
-from gpbounds.iterative.log_det import EDGE, TraceLog, edges, trace_log
+from gpbounds.iterative.log_det import EDGE, LEAST, Split, TraceLog, edges, joined, trace_log
 from gpbounds.iterative.probes import fresh
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
-from gpbounds.kernels.tiles import Products
+from gpbounds.kernels.tiles import Products, additions
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.overflow import within_doubles
 from gpbounds.progress import bar
+from gpbounds.renyi.accuracy import U, gamma
 from gpbounds.renyi.blocks import absolute_products, two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.row_noise import UnitNoise, noise_per_row
@@ -32,22 +33,25 @@ from gpbounds.whitening import as_targets, sums_of_squares
 # Bounds on log p(y) at large N, without a factor of K + σ²I (N-vecchia, N-slq, N-edge, N-slqtail, N-quad).
 
 QUANTITY = "log p(y)"
-PROBES, MOST = 64, 1024
-"""Probes of a block, and the most that ``width`` may use."""
+PROBES, MOST, AT_ONCE = 256, 4096, 128
+"""Default number of probes, the most that ``width`` may use, and the columns of a product."""
 NEIGHBOURS, FROM = 1500, 25_000
 """Default p, and the number of rows up to which it is the default."""
-_PILOT = 7
-"""Probes that fix c₀ and the edges."""
+_PILOT = 4
+"""Probes that fix c₀, c₁ and q."""
 STEPS, DEEP, DEEPEST = 8, 24, 80
-"""Least steps of all probes and of the pilot, and the most steps of any column."""
-REACH = 0.05
-"""Share of the least Ritz value that the pilot's lower bound on the least eigenvalue must reach."""
+"""Least steps of the pilot and of the deep probes, most with an a > 0 that is proved, and most of all."""
+GAP, SIZE, REACH, SMALL = 0.1, 0.025, 1.5, 1e-6
+"""Gap of the quadratures of log and largest value of D, in Frobenius norms of all probes' matrix; the latter in its
+values at Ritz values, or as a number."""
 INDUCING = 300
 """Greedy inducing points of the Q that ends the quadratic form."""
 DRAWS = 64
 """Most draws of all probes, if the bounds of each contradict each other."""
-SOLVED = 0.01
-"""Nats to which the quadratic form is solved before it is bounded."""
+SOLVED = 0.03
+"""Standard errors of the probes, or tenths of a nat, to which the quadratic form is solved before it is bounded."""
+CLOSE = 2e-6
+"""Nats a row between the ends of ½yᵀ(K + σ²I)⁻¹y that need no sharper bound on rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +102,11 @@ def evidence(
 
     U is a block Vecchia factor, for which tr B = N whatever the blocks are; hence log|K + σ²I| ≤ log|P| with certainty,
     and tr log B is small and has a small variance over probes (N-vecchia). Lanczos and Gauss–Radau quadrature bound
-    zᵀ(log B)z for each probe z (N-slq), with eigenvalue bounds from other probes (N-edge); explicit tails bound the
-    mean over the probes (N-slqtail). Any approximate solution for y bounds the quadratic form (N-quad). Only the probes
-    are random: the statement holds for hyperparameters fitted to these data, but not with probes that were used to fit
-    them.
+    zᵀf(B)z for each of a few deep probes z (N-slq), with bounds on the eigenvalues (N-edge); the other probes see the
+    part of f that is a polynomial of degree 4, which two steps give exactly, and which has most of the variance.
+    Explicit tails bound the sum over the probes (N-slqtail). Any approximate solution for y bounds the quadratic form
+    (N-quad). Only the probes are random: the statement holds for hyperparameters fitted to these data, but not with
+    probes that were used to fit them.
 
     Rounding is proved for entries of K, the quadratic form at any solution (N-quad), log|P| and log|Q + σ²I|. For the
     probes' part it is assumed: that T_k, fully orthogonalised, is exact for a matrix between (1 − r) and (1 + r)
@@ -109,9 +114,9 @@ def evidence(
     ends (√N: signs are independent; λ_max(Q): about λ_max(K)); that eigenvalues of T_k and tails err by far less than
     the tails are wide; that NumPy's normals are normal.
 
-    Cost: (24 to 80 steps of 7 probes, 8 to 20 of all others)·2N² flops a column, N²/2 kernel entries a step unless K is
-    stored, and N(p + b)³/(3b) for U, with b = ``block`` and p = ``neighbours``.  Memory in bytes: 8N(p + b) for U,
-    8N·(k + 12)·71 for k steps, and at most ``memory`` for K.
+    Cost: (8 to 24 steps, at most 80, of 20 probes and y, 2 of all others, 128 at once)·2N² flops a column, N²/2 kernel
+    entries a step unless K is stored, N(p + b)³/(3b) for U, b = ``block`` and p = ``neighbours``.  Memory in bytes:
+    8N(p + b) for U, 8N·2000 for probes, and at most ``memory`` for K.
 
     Parameters
     ----------
@@ -125,11 +130,12 @@ def evidence(
         Probability with which one of the two bounds may fail.
     width : float, optional
         Largest distance between the bounds, in nats.  The number of ``probes`` is doubled until it is reached, up to
-        1024; the assumptions say so where it is not.
+        4096; the assumptions say so where it is not.
     rng : numpy.random.Generator or int, optional
         Source of the probes and of the order of the blocks.  The probes of training (`Probes`) are refused.
     probes : int
-        At least 2.  The distance between the bounds falls about as 1/√probes.
+        At least 2; 16 of them are deep, or more where that pays.  The distance between the bounds falls about as
+        1/√probes.
     block, neighbours : int
         b and p.  More neighbours narrow the bounds.  By default p = 1500 up to N = 25 000, and from there on p + 250
         grows as N^0.45: at N = 100 000, U takes a tenth of the time, and 2.6 GB.
@@ -193,9 +199,8 @@ def _enclosed(
     certificate = _certificate(kernel, problem, variance)
     allowed = _allowance(certificate, problem)
     for _ in range(DRAWS):
-        pilot, V = _pilot(problem, generator, share)
-        quadratic = _quadratic(certificate, problem, V)
-        determinant = _Determinant(problem, pilot, generator, share, first)
+        determinant = _Determinant(problem, generator, share, first)
+        quadratic = _quadratic(certificate, problem, determinant.solved)
         trace = determinant.until(None if wanted is None else wanted - (quadratic[1] - quadratic[0]))
         lower, upper = _bounds(problem, certificate, allowed, trace, determinant, quadratic, share, wanted)
         if float(lower) <= float(upper):
@@ -241,41 +246,64 @@ def _certificate(kernel: Kernel, problem: _Preconditioned, noise: float) -> Stre
     return streamed(kernel, X, problem.Y, namespace(X).asarray(chosen), noise, "auto")
 
 
-def _pilot(problem: _Preconditioned, rng: np.random.Generator, delta: float) -> tuple[Tridiagonal, Array]:
-    """Lanczos matrices of the pilot probes, and V ≈ (K + σ²I)⁻¹Y; they share the products with K.
+def _begun(
+    problem: _Preconditioned, rng: np.random.Generator, delta: float, probes: int
+) -> tuple[Tridiagonal, Tridiagonal, Array]:
+    """Lanczos matrices of the pilot and of the first deep probes, and V ≈ (K + σ²I)⁻¹Y; they share the products with K.
 
-    The pilot stops when it proves an a > 0 near its least Ritz value, or after `DEEPEST` steps: with probability
-    1 − delta, a holds for every number of steps at once (N-edge).
+    The probes stop when they prove an a > 0 with which the quadratures of log are near each other and no value of D
+    is large: with probability 1 − delta, a holds for every number of steps at once (N-edge).
     """
-    xp = namespace(problem.Y)
-    run = Lanczos(problem.times, xp.concatenate([problem.probes(rng, _PILOT), problem.U.times(problem.Y)], axis=1))
-    run.advance(min(DEEP, max(2, problem.N)))
-    probes, targets = slice(0, _PILOT), slice(_PILOT, None)
-    T = run.tridiagonal()
-    while not (_is_bounded(T.columns(probes), delta) or T.steps >= min(DEEPEST, problem.N)):
-        run.advance(4)
+    xp, ends = namespace(problem.Y), np.cumsum([_PILOT, min(LEAST, probes)])
+    start = xp.concatenate([problem.probes(rng, int(ends[1])), problem.U.times(problem.Y)], axis=1)
+    run = Lanczos(problem.times, start)
+    run.advance(STEPS)
+    while True:
         T = run.tridiagonal()
-    pilot, solving = T.columns(probes), run.only(targets)
+        pilot, deep = T.columns(slice(0, ends[0])), T.columns(slice(ends[0], ends[1]))
+        if T.steps >= DEEPEST or _deep_enough(deep, pilot, problem.N, delta, probes):
+            break
+        run.advance(2)
+    solving = run.only(slice(ends[1], None))
+    allowed = SOLVED * max(0.1, math.sqrt(0.5 * problem.N * Split.of(pilot, probes).square))
     while True:
         T = solving.tridiagonal()
         first = np.zeros((*T.diagonal.shape, 1))
         first[:, 0, 0] = np.sqrt(T.squares)
         coefficients = np.linalg.solve(T.matrices(), first)[:, :, 0].astype(np.float64)
         left = (T.beside[:, -1] * coefficients[:, -1]) ** 2
-        if 0.5 * float(left.sum()) <= SOLVED * max(1e-3, float(gauss(T).points.min())) or T.steps >= DEEPEST:
-            return pilot, problem.U.transposed_times(solving.combined(coefficients))
-        solving.advance(4)
+        if 0.5 * float(left.sum()) <= allowed * max(1e-3, float(gauss(T).points.min())) or T.steps >= DEEPEST:
+            return pilot, deep, problem.U.transposed_times(solving.combined(coefficients))
+        solving.advance(2)
 
 
-def _is_bounded(pilot: Tridiagonal, delta: float) -> bool:
-    return edges(pilot, delta=EDGE * delta)[0] >= REACH * float(gauss(pilot).points.min())
+def _deep_enough(deep: Tridiagonal, pilot: Tridiagonal, N: int, delta: float, probes: int) -> bool:
+    low, high = edges(joined([pilot, deep]), delta=EDGE * delta)
+    low = min(low, (1.0 - 1e-6) * float(gauss(deep).points.min()))
+    if low <= 0.0:
+        return False
+    split = Split.of(pilot, probes)
+    norm = math.sqrt(N * split.square)
+    gaps = gauss(deep).of(np.log) - radau(deep, low).of(np.log)
+    seen = gauss(deep).points
+    size, least = (float(np.abs(split.ends(*ends)[0]).max()) for ends in ((low, high), (seen.min(), seen.max())))
+    return float(gaps.mean()) <= GAP * norm and (size <= max(SIZE * norm, REACH * least, SMALL) or deep.steps >= DEEP)
 
 
 def _quadratic(certificate: Streamed, problem: _Preconditioned, V: Array) -> tuple[float, float]:
-    """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad)."""
-    entry = certificate.accuracy.entry
-    product, off = absolute_products(problem.K.kernel, problem.K.X, V, entry, noise=problem.K.noise)
+    """The two ends of yᵀ(K + σ²I)⁻¹y, summed over the outputs, with proved rounding (N-quad, N-solve-rounding).
+
+    The product is that of `Products`; where the bound on its rounding matters, K is computed once more, with |K||V|.
+    """
+    K, entry, xp = problem.K, certificate.accuracy.entry, namespace(V)
+    product, terms = K.times(V), additions(problem.N) if xp is np else problem.N + 16
+    largest = float(K.kernel.largest_variance(K.X)) + entry
+    each = 1.02 * (entry + largest * (K.kernel.products_error(int(K.X.shape[1])) + gamma(terms)))
+    off = each * xp.abs(V).sum(axis=0) + 8.0 * U * (K.noise * xp.abs(V) + xp.abs(product))
     below, above = two_sided(certificate, V, product, off, certificate.trace_above)
+    if not float((above - below).sum()) <= CLOSE * problem.N:
+        product, off = absolute_products(K.kernel, K.X, V, entry, noise=K.noise)
+        below, above = two_sided(certificate, V, product, off, certificate.trace_above)
     return 2.0 * float(below.sum()), 2.0 * float(above.sum())
 
 
@@ -301,13 +329,18 @@ def _allowance(certificate: Streamed, problem: _Preconditioned) -> float:
 
 
 class _Determinant:
-    """Rounds of main probes, each of which doubles their number and has its share of δ."""
+    """Rounds of probes, each of which doubles their number and has its share of δ.
 
-    def __init__(
-        self, problem: _Preconditioned, pilot: Tridiagonal, rng: np.random.Generator, delta: float, probes: int
-    ) -> None:
-        self.problem, self.pilot, self.rng, self.delta, self.probes = problem, pilot, rng, delta, probes
-        self.steps = 0
+    Attributes
+    ----------
+    solved : array (N, P)
+        V ≈ (K + σ²I)⁻¹Y.
+    """
+
+    def __init__(self, problem: _Preconditioned, rng: np.random.Generator, delta: float, probes: int) -> None:
+        self.problem, self.rng, self.delta, self.probes = problem, rng, delta, probes
+        self.pilot, first, self.solved = _begun(problem, rng, delta, probes)
+        self.deep, self.others, self.steps = [first], [], first.steps
         self.enough = True
 
     def until(self, width: float | None) -> TraceLog:
@@ -315,51 +348,26 @@ class _Determinant:
         N, P = self.problem.N, int(self.problem.Y.shape[1])
         if self.problem.U.blocks.complete:
             return TraceLog(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, norm=0.0, probes=0)
-        trace, parts = None, [self._batch(self.probes)]
-        for number in range(1, 64):
-            main = _joined(parts)
+        trace, number, probes = None, 1, self.probes
+        while True:
+            n = Split.of(self.pilot, probes).deep
+            self._take(self.deep, n, self.steps)
+            self._take(self.others, probes - n, 2)
             share = self.delta if width is None else self.delta / (number * (number + 1))
-            latest = trace_log(main, self.pilot, N, delta=share)
+            others = joined(self.others) if self.others else None
+            latest = trace_log(joined(self.deep), others, self.pilot, N, delta=share)
             trace = latest if trace is None or latest.high - latest.low < trace.high - trace.low else trace
-            if width is None or 0.5 * P * (trace.high - trace.low) <= width:
+            self.enough = width is None or 0.5 * P * (trace.high - trace.low) <= width
+            if self.enough or probes >= MOST:
                 return trace
-            if main.squares.size >= MOST:
-                break
-            parts.append(self._batch(main.squares.size))
-        self.enough = False
-        assert trace is not None
-        return trace
+            number, probes = number + 1, 2 * probes
 
-    def _batch(self, count: int) -> Tridiagonal:
-        """Lanczos matrices of new probes, 64 at a time; the first batch chooses the number of steps."""
-        parts = []
-        for start in range(0, count, PROBES):
-            run = Lanczos(self.problem.times, self.problem.probes(self.rng, min(PROBES, count - start)))
-            run.advance(self.steps or STEPS)
-            while not self.steps:
-                T = run.tridiagonal()
-                if T.steps >= DEEPEST or _narrow(T, self.pilot):
-                    self.steps = T.steps
-                else:
-                    run.advance(2)
+    def _take(self, parts: list[Tridiagonal], count: int, steps: int) -> None:
+        """Lanczos matrices of new probes, so that there are ``count``."""
+        while (missing := count - sum(part.squares.size for part in parts)) > 0:
+            run = Lanczos(self.problem.times, self.problem.probes(self.rng, min(AT_ONCE, missing)))
+            run.advance(steps)
             parts.append(run.tridiagonal())
-        return _joined(parts)
-
-
-def _narrow(T: Tridiagonal, pilot: Tridiagonal) -> bool:
-    """Whether the two quadratures of log differ by less than a tenth of the standard error over the probes."""
-    nodes = gauss(T)
-    node = 0.9 * float(min(gauss(pilot).points.min(), nodes.points.min()))
-    if node <= 0.0:  # by rounding
-        return False
-    above, below = nodes.of(np.log), radau(T, node).of(np.log)
-    linear = nodes.of(lambda x: x - 1.0)
-    return float((above - below).mean()) <= 0.1 * float((above - linear).std() / math.sqrt(T.squares.size))
-
-
-def _joined(parts: list[Tridiagonal]) -> Tridiagonal:
-    fields = [[part.squares for part in parts], [part.diagonal for part in parts], [part.beside for part in parts]]
-    return Tridiagonal(*(np.concatenate(field) for field in fields))
 
 
 def _bounds(
