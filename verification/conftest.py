@@ -54,9 +54,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     with contextlib.ExitStack() as patches:
         for claim in {claim for marker in item.iter_markers("claim") for claim in marker.args}:
             files = called.setdefault(claim, set())
-            if claims.find(claim).function and file not in files:
+            function = next((each.function for each in claims.ledger() if each.id == claim), "")
+            if function and file not in files:
                 patch = patches.enter_context(pytest.MonkeyPatch.context())
-                note_call(claims.find(claim).function, functools.partial(files.add, file), patch)
+                note_call(function, functools.partial(files.add, file), patch)
         return (yield)
 
 

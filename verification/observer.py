@@ -142,7 +142,8 @@ class Observer:
 def note_call(path: str, note: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
     """Call ``note`` at the first call of what a claim names as its function, until ``patch`` is undone.
 
-    A call of a class is one of any of its methods, which also make it; that of a method may be one of a subclass's own.
+    A call of a class is one of any of its methods but those that compare and show; that of a method may be one of a
+    subclass's own.
     Other names of a module's function stay true, as it is its code that changes; the first call takes that back.
     """
 
@@ -157,7 +158,8 @@ def note_call(path: str, note: Callable[[], object], patch: pytest.MonkeyPatch) 
     where, _, name = path.rpartition(".")
     named, owner = resolve_name(path), resolve_name(where)
     if isinstance(named, type):
-        methods = [(named, each) for each, value in vars(named).items() if isinstance(value, FunctionType)]
+        own = [each for each, value in vars(named).items() if isinstance(value, FunctionType)]
+        methods = [(named, each) for each in own if each not in ("__repr__", "__eq__", "__hash__")]
     elif isinstance(owner, type):
         methods = [(each, name) for each in family(owner) if each is owner or name in vars(each)]
     else:
