@@ -80,7 +80,7 @@ def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
 
     The call may change the panel, and must not change ``L``.
     """
-    # Products with inverses of diagonal tiles take less time than a triangular solve, for which BLAS has slower kernels.
+    # Products with inverses of the diagonal tiles take less time than a triangular solve, whose kernels are slower.
     N, parts = L.shape[0], tiles(L.shape[0])
     panels, corners = PanelMemory(N), [inverse_factor(L[rows, rows], checked=True) for rows in parts]
 
