@@ -40,10 +40,7 @@ class Inverse:
         return panel
 
     def rows(self, number: int, worker: int) -> Float:
-        """The rows of A⁻¹ in a tile, up to its diagonal tile (n, stop); the worker's next call overwrites them.
-
-        The entries above the diagonal are arbitrary.
-        """
+        """The rows of A⁻¹ in a tile (n, stop), arbitrary above the diagonal; the worker's next call overwrites them."""
         rows = self.parts[number]
         return self._product(number, self._results.take(worker, (rows.stop - rows.start, rows.stop)), worker)
 

@@ -78,9 +78,9 @@ def _before(number: dict[tuple[int, int], int], i: int, j: int) -> list[int]:
 def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
     """Call ``write(number, panel)`` for each tile of L⁻ᵀ's rows: panel (n, N − start) begins at their diagonal tile.
 
-    The call may change the panel, and must not change ``L``.  Products with the inverses of the diagonal tiles take
-    less time than a triangular solve, for which BLAS has slower kernels.
+    The call may change the panel, and must not change ``L``.
     """
+    # Products with inverses of the diagonal tiles take less time than a triangular solve, whose kernels are slower.
     N, parts = L.shape[0], tiles(L.shape[0])
     panels, corners = PanelMemory(N), [inverse_factor(L[rows, rows], checked=True) for rows in parts]
 
