@@ -26,8 +26,9 @@ _BLOCK = 256
 def factor_residual(L: Float, A: Float, jitter: float) -> float:
     """Upper bound on ‖LLᵀ − A − jitter·I‖_F for a lower triangular L and the symmetric A with the given lower triangle.
 
-    Up to n = 1500 it is computed, LLᵀ by exact products of slices (N-slices).  Beyond, |LLᵀ − A'| ≤ γ_(n+2)|L||Lᵀ| for any order of sums,
-    A' = A + jitter·I as rounded (Higham 2002, theorem 10.3), for an L that a Cholesky factorisation returned.
+    Up to n = 1500 it is computed, LLᵀ by exact products of slices (N-slices).  Beyond, |LLᵀ − A'| ≤ γ_(n+2)|L||Lᵀ| for
+    any order of sums, A' = A + jitter·I as rounded (Higham 2002, theorem 10.3), for an L that a Cholesky factorisation
+    returned.
 
     >>> A = np.array([[4.0, 2.0], [2.0, 3.0]])
     >>> factor_residual(np.linalg.cholesky(A), A, 0.0) < 1e-15
