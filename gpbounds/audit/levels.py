@@ -15,7 +15,7 @@ from gpbounds.audit.model import Subject
 from gpbounds.audit.own import excess
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.interval import possible
+from gpbounds.interval import Interval, possible
 from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import Pivoted
 from gpbounds.numerics.search import bisected, least_decreasing
@@ -385,9 +385,8 @@ class _Search(LevelSearch[Level]):
             self.bound_evidence(members, rows, work)
         chosen, path = further_path(about.kernel, about.X, None, most)
         if about.Z is None and len(chosen):
-            if exact_work(about.N) <= work:
-                self.bound_evidence(self.members(chosen[:1]), rows, work)
-            if not self.extra or spoilt(self.extra[-1]):
+            affords = exact_work(about.N) <= work
+            if not affords or spoilt(self.bound_evidence(self.members(chosen[:1]), rows, work)):
                 self.bound_evidence(self.members(chosen[: max(further_points(about.N, work), 1)]), rows, work)
         guess = None if curve else self.guess(path)
         if guess is None:
@@ -410,12 +409,14 @@ class _Search(LevelSearch[Level]):
         if below:
             self.floor, self.needed = _floor(about, self.target, most, rows)
 
-    def bound_evidence(self, members: Bracket, rows: int, work: float) -> None:
+    def bound_evidence(self, members: Bracket, rows: int, work: float) -> Interval:
         """Bounds on log p(y) by the inducing points of ``members`` and what ``work`` affords beyond them."""
         plan = chosen_members("auto", (1.0,), self.about.N, members.problem.sums.M, work, mapped=False)
         self.left_out = plan.notes
         exact = (lambda: self.about.exact) if self.about.N <= rows else None
-        self.extra.append(best_evidence(members, plan, auto=True, rigor="auto", model=exact))
+        pair = best_evidence(members, plan, auto=True, rigor="auto", model=exact)
+        self.extra.append(pair)
+        return pair
 
     def guess(self, path: Pivoted) -> int | None:
         """The number of points of the path that seems to reach the target; None where no path of all rows is known."""

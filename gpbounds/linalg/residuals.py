@@ -17,7 +17,7 @@ U = 0.5 * EPS
 _SOUND = 0.01
 """Largest error of a factor, relative to the least eigenvalue, for which no jitter is needed."""
 MEASURED = 1500
-"""Largest matrix whose residual is computed to 30 digits; beyond, the bound is a priori."""
+"""Largest matrix whose residual is computed; beyond, the bound is a priori."""
 _BLOCK = 256
 """Rows and columns of a block of that residual."""
 
@@ -26,8 +26,9 @@ _BLOCK = 256
 def factor_residual(L: Float, A: Float, jitter: float) -> float:
     """Upper bound on ‖LLᵀ − A − jitter·I‖_F for a lower triangular L and the symmetric A with the given lower triangle.
 
-    Up to n = 1500 LLᵀ is computed to 30 digits (N-slices).  Beyond, |LLᵀ − A'| ≤ γ_(n+2)|L||Lᵀ| for any order of sums,
-    A' = A + jitter·I as rounded (Higham 2002, theorem 10.3), for an L that a Cholesky factorisation returned.
+    Up to n = 1500 it is computed, LLᵀ by exact products of slices (N-slices).  Beyond, |LLᵀ − A'| ≤ γ_(n+2)|L||Lᵀ| for
+    any order of sums, A' = A + jitter·I as rounded (Higham 2002, theorem 10.3), for an L that a Cholesky factorisation
+    returned.
 
     >>> A = np.array([[4.0, 2.0], [2.0, 3.0]])
     >>> factor_residual(np.linalg.cholesky(A), A, 0.0) < 1e-15

@@ -73,7 +73,7 @@ def least_decreasing(value: Callable[[int], float], target: float, first: int, h
     while high - low > 1:
         n = min(max(n, low + 1), high - 1)
         at = value(n)
-        logs[n] = math.log(at / target) if at > 0.0 else -math.inf
+        logs[n] = math.log(at) - math.log(target) if at > 0.0 else -math.inf
         low, high = (low, n) if at <= target else (n, high)
         if len(logs) == 1:
             n += -1 if high == n else 1
