@@ -27,7 +27,7 @@ from fitting.rows.basis import Basis, Pulled
 from fitting.rows.stream import Chunk, Stream
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong, triangular
-from gpbounds.linalg.products import accumulate, add_gram, add_product, matmul, product, row_products, row_sums
+from gpbounds.linalg.products import accumulate, add_gram, add_product, product, row_products, row_sums
 from gpbounds.linalg.triangular import mirrored
 from gpbounds.readings import Reading, Readings
 from gpbounds.rows.program import Statistics
@@ -286,11 +286,9 @@ class Diagonal:
         q, readings = middle.q, middle.basis.readings
         in_mean = None if isinstance(back.prior_mean, float) else readings.take(back.prior_mean)
         unread, trace = readings.take(back.noise), readings.take(q.gained.trace() if self.power == 0.0 else 0.0)
-        outer = q.mean @ q.mean.T
-        if self.kept:
-            outer += q.P * matmul(q.gained, q.G)
-        else:
-            outer -= q.P * q.gained
+        outer = q.mean @ q.mean.T - q.P * q.gained
+        if self.kept:  # (I − S)G = G − (I − S)
+            outer += q.P * q.G
         if not isinstance(back.heavy, float):
             outer -= mirrored(back.heavy)
 

@@ -13,6 +13,8 @@ DTC, S = (I + VCVᵀ)⁻¹ and w = SVCY with c = 1/(σ² + a·r), these terms ar
     2ĀVC + b̄(CY)ᵀ − 2V·diag(aD̄),   2ĀG + b̄bᵀ − 2V·diag(aD̄)Vᵀ,   aD̄,
     b̄ = Sw̄,   Ā = −S(H + ∂J/∂S)S − ½(b̄wᵀ + wb̄ᵀ),   D̄_i = −c_i²(v_iᵀĀv_i + b̄ᵀv_i·y_i).
 
+As SG = I − S, b = S⁻¹w and ∂KL/∂S = −½PG, their V̄Vᵀ is ∂J/∂KL·(P(I − S) − wwᵀ) − 2Ā − 2V·diag(r̄)Vᵀ: no product.
+
 Cost in units of NM² flops: 9 for a collapsed posterior if SV is kept between the passes (V 1, G 1, SV 2, H 1, ĀV 2,
 V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), and 5 for a free posterior.  It is 4 (V 1, Y 2, H 1) where L⁻¹ is
 so accurate that Y = L⁻ᵀ(S − I)V, the cotangent of Kuf up to factors and a rank-one term, gives the variances, too:
@@ -548,23 +550,12 @@ def backward(member: Diagonal, source: Stream, loss: Losses, priced: Priced, *, 
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """J at a collapsed posterior, and what the last pass needs.
-
-    Attributes
-    ----------
-    q : GramLaw
-    losses : LossSums
-        Of all rows.
-    evaluation : Evaluation
-        Without derivatives.
-    adjoint : Adjoint or None
-        If derivatives are computed.
-    """
+    """J at a collapsed posterior, and what the last pass needs."""
 
     q: GramLaw
-    losses: LossSums
-    evaluation: Evaluation
-    adjoint: _Adjoint | None
+    losses: LossSums  # of all rows
+    evaluation: Evaluation  # without derivatives
+    adjoint: _Adjoint | None  # if derivatives are computed
 
     @classmethod
     def of(cls, q: GramLaw, losses: LossSums, price: Price, *, gradient: bool) -> Priced:
@@ -579,8 +570,8 @@ class Priced:
         """J with its derivatives, from the sums of the last pass."""
         q, adjoint = self.q, self.adjoint
         assert adjoint is not None
-        across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
-        across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
+        across = adjoint.in_kl * (q.P * q.gained - q.mean @ q.mean.T) - adjoint.twice
+        across -= 2.0 * (back.gram.sum() if member.power > 0.0 else adjoint.H)
         through_q = back.noise
         if member.power == 0.0 and not is_cupy(q.G):  # ΣD̄, as VVᵀ = σ²G and Vy = σ²S⁻¹w
             ends = 0.5 * (adjoint.twice * q.G).sum() + (adjoint.b_bar * (q.precision @ q.mean)).sum()
@@ -602,11 +593,7 @@ class Priced:
 def free(source: Stream, q: FactorLaw, loss: Losses, price: Price, *, gradient: bool = True) -> Evaluation:
     """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
     if not gradient:
-        readings = source.basis.readings
-        divergence = q.kl_unread(readings)
-        unread = readings.take(losses_under(q, source, loss, gradient=False).total)
-        total, kl = float(unread), divergence()
-        return Evaluation(price(total, kl)[0], None, total=total, kl=kl)
+        return free_value(source.basis, q, losses_under(q, source, loss, gradient=False), price)
     if isinstance(source.basis, InducingBasis) and not isinstance(loss, LossOfResiduals):
         evaluation = turned(
             source, source.basis, q, lambda rows: loss.at(rows) if isinstance(loss, LossOfRows) else loss, price
@@ -620,6 +607,13 @@ def free(source: Stream, q: FactorLaw, loss: Losses, price: Price, *, gradient: 
 def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
     """The single pass for a free q.  Sums of several sets of rows can be added."""
     return source.reduce(lambda: _Single(q, source, loss))
+
+
+def free_value(basis: Basis, q: FactorLaw, sums: LossSums, price: Price) -> Evaluation:
+    """J from the sums over all rows."""
+    unread, divergence = basis.readings.take(sums.total), q.kl_unread(basis.readings)
+    total, kl = float(unread), divergence()
+    return Evaluation(price(total, kl)[0], None, total=total, kl=kl)
 
 
 def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, price: Price, *, overwrite: bool = False) -> Evaluation:
@@ -720,14 +714,13 @@ def _losses(chunk: Chunk, q: Law, loss: Losses, turn: Array | None) -> tuple[Arr
     def compute() -> tuple[Array, Expected]:
         V = chunk.V
         turned = chunk.kept("SV", lambda out: product(V, q.covariance if turn is None else turn, out))
-        narrow = turn is None
+        within = row_products(turned, V if turn is None else chunk.K)
         if turn is not None:
+            assert isinstance(chunk.basis, InducingBasis)
             prior = chunk.basis.covariances.diag(chunk.X)
-            within = prior - chunk.residual + row_products(turned, chunk.K)
-            narrow = bool((chunk.residual + within < SMALL * prior).any())
-            turned = product(V, q.covariance, chunk.scratch("S")) if narrow else turned
-        if narrow:
-            within = row_products(V, turned)
+            within += prior - chunk.residual
+            if (within + chunk.residual < SMALL * prior).any():
+                within = row_products(V, product(V, q.covariance, chunk.scratch("S")))
         mean = V @ q.mean + chunk.prior_mean
         return within, _at(loss, chunk)(chunk.targets, mean, chunk.residual + within)
 
@@ -746,7 +739,7 @@ class _Adjoint:
     """The matrices that the last pass over a collapsed posterior needs besides q."""
 
     in_total: float
-    moment: Array  # Vm̄
+    in_kl: float
     H: Array
     twice: Array  # 2Ā
     b_bar: Array
@@ -760,7 +753,7 @@ class _Adjoint:
         b_bar = S @ (moment + in_kl * q.mean)
         cross = b_bar @ q.mean.T
         twice = -2.0 * matmul(matmul(S, H + in_kl * q.kl_in_covariance), S) - cross - cross.T
-        return cls(in_total, moment, H, twice, b_bar, namespace(S).concatenate([q.mean, b_bar], axis=1))
+        return cls(in_total, in_kl, H, twice, b_bar, namespace(S).concatenate([q.mean, b_bar], axis=1))
 
     def lifted(self, basis: Basis, c: float, turn: Array) -> _Adjoint:
         """With cL⁻ᵀ·2Ā, L⁻ᵀw and cL⁻ᵀb̄ in place of 2Ā, w and b̄, for rows of one weight ``c``."""

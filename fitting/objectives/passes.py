@@ -24,6 +24,7 @@ from fitting.objectives.free import (
     collapsed,
     free,
     free_sums,
+    free_value,
     free_whole,
     losses_under,
     turn_of,
@@ -268,8 +269,7 @@ class FreePass(Passes):
 
     def value(self, basis: Basis, sums: LossSums) -> Evaluation:
         """The goal."""
-        total, kl = float(sums.total), self.q.kl
-        return Evaluation(self.at.price(total, kl)[0], None, total=total, kl=kl)
+        return free_value(basis, self.q, sums, self.at.price)
 
     def whole(self, basis: Basis, sums: SingleSums) -> Evaluation:
         """The goal with its derivatives."""

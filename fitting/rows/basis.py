@@ -250,18 +250,16 @@ class InducingBasis(Basis):
 
     def whiten(self, B: Array) -> Array:
         """Overwrite the rows b of a chunk ``B`` (n, M) with L⁻¹b."""
-        if self.inverse is None:
-            return solve_rows(self.inducing.chol.L, B, whole=True)
-        return multiply_rows(self.inverse, B, whole=True)
+        return (
+            solve_rows(self.inducing.chol.L, B) if self.inverse is None else multiply_rows(self.inverse, B, whole=True)
+        )
 
     def lift(self, B: Array, *, whole: bool = False) -> Array:
         """L⁻ᵀb for the rows b of ``B`` (n, M), which is overwritten on a CPU; ``whole`` if it is a lane's chunk."""
         L = self.inducing.chol.L
         if namespace(B) is not np and self.inverse is not None:
             return B @ self.inverse
-        if self.inverse is None:
-            return lift_rows(L, B, whole=whole)
-        return multiply_rows(self.inverse, B, transposed=True, whole=whole)
+        return lift_rows(L, B) if self.inverse is None else multiply_rows(self.inverse, B, transposed=True, whole=whole)
 
     def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> InducingPullBack:
         return InducingPullBack(self)

@@ -150,27 +150,27 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
         return solve(L, B, lower=True, trans=1 if transposed else 0, check_finite=False)
 
 
-def solve_rows(L: Array, B: Array, *, whole: bool = False) -> Array:
-    """Overwrite the rows b of ``B`` (n, M) with L⁻¹b, and return it; a lane's own chunk is solved ``whole``.
+def solve_rows(L: Array, B: Array) -> Array:
+    """Overwrite the rows b of ``B`` (n, M) with L⁻¹b, and return it.
 
     >>> solve_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[2.0, 3.0]]))
     array([[1., 2.]])
     """
-    return _triangular(L, B, False, whole)
+    return _triangular(L, B, transposed=False)
 
 
-def lift_rows(L: Array, B: Array, *, whole: bool = False) -> Array:
-    """Overwrite the rows b of ``B`` (n, M) with L⁻ᵀb, and return it; ``whole`` as for `solve_rows`.
+def lift_rows(L: Array, B: Array) -> Array:
+    """Overwrite the rows b of ``B`` (n, M) with L⁻ᵀb, and return it.
 
     >>> lift_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0, 2.0]]))
     array([[1., 2.]])
     """
-    return _triangular(L, B, True, whole)
+    return _triangular(L, B, transposed=True)
 
 
-def _triangular(L: Array, B: Array, transposed: bool, whole: bool = False) -> Array:
+def _triangular(L: Array, B: Array, transposed: bool) -> Array:
     if blas.fits(L, B):
-        _by_rows(lambda rows: blas.solve(L, rows, transposed), B, whole)
+        _by_rows(lambda rows: blas.solve(L, rows, transposed), B, False)
         return B
     if device.fits(L, B) and L.flags.c_contiguous and B.flags.c_contiguous:
         device.solve(L, B, transposed)
@@ -180,7 +180,7 @@ def _triangular(L: Array, B: Array, transposed: bool, whole: bool = False) -> Ar
 
 
 def _by_rows(work: Callable[[Array], None], B: Array, whole: bool) -> None:
-    """``work`` on ``B`` (n, M); lanes share the rows if that is worth it.  BLAS is faster on the ``whole`` of them."""
+    """``work`` on ``B`` (n, M); lanes share the rows, unless ``whole``, if that is worth it."""
     if whole or B.size * B.shape[1] < WORTH:
         work(B)
         return
@@ -189,7 +189,9 @@ def _by_rows(work: Callable[[Array], None], B: Array, whole: bool) -> None:
 
 
 def multiply_rows(T: Array, B: Array, *, transposed: bool = False, whole: bool = False) -> Array:
-    """Overwrite the rows b of ``B`` (n, M) with Tb, or Tᵀb, T lower triangular; ``whole`` as for `solve_rows`.
+    """Overwrite the rows b of ``B`` (n, M) with Tb, or Tᵀb, for a lower triangular T, and return it.
+
+    A lane's chunk goes ``whole`` to BLAS, which is faster than by the pieces that lanes would share.
 
     >>> multiply_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0, 2.0]]))
     array([[8., 6.]])
