@@ -414,3 +414,32 @@ def test_the_distance_of_targets_is_that_of_their_median_and_no_outlier_moves_it
     assert spreads_from_zero(y) == pytest.approx(abs(centre) / spread, rel=0.2, abs=0.2)
     assert spreads_from_zero(-y) == pytest.approx(spreads_from_zero(y), rel=1e-9)
     assert spreads_from_zero(np.column_stack([np.full(1000, 7.0), y])) == spreads_from_zero(y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_rows_first_end_no_worse_and_save_evaluations(seed, monkeypatch, tmp_path):
+    """Adam's steps on random rows are a start; where training ends is the objective of all rows, with fewer of these.
+
+    A fit that is resumed ends at the same bits, and reads the steps from its file.
+    """
+    rng = np.random.default_rng([7, seed])
+    X = rng.standard_normal((6400, 8))
+    y = np.sin(X @ rng.standard_normal(8) / np.sqrt(2.0)) + 0.3 * rng.standard_normal(6400)
+
+    def fitted(**settings):
+        return SparseGP("vfe", n_inducing=80, random_state=seed, **settings).fit(X, y)
+
+    model, path = fitted(), tmp_path / "fit.npz"
+    with pytest.warns(ConvergenceWarning, match="All 5 iterations"):
+        fitted(checkpoint=path, max_iter=5)
+    resumed = fitted(checkpoint=path)
+    assert resumed.objective_ == model.objective_
+    assert np.array_equal(resumed.inducing_, model.inducing_)
+    monkeypatch.setattr("fitting.estimators.trainer.MANY", np.inf)
+    plain = fitted()
+    assert model.objective_ >= plain.objective_ - 0.002 * len(y)
+    level = plain.objective_ - 0.02 * len(y)
+    iterations = [int(np.argmax(each.history_ >= level)) for each in (model, plain)]
+    print(iterations, model.objective_ / len(y), plain.objective_ / len(y), model.n_iter_, plain.n_iter_)
+    assert 2 * iterations[0] < iterations[1]

@@ -166,13 +166,16 @@ def test_the_collapsed_form_of_every_beta(beta):
     J = variational_objective(X, y, "gaussian", beta=beta, jitter=0.0)
     collapsed = replace(objective(X, y, "vfe", jitter=0.0), goal=Evidence(beta))
     layout = packing_of(replace(point, q=None))
-    for G in (collapsed, collapsed.batch(np.arange(7))):
+    for G, whole in ((collapsed, J), (collapsed.batch(np.arange(7)), J.batch(np.arange(7)))):
         vector = layout.pack(layout.start)
         value, slopes = layout.loss(G)(vector)
         step = np.random.default_rng(0).standard_normal(vector.size)
         values = [layout.loss(G)(vector + t * 1e-4 * step)[0] for t in (-2, -1, 1, 2)]
         numeric = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12e-4
         assert slopes @ step == pytest.approx(numeric, rel=1e-7)
+        q = G.posterior_at(replace(point, q=None)).q  # of the batch: its KL counts once, so it bounds all rows' ELBO
+        at_q = whole.minimised(replace(point, q=FactorLaw(q.mean, q.factor)), gradient=False).value
+        assert value == pytest.approx(at_q, rel=1e-10)
         if G is collapsed:
             best = J.complete(replace(point, q=None))
             assert value == pytest.approx(J.minimised(best, gradient=False).value, rel=1e-12)

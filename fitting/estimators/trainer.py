@@ -139,10 +139,8 @@ class Trainer:
         Whether mini-batches take their rows from blocks (`fitting.training.blocks`).
     tied : bool
         Whether lengthscales keep their ratios, as `fitting.objectives.packing.packing_of` says.
-    seed : int
-        Source of the random numbers of batches.
-    period : float
-        As of `fitting.training.Batches`.
+    seed, period : int, float
+        Source of the random numbers of batches; as of `fitting.training.Batches`.
     anew : bool
         Whether no run has ended where a run starts.
     """
