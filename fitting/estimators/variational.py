@@ -164,7 +164,7 @@ class _Stages:
         chosen, by_steps = problem, isinstance(start.likelihood, Poisson | StudentT) and trainer.optimizer == "lbfgs"
         if trainer.batch_size is None and isinstance(start.likelihood, Gaussian) and _has_closed_form(problem):
             chosen = collapsed(problem)
-        elif by_steps and namespace(problem.data.X) is np:  # type: ignore[union-attr]
+        elif by_steps and isinstance(problem.data, Data) and namespace(problem.data.X) is np:
             chosen = replace(problem, law=OptimalLaw())
             trainer = replace(trainer, ending=replace(trainer.ending, after=RESUMED))
         start = start if chosen is problem else replace(start, q=None)
