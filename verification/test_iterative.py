@@ -273,7 +273,7 @@ def test_the_form_of_all_probes(observe: Observer) -> None:
     T = run.tridiagonal()
     forms = split.squares(gauss(T), radau(T, 0.9 * float(values.min())))
     for square, function in zip(forms, (split.of_deep, split.of_others), strict=True):
-        observe.upper("N-slq", square, (Z * Z).T @ function(values) ** 2, tol=1e-12)
+        observe.upper("N-slq", (Z * Z).T @ function(values) ** 2, square, tol=1e-12)
     run = Lanczos(lambda V: values[:, None] * V, Z)
     run.advance(2)
     shallow = radau(run.tridiagonal(), 0.9 * float(values.min())).of(split.of_others)
