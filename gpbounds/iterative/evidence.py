@@ -340,7 +340,8 @@ class _Determinant:
     def __init__(self, problem: _Preconditioned, rng: np.random.Generator, delta: float, probes: int) -> None:
         self.problem, self.rng, self.delta, self.probes = problem, rng, delta, probes
         self.pilot, first, self.solved = _begun(problem, rng, delta, probes)
-        self.deep, self.others, self.steps = [first], [], first.steps
+        self.deep, self.steps = [first], first.steps
+        self.others: list[Tridiagonal] = []
         self.enough = True
 
     def until(self, width: float | None) -> TraceLog:

@@ -247,9 +247,10 @@ class Split:
         """At least zᵀD(B)²z, and zᵀS(B)²z, for each deep probe, from its Gauss and Gauss–Radau quadratures (N-slq)."""
         rest, factor = self.beside_log, 1.0 / self.deep
         total = lower.of(lambda x: np.log(x) ** 2) * (factor * factor)
-        for power, coefficient in enumerate(2.0 * factor * rest.coef):
+        for power, coefficient in enumerate(np.asarray(rest.coef, dtype=np.float64)):
             upper = inner if coefficient * (-1.0) ** power > 0.0 else lower
-            total += coefficient * upper.of(lambda x, power=power: x**power * np.log(x))
+            term = Polynomial([0.0] * power + [2.0 * factor * coefficient])
+            total += upper.of(lambda x, term=term: term(x) * np.log(x))  # type: ignore[misc]
         return total + inner.of(rest * rest), inner.of(self.of_others**2)
 
 
