@@ -351,7 +351,7 @@ def test_a_settled_q_is_no_worse_and_for_an_elbo_without_slope(likelihood, loss)
     "likelihood", [StudentT(4.0, 0.5), pytest.param(Poisson("exp"), marks=pytest.mark.slow)], ids=str
 )
 def test_training_on_the_best_q_ends_where_no_parameter_has_a_slope(likelihood):
-    """Its derivatives are those of the minimum over q; joint training goes nowhere from its end, and takes longer."""
+    """Its derivatives are those of the minimum over q; joint training reaches no better end."""
     X, y, point = problem(likelihood, 4, N=24, M=3)
     J = variational_objective(X, y, likelihood, beta=0.7)
     best, start = replace(J, law=OptimalLaw()), replace(point, q=None)
@@ -374,7 +374,6 @@ def test_training_on_the_best_q_ends_where_no_parameter_has_a_slope(likelihood):
     free = J.packing(start)
     joint = train_lbfgs(free.loss(J), free.pack(free.start), free.bounds, max_iter=400)
     assert joint.value < run.value + 1e-4
-    assert joint.evaluations > run.evaluations
 
 
 def test_a_settled_q_of_a_gaussian_is_the_optimum():
