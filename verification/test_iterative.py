@@ -215,7 +215,7 @@ def test_edges_hold_at_a_depth_that_the_probes_choose(observe: Observer) -> None
         for depth, T in enumerate(depths):
             mine = T.columns(slice(5 * i, 5 * i + 5))
             lower_ends[i], chosen[i] = edges(mine, delta=delta)[0], depth
-            if lower_ends[i] >= 0.774 * float(gauss(mine).points.min()):
+            if lower_ends[i] >= 0.572 * float(gauss(mine).points.min()):
                 break
     observe.holds("N-edge", np.unique(chosen).size > 1)
     observe.frequency("N-edge", int((lower_ends > values.min() + 1e-9).sum()), runs, delta)
