@@ -265,7 +265,7 @@ class Trainer:
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
     def _has_many_rows(self, start: Parameters) -> bool:
-        """Whether `_after_random_rows` saves evaluations: of VFE's inducing points, by rows that are in memory."""
+        # whether `_after_random_rows` saves evaluations: of VFE's inducing points, by rows that are in memory
         problem: Any = self.objective
         apt = self.optimizer == "lbfgs" and self.learn_Z and self.anew and getattr(problem, "is_vfe", False)
         return apt and isinstance(problem.data, Data) and self.N >= max(FEW, MANY * len(start.Z))  # type: ignore[arg-type]
