@@ -32,9 +32,7 @@ TOPIC = "gpbounds-passes"
 _numbers = itertools.count()
 
 
-class _Stage(NamedTuple):
-    """A state of a program, and the rounds that follow: all that a task needs besides rows and sums."""
-
+class _Stage(NamedTuple):  # a state of a program, and the rounds that follow: all that tasks need besides rows and sums
     rounds: tuple[Round, ...]
     state: Any
 
@@ -90,8 +88,7 @@ def graph_of(
     reports : bool
         Whether workers report each partition that a round has finished to the scheduler.
     homes : sequence of str or None, optional
-        The address of a worker that holds each partition.  The scheduler prefers it for the sums of the partition: left
-        alone, it gave one of two workers ten of sixteen partitions.  Another worker computes them if this one is lost.
+        The address of the worker that the scheduler prefers for the sums of each partition; any other if it is lost.
     """
     from dask import annotate, delayed
 
@@ -101,7 +98,7 @@ def graph_of(
         labels = itertools.count()
         sums = []
         for i, rows in enumerate(partitions):
-            home = homes[i] if homes else None
+            home = homes[i] if homes else None  # left alone, the scheduler gave one of two workers 10 of 16 partitions
             with annotate(**({"workers": [home], "allow_other_workers": True} if home else {})):
                 key = f"gpbounds-partition-{i}-round-{number}-{name}"
                 tasks = [(name, number, i)] if reports else []
