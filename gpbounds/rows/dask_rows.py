@@ -12,15 +12,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import is_dask
 from gpbounds.linalg.parallel import one_lane
 from gpbounds.rows.engines import Counted, Loadable, Tell
-from gpbounds.rows.program import FAN_IN, Program, Round, Rows, Statistics, narrowed, summed
+from gpbounds.rows.program import FAN_IN, Program, Rows, Statistics, reduced, summed
 from gpbounds.rows.source import checked
 
 _ATTEMPTS = 3
@@ -32,34 +31,27 @@ TOPIC = "gpbounds-passes"
 _numbers = itertools.count()
 
 
-class _Stage(NamedTuple):  # a state of a program, and the rounds that follow: all that tasks need besides rows and sums
-    rounds: tuple[Round, ...]
-    state: Any
-
-
-def _start(program: Program) -> _Stage:
+def _start(program: Program) -> Any:
     """The first state."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        return _Stage(program.rounds, program.begin())
+        return program.begin()
 
 
-def _mapped(stage: _Stage, rows: Rows, task: tuple[str, int, int] | None = None) -> Statistics:
-    """The sums of one partition; the scheduler learns of the evaluation, the round and the place in ``task``."""
+def _mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
+    """The sums of one partition in round ``number``; the scheduler learns of the evaluation and place in ``task``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        sums = stage.rounds[0].map(stage.state, rows)
+        sums = program.rounds[number].map(state, rows)
     if task is not None:
         from distributed import get_worker
 
-        get_worker().log_event(TOPIC, task)
+        get_worker().log_event(TOPIC, (task[0], number, task[1]))
     return sums
 
 
-def _advance(stage: _Stage, *records: Statistics) -> Any:
-    """The next stage, or the result, after a round with these sums."""
-    step, *rest = stage.rounds
+def _advance(program: Program, number: int, state: Any, total: Statistics) -> Any:
+    """The state after round ``number``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        state = step.then(stage.state, summed(records))
-    return _Stage(tuple(rest), state) if rest else state
+        return program.rounds[number].then(state, total)
 
 
 def _added(*records: Statistics) -> Statistics:
@@ -88,27 +80,30 @@ def graph_of(
     reports : bool
         Whether workers report each partition that a round has finished to the scheduler.
     homes : sequence of str or None, optional
-        The address of the worker that the scheduler prefers for the sums of each partition; any other if it is lost.
+        The address of a worker that holds each partition.  The scheduler prefers it for the sums of the partition: left
+        alone, it gave one of two workers ten of sixteen partitions.  Another worker computes them if this one is lost.
     """
     from dask import annotate, delayed
 
-    each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_mapped, _advance, _added))
-    stage = delayed(partial(_start, program), pure=False, traverse=False)(dask_key_name=f"gpbounds-begin-{name}")
+    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (_start, _mapped, _advance, _added))
+    known = delayed(program, name=f"gpbounds-program-{name}", traverse=False)
+    state = begin(known, dask_key_name=f"gpbounds-begin-{name}")
     for number in range(len(program.rounds)):
         labels = itertools.count()
         sums = []
         for i, rows in enumerate(partitions):
-            home = homes[i] if homes else None  # left alone, the scheduler gave one of two workers 10 of 16 partitions
+            home = homes[i] if homes else None
             with annotate(**({"workers": [home], "allow_other_workers": True} if home else {})):
                 key = f"gpbounds-partition-{i}-round-{number}-{name}"
-                tasks = [(name, number, i)] if reports else []
-                sums.append(each(stage, rows, *tasks, dask_key_name=key))
+                tasks = [(name, i)] if reports else []
+                sums.append(each(known, number, state, rows, *tasks, dask_key_name=key))
 
         def add(records: list[Any], key: str = f"round-{number}-{name}", labels: Iterator[int] = labels) -> Any:
             return plus(*records, dask_key_name=f"gpbounds-add-{next(labels)}-{key}")
 
-        stage = then(stage, *narrowed(sums, add, fan_in), dask_key_name=f"gpbounds-then-{number}-{name}")
-    return stage
+        whole = reduced(sums, add, fan_in)
+        state = then(known, number, state, whole, dask_key_name=f"gpbounds-then-{number}-{name}")
+    return state
 
 
 class Cluster:

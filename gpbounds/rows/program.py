@@ -109,17 +109,11 @@ def reduced(items: Sequence[T], add: Callable[[list[T]], T], fan_in: int = FAN_I
     >>> reduced("abcdef", lambda several: "(" + "".join(several) + ")", fan_in=4)
     '((abcd)(ef))'
     """
-    level = narrowed(items, add, fan_in)
-    return add(level) if len(level) > 1 else level[0]
-
-
-def narrowed(items: Sequence[T], add: Callable[[list[T]], T], fan_in: int = FAN_IN) -> list[T]:
-    """What the last step of `reduced` joins: at most ``fan_in`` items."""
     level = list(items)
-    while len(level) > fan_in:
+    while len(level) > 1:
         groups = [level[start : start + fan_in] for start in range(0, len(level), fan_in)]
         level = [add(group) if len(group) > 1 else group[0] for group in groups]
-    return level
+    return level[0]
 
 
 def total(records: Iterable[S], fan_in: int = FAN_IN) -> S:
