@@ -441,5 +441,4 @@ def test_random_rows_first_end_no_worse_and_save_evaluations(seed, monkeypatch, 
     assert model.objective_ >= plain.objective_ - 0.002 * len(y)
     level = plain.objective_ - 0.02 * len(y)
     iterations = [int(np.argmax(each.history_ >= level)) for each in (model, plain)]
-    print(iterations, model.objective_ / len(y), plain.objective_ / len(y), model.n_iter_, plain.n_iter_)
     assert 2 * iterations[0] < iterations[1]
