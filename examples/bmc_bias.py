@@ -9,7 +9,7 @@ all m_i and in all v_i: the norm of the bias, divided by the norm of the exact g
 D-21); points are averages of drawn gradients, and the grey line shows their own noise.  uPS draws exactly from
 N(m, v) p(y|f) and has no bias.
 
-Claims of the ledger: D-21, D-22.
+Claims of the ledger: D-21, D-22, N-bmc-price.
 """
 
 from __future__ import annotations

@@ -442,3 +442,18 @@ def test_random_rows_first_end_no_worse_and_save_evaluations(seed, monkeypatch, 
     level = plain.objective_ - 0.02 * len(y)
     iterations = [int(np.argmax(each.history_ >= level)) for each in (model, plain)]
     assert 2 * iterations[0] < iterations[1]
+
+
+def test_a_start_by_random_rows_is_a_run_of_its_own_and_repeats(monkeypatch):
+    """Few rows, for which the limits are lowered: two fits are the same, and end no worse than without the steps."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (300, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    plain = SparseGP("vfe", n_inducing=8, random_state=0).fit(X, y)
+    for name, value in (("FEW", 200), ("MANY", 20), ("STEPS", 40)):
+        monkeypatch.setattr(f"fitting.estimators.trainer.{name}", value)
+    one, two = (SparseGP("vfe", n_inducing=8, random_state=0).fit(X, y) for _ in range(2))
+    assert one.objective_ == two.objective_
+    assert np.array_equal(one.inducing_, two.inducing_)
+    assert not np.array_equal(one.inducing_, plain.inducing_)  # the steps were taken
+    assert one.objective_ >= plain.objective_ - 0.01 * len(y)
