@@ -310,7 +310,7 @@ def test_the_gpu_computes_what_the_cpu_does(cupy, likelihood, loss):
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "probit"])
-def test_estimators_train_and_predict_on_a_gpu(cupy, likelihood):
+def test_estimators_train_and_predict_on_a_gpu(cupy, likelihood, tmp_path):
     X, y, _ = problem(
         {"gaussian": LIKELIHOODS[0], "poisson": LIKELIHOODS[3], "probit": LIKELIHOODS[1]}[likelihood], 14, N=40
     )
@@ -324,6 +324,11 @@ def test_estimators_train_and_predict_on_a_gpu(cupy, likelihood):
     np.testing.assert_allclose(mean.get(), host_model.latent(X), atol=1e-3)
     density = model.log_predictive_density(cupy.asarray(X), cupy.asarray(y))
     np.testing.assert_allclose(density.get(), host_model.log_predictive_density(X, y), atol=1e-3)
+    if likelihood == "poisson":  # the sites of q are stored in host memory, and continue on the device
+        stopped = {**settings, "max_iter": 3, "checkpoint": tmp_path / "fit.npz", "device": "cuda"}
+        kind(5, likelihood, **stopped).fit(cupy.asarray(X), cupy.asarray(y))
+        resumed = kind(5, likelihood, **{**stopped, "max_iter": 6}).fit(cupy.asarray(X), cupy.asarray(y))
+        assert resumed.objective_ == pytest.approx(model.objective_, rel=1e-12)
     if likelihood == "probit":
         np.testing.assert_array_equal(model.predict(cupy.asarray(X)), host_model.predict(X))
         assert isinstance(model.predict_proba(cupy.asarray(X)), cupy.ndarray)

@@ -158,13 +158,13 @@ class _Stages:
     def by_elbo(self, trainer: Trainer, problem: Objective, start: Parameters, draw: Draw) -> tuple[Outcome, list[Run]]:
         """The best run that trains everything by a β-ELBO or power EP, from ``start`` and its restarts.
 
-        With all rows q is the best one: in closed form, or found by steps, by L-BFGS-B for rows in host memory.  Labels
+        With all rows q is the best one: in closed form, or found by steps, by L-BFGS-B for rows in memory.  Labels
         train q with the rest: where they let the variance grow, the search for q takes tens of steps.
         """
         chosen, by_steps = problem, isinstance(start.likelihood, Poisson | StudentT) and trainer.optimizer == "lbfgs"
         if trainer.batch_size is None and isinstance(start.likelihood, Gaussian) and _has_closed_form(problem):
             chosen = collapsed(problem)
-        elif by_steps and isinstance(problem.data, Data) and namespace(problem.data.X) is np:
+        elif by_steps and isinstance(problem.data, Data):
             chosen = replace(problem, law=OptimalLaw())
             trainer = replace(trainer, ending=replace(trainer.ending, after=RESUMED))
         start = start if chosen is problem else replace(start, q=None)

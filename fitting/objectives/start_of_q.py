@@ -125,7 +125,7 @@ class _Solve:
         natural = xp.zeros((M, M + 1))
         prior = gram_law(natural[:, :-1], natural[:, -1:])
         if sites is not None:
-            first = self.at(natural_under(prior, self.source, _GivenSites(sites))[1])
+            first = self.at(natural_under(prior, self.source, _GivenSites(xp.asarray(sites)))[1])
             if first is not None:
                 return first
         _, in_total, in_kl = self.price(0.0, 0.0)

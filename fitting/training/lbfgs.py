@@ -13,7 +13,7 @@ import numpy as np
 from fitting.training.ending import Ending, Resolution
 from fitting.training.run import Loss, Run
 from fitting.training.watch import Watch, checked, instances
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, host
 
 # Evaluations of an optimiser that keeps no state of its own, so that a stopped run continues on the same path.
 
@@ -76,7 +76,7 @@ class _Replay:
     def state(self) -> dict[str, Any]:
         """The record, as the state of a `Run`, and where the search for q continues."""
         sites = getattr(self.loss, "sites", None)
-        known = {} if sites is None else {"sites": sites}
+        known = {} if sites is None else {"sites": host(sites)}
         if not (self.keeps and self._values):
             return known
         return known | {
