@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from observer import Observer
 
-from gpbounds.iterative.log_det import LEAST, THIRD_MOMENT, Split, chernoff, edges, frobenius, half_width, trace_log
+from gpbounds.iterative.log_det import LEAST, THIRD_MOMENT, TwoDepths, chernoff, edges, frobenius, half_width, trace_log
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.linalg.krylov import Lanczos, Tridiagonal, gauss, radau
 from gpbounds.reference import linalg as reference
@@ -257,7 +257,7 @@ def test_the_form_of_all_probes(observe: Observer) -> None:
     """nD + (m − n)S = f; the ends of D and S on an interval; at least D² and S² by quadrature, from other probes."""
     rng = np.random.default_rng(12)
     values = spectrum(rng, 200, "spread")
-    split = Split.of(probe_batches(values, 1, 4, 8, rng), 100)
+    split = TwoDepths.of(probe_batches(values, 1, 4, 8, rng), 100)
     observe.holds("N-slq", LEAST <= split.deep < 100)
     x = np.linspace(values.min(), values.max(), 4001)
     D, S = split.of_deep(x), split.of_others(x)
@@ -287,7 +287,7 @@ def coverage(observe: Observer, name: str, probes: int, delta: float, runs: int)
     truth, failures, ratios = float(np.log(values).sum()), 0, []
     for _ in range(runs):
         pilot = probe_batches(values, 1, 4, 10, rng)
-        n = Split.of(pilot, probes).deep
+        n = TwoDepths.of(pilot, probes).deep
         deep = probe_batches(values, 1, n, 10, rng)
         others = probe_batches(values, 1, probes - n, 2, rng) if n < probes else None
         found = trace_log(deep, others, pilot, 200, delta=delta)

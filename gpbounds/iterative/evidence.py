@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Array, as_points, distinct_rows, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.interval import Interval, possible
-from gpbounds.iterative.log_det import EDGE, LEAST, Split, TraceLog, edges, joined, trace_log
+from gpbounds.iterative.log_det import EDGE, LEAST, TraceLog, TwoDepths, edges, joined, trace_log
 from gpbounds.iterative.probes import fresh
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
@@ -265,7 +265,7 @@ def _begun(
             break
         run.advance(2)
     solving = run.only(slice(ends[1], None))
-    allowed = SOLVED * max(0.1, math.sqrt(0.5 * problem.N * Split.of(pilot, probes).square))
+    allowed = SOLVED * max(0.1, math.sqrt(0.5 * problem.N * TwoDepths.of(pilot, probes).square))
     while True:
         T = solving.tridiagonal()
         first = np.zeros((*T.diagonal.shape, 1))
@@ -282,7 +282,7 @@ def _deep_enough(deep: Tridiagonal, pilot: Tridiagonal, N: int, delta: float, pr
     low = min(low, (1.0 - 1e-6) * float(gauss(deep).points.min()))
     if low <= 0.0:
         return False
-    split = Split.of(pilot, probes)
+    split = TwoDepths.of(pilot, probes)
     norm = math.sqrt(N * split.square)
     gaps = gauss(deep).of(np.log) - radau(deep, low).of(np.log)
     seen = gauss(deep).points
@@ -351,7 +351,7 @@ class _Determinant:
             return TraceLog(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, norm=0.0, probes=0)
         trace, number, probes = None, 1, self.probes
         while True:
-            n = Split.of(self.pilot, probes).deep
+            n = TwoDepths.of(self.pilot, probes).deep
             self._take(self.deep, n, self.steps)
             self._take(self.others, probes - n, 2)
             share = self.delta if width is None else self.delta / (number * (number + 1))

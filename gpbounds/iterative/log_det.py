@@ -174,7 +174,7 @@ FITTED = 8
 
 
 @dataclass(frozen=True)
-class Split:
+class TwoDepths:
     """log x = c₀ + c₁(x − 1) + q(x) + r(x): all m probes see q in two steps, and n of them r in many.
 
     The sum over the probes of zᵀD(B)z for n of them and of zᵀS(B)z for the others has the expectation tr f(B),
@@ -201,7 +201,7 @@ class Split:
     square: float
 
     @classmethod
-    def of(cls, pilot: Tridiagonal, probes: int) -> Split:
+    def of(cls, pilot: Tridiagonal, probes: int) -> TwoDepths:
         """The least squares over the pilot's nodes, and the n that makes m probes most accurate for their products."""
         nodes = gauss(Tridiagonal(pilot.squares, pilot.diagonal[:, :FITTED], pilot.beside[:, :FITTED]))
         x, weights = np.maximum(nodes.points.ravel(), 1e-300), nodes.weights.ravel() / max(pilot.squares.sum(), 1e-300)
@@ -292,8 +292,8 @@ class TraceLog:
 def trace_log(deep: Tridiagonal, others: Tridiagonal | None, pilot: Tridiagonal, N: int, *, delta: float) -> TraceLog:
     """An interval that contains tr log B with probability at least 1 − delta, for B (N, N) with tr B = N.
 
-    tr log B = N·c₀ + tr f(B), and the sum over the probes of `Split` is within the two ends of its quadratures.  c₀, c₁
-    and q come from the pilot probes, which are independent of the others.  With probability 1 − delta none of the
+    tr log B = N·c₀ + tr f(B), and the sum over the probes of `TwoDepths` is within the two ends of its quadratures.
+    c₀, c₁ and q come from the pilot probes, which are independent of the others.  With probability 1 − delta none of the
     following fails; F² ≤ F̂² and tr|·|³ of the form's matrix are bounded by sums of the two parts:
 
         a ≤ λ_min(B), λ_max(B) ≤ b                    N-edge, from the pilot and the deep probes     0.02·delta each
@@ -319,7 +319,7 @@ def trace_log(deep: Tridiagonal, others: Tridiagonal | None, pilot: Tridiagonal,
     a, b = edges(joined([pilot, deep]), delta=EDGE * delta)
     seen = np.concatenate([gauss(part).points.ravel() for part in parts])
     a, b = min(a, (1.0 - 1e-6) * float(seen.min())), max(b, float(seen.max()))
-    split = replace(Split.of(pilot, m), deep=deep.squares.size)
+    split = replace(TwoDepths.of(pilot, m), deep=deep.squares.size)
     shallow = np.empty(0) if others is None else radau(others, a).of(split.of_others)
     with np.errstate(invalid="ignore", divide="ignore"):  # of nodes ≤ 0 by rounding, where a ≤ 0, too
         polynomial = nodes.of(split.beside_log)
