@@ -293,8 +293,8 @@ def trace_log(deep: Tridiagonal, others: Tridiagonal | None, pilot: Tridiagonal,
     """An interval that contains tr log B with probability at least 1 − delta, for B (N, N) with tr B = N.
 
     tr log B = N·c₀ + tr f(B), and the sum over the probes of `TwoDepths` is within the two ends of its quadratures.
-    c₀, c₁ and q come from the pilot probes, which are independent of the others.  With probability 1 − delta none of the
-    following fails; F² ≤ F̂² and tr|·|³ of the form's matrix are bounded by sums of the two parts:
+    c₀, c₁ and q come from the pilot probes, which are independent of the others.  With probability 1 − delta none of
+    the following fails; F² ≤ F̂² and tr|·|³ of the form's matrix are bounded by sums of the two parts:
 
         a ≤ λ_min(B), λ_max(B) ≤ b                    N-edge, from the pilot and the deep probes     0.02·delta each
         ‖D‖_F√n and ‖S‖_F√(m − n) ≤ their bounds      N-slqtail, from zᵀD²z and zᵀS²z                0.04·delta each
