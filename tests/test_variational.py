@@ -94,7 +94,7 @@ def test_derivatives_in_every_block(likelihood, loss, form, monkeypatch):
     numeric = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12e-3
     assert analytic @ step == pytest.approx(numeric, rel=1e-7, abs=1e-7 * np.abs(analytic * step).sum())
     evaluation = J.evaluate(point.kernel, likelihood, point.Z, point.q.mean, point.q.factor)
-    assert evaluation.value == -value
+    assert evaluation.value == pytest.approx(-value, rel=1e-13)  # the vector has logarithms: another last bit
 
 
 @pytest.mark.parametrize(("likelihood", "loss"), [CASES[0], CASES[4], CASES[9]], ids=str)
