@@ -208,7 +208,8 @@ class TwoDepths:
         powers, roots = np.vander(x - 1.0, DEGREE + 1, increasing=True), np.sqrt(weights)[:, None]
 
         def fitted(terms: int) -> Polynomial:
-            return Polynomial(np.linalg.lstsq(roots * powers[:, :terms], roots[:, 0] * np.log(x), rcond=None)[0])(_SHIFT)
+            coefficients = np.linalg.lstsq(roots * powers[:, :terms], roots[:, 0] * np.log(x), rcond=None)[0]
+            return Polynomial(coefficients)(_SHIFT)
 
         line, curve = fitted(2), fitted(DEGREE + 1)
         q = curve - line
