@@ -40,7 +40,8 @@ from fitting.prior_means import derivatives as in_host_memory
 from fitting.rows.basis import Basis, InducingBasis, InducingPullBack, Pulled, tame
 from fitting.rows.stream import Chunk, Stream
 from gpbounds.arrays import Array, Float, is_cupy, namespace
-from gpbounds.kernels.covariances import pull_both
+from gpbounds.kernels.covariances import Covariances, covariances, pull_both
+from gpbounds.kernels.fused import Fused
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.device import noise_slopes
@@ -81,6 +82,9 @@ class SignedGram:
         if xp is not np:
             add_product(V.T, xp.multiply(V, weights[:, None], out=scratch), self.plus, keep=keep)
             return
+        if weights.size and (weights == weights[0]).all() and weights[0] > 0.0:  # as of a Gaussian likelihood
+            add_gram(self.plus, V, keep=keep, scale=float(weights[0]))
+            return
         if (weights > 0.0).all():
             add_gram(self.plus, np.multiply(V, np.sqrt(weights)[:, None], out=scratch), keep=keep)
             return
@@ -113,7 +117,7 @@ class SignedGram:
 #
 #     s_i = k_ii + k_iᵀy_i,      K̄uf = 2·diag(s̄)Y + m̄wᵀL⁻¹.
 #
-# The cotangent of Kuu needs one triangle only.  With T the lower triangle of V̄Vᵀ, half of its diagonal,
+# The cotangent of Kuu needs one triangle only, and so does Kuu.  With T the lower triangle of V̄Vᵀ, half of its diagonal,
 #
 #     V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,      K̄uu = −½(G + Gᵀ),      G = L⁻ᵀTL⁻¹.
 #
@@ -186,13 +190,17 @@ class _Step:
         self.tiles = self._tiles()
         self.flops = 6.0 * self.M**2 * max(self.M, source.N) if self.xp is np else 0.0
         self.weights = self.xp.empty((q.P, self.M))
-        self.pulls: list[tuple[int, Pulled]] = []  # by the first row of Z
-        names = ("Kuu", "L", "inverse", "S", "R", "factor bar")
-        self.Kuu, self.L, self.inverse, self.S, self.R, self.factor_bar = map(self._square, names)
+        self.pulls: list[tuple[int, Pulled]] = []  # by tile
+        names = ("L", "inverse", "S", "R", "factor bar")
+        self.L, self.inverse, self.S, self.R, self.factor_bar = map(self._square, names)
+        self.Kuu = [
+            source.space.array(f"step Kuu {i}", (rows.stop - rows.start, rows.stop), self.xp)
+            for i, rows in enumerate(self.tiles)
+        ]
         self.groups = [_Group(basis, self._square(f"gram {g}"), q.P) for g in range(source._groups())]
         self.by_stages = len(source.parts) == len(self.groups) <= _AHEAD
-        self.H, self.HC = self.groups[0].gram.plus, self.L  # in memory that is free then
-        self.T, self.G = self.S, self.R
+        self.H = self.groups[0].gram.plus
+        self.T, self.G = self.L, self.R  # in memory that is free then
 
     def _tiles(self) -> list[slice]:
         cut = self.xp is np and self.M >= 2 * NARROW
@@ -215,7 +223,7 @@ class _Step:
         Kuu, L, S, R, H, slopes = (
             [(name, i) for i in tiles] for name in ("Kuu", "L", "S", "R", "gram 0", "factor bar")
         )
-        HC, T, G = L, S, R  # in memory that is free then, as H is
+        T, G = L, R  # in memory that is free then, as H is
         for i in tiles:
             tasks.add(partial(self._fill_Kuu, i), writes=[Kuu[i]])
         tasks.add(self._factor, reads=Kuu, writes=[*L, "inverse", "weights"])
@@ -236,16 +244,13 @@ class _Step:
         for pull in pulls:
             pull()
         for i in tiles:
-            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=[HC[i], slopes[i]])
+            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=[slopes[i]])
         for i in reversed(tiles):
-            reads = ["price", "inverse", *H[: i + 1], *HC[: i + 1]]
+            reads = ["price", "inverse", *S, *H[: i + 1]]
             tasks.add(partial(self._outer, i), reads=reads, writes=[T[i]])
-        for pair in (tiles[i : i + 2] for i in tiles[::2]):
-            for i in pair:
-                tasks.add(partial(self._lifted, i), reads=["inverse", *T[i:]], writes=[G[i]])
-            rows = slice(self.tiles[pair[0]].start, self.tiles[pair[-1]].stop)
-            reads = [*(G[i] for i in pair), *(Kuu[i] for i in pair)]
-            tasks.add(partial(self._pulled, rows), reads=reads, writes=[("pulled", pair[0])], alone=True)
+        for i in reversed(tiles):
+            tasks.add(partial(self._lifted, i), reads=["inverse", *T[i:]], writes=[G[i]])
+            tasks.add(partial(self._pulled, i), reads=[G[i], Kuu[i]], writes=[("pulled", i)], alone=True)
         try:
             tasks.run(self.flops)
         except _Inaccurate:
@@ -281,17 +286,22 @@ class _Step:
 
     # ------------------------------------------------------------------ from the parameters to the losses
 
+    def _columns(self, i: int) -> Covariances | Fused:
+        """k(·, Z) for the points up to those of tile i: of Kuu and its cotangent one triangle of tiles is computed."""
+        stop = self.tiles[i].stop
+        return self.basis.covariances if stop == self.M else covariances(self.kernel, self.Z[:stop])
+
     def _fill_Kuu(self, i: int, worker: int) -> None:
-        rows = self.tiles[i]
-        self.basis.covariances.fill(self.Z[rows], self.Kuu[rows])
+        self._columns(i).fill(self.Z[self.tiles[i]], self.Kuu[i])
 
     def _factor(self, worker: int) -> None:
         basis = self.basis
         if self.xp is np:
-            self.L[...] = self.Kuu
+            for rows, tile in zip(self.tiles, self.Kuu, strict=True):
+                self.L[rows, : rows.stop] = tile
             cholesky(self.L, float(basis.jitter), name="Kuu", overwrite=True)
         else:
-            self.L[...] = cholesky_unread(self.Kuu, float(basis.jitter), "Kuu", basis.readings).L
+            self.L[...] = cholesky_unread(self.Kuu[0], float(basis.jitter), "Kuu", basis.readings).L
         inverse_factor(self.L, self.inverse, checked=True)
         if not tame(self.L, self.inverse, basis.readings):
             raise _Inaccurate
@@ -429,25 +439,27 @@ class _Step:
         self.H[rows.stop :, rows] = self.H[rows, rows.stop :].T
 
     def _slopes(self, i: int, worker: int) -> None:
-        """Rows of HC, and of the derivative in C: its lower triangle times 2∂J/∂total, and that of KL."""
-        rows, C, in_kl = self.tiles[i], self.q.factor, self.in_kl * self.q.P
-        HC, out = self.HC[rows], self.factor_bar[rows, : rows.stop]
-        HC[...] = self.H[rows]
-        multiply_rows(C, HC, transposed=True)
-        self.xp.multiply(HC[:, : rows.stop], 2.0 * self.in_total, out=out)
-        out += C[rows, : rows.stop] if in_kl == 1.0 else in_kl * C[rows, : rows.stop]
+        """Rows of the derivative in C: the lower triangle of HC times 2∂J/∂total, and that of KL."""
+        rows, stop, C, in_kl = self.tiles[i], self.tiles[i].stop, self.q.factor, self.in_kl * self.q.P
+        out = self.factor_bar[rows, :stop]
+        out[...] = self.H[rows, :stop]
+        multiply_rows(C[:stop, :stop], out, transposed=True)
+        if stop < self.M:
+            add_product(self.H[rows, stop:], C[stop:, :stop], out)
+        out *= 2.0 * self.in_total
+        out += C[rows, :stop] if in_kl == 1.0 else in_kl * C[rows, :stop]
         corner = out[:, rows]
         slopes = in_kl / C[rows, rows].diagonal()
         self._on_diagonal(corner, lambda entries: entries - slopes)
         clear_above(corner)
-        self.factor_bar[rows, rows.stop :] = 0.0
+        self.factor_bar[rows, stop:] = 0.0
 
     def _outer(self, i: int, worker: int) -> None:
         """Rows of TL⁻¹."""
         rows, stop = self.tiles[i], self.tiles[i].stop
         tile = self.T[rows, :stop]
         tile[...] = self.H[rows, :stop]
-        add_product(self.q.factor[rows, :stop], self.HC[:stop, :stop].T, tile, scale=2.0, keep=-2.0)
+        add_product(self.S[rows], self.H[:, :stop], tile, scale=2.0, keep=-2.0)
         add_product(self.q.mean[rows], self.moment[:stop].T, tile)
         corner = tile[:, rows]
         self._on_diagonal(corner, lambda entries: 0.5 * entries)
@@ -455,24 +467,27 @@ class _Step:
         multiply_rows(self.inverse[:stop, :stop], tile, transposed=True)
 
     def _lifted(self, i: int, worker: int) -> None:
-        """Rows of G; TL⁻¹ has entries up to the diagonal tile only."""
-        rows = self.tiles[i]
-        for columns in (slice(0, rows.stop), *self.tiles[i + 1 :]):
-            start = max(rows.start, columns.start)
-            product(self.inverse[start:, rows].T, self.T[start:, columns], self.G[rows, columns])
+        """Rows of G to the end of the diagonal tile, left of which Gᵀ is added."""
+        rows, start, stop = self.tiles[i], self.tiles[i].start, self.tiles[i].stop
+        product(self.inverse[start:, rows].T, self.T[start:, :stop], self.G[rows, :stop])
+        if start:
+            add_product(self.T[start:, rows].T, self.inverse[start:, :start], self.G[rows, :start])
 
-    def _pulled(self, rows: slice, worker: int) -> None:
-        """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G."""
+    def _pulled(self, i: int, worker: int) -> None:
+        """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G, and what Gᵀ adds to them."""
+        rows, stop = self.tiles[i], self.tiles[i].stop
         trace = self.G[rows, rows].trace()
         with np.errstate(over="ignore", invalid="ignore"):
-            parameters, moved, own = pull_both(self.basis.covariances, rows, self.G[rows], self.Kuu[rows])
+            parameters, moved, own = pull_both(self._columns(i), rows, self.G[rows, :stop], self.Kuu[i])
+            moved[rows] += own
+            if stop < self.M:
+                moved = np.concatenate([moved, np.zeros((self.M - stop, moved.shape[1]))])
             if self.basis.relative_jitter:
                 added, shift = self.basis.pull_largest(self.basis.relative_jitter * trace)
                 parameters = parameters + added
                 if shift is not None:
                     moved += shift
-        moved[rows] += own
-        self.pulls.append((rows.start, Pulled(-parameters, -moved)))
+        self.pulls.append((i, Pulled(-parameters, -moved)))
 
 
 # Any function J of KL(q‖p) and of a sum of expected losses over the rows, for sparse posteriors q.

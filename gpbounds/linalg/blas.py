@@ -85,10 +85,10 @@ def multiply_columns(T: Float, B: Float, scale: float = 1.0) -> None:
     _call("dtrmm", "R", "U", "N", "N", n, M, scale, T, _stride(T), B, _stride(B))
 
 
-def gram(B: Float, total: Float, keep: float = 1.0) -> None:
-    """The upper triangle of ``total`` (M, M) becomes that of BᵀB + keep·total."""
+def gram(B: Float, total: Float, keep: float = 1.0, scale: float = 1.0) -> None:
+    """The upper triangle of ``total`` (M, M) becomes that of scale·BᵀB + keep·total."""
     n, M = B.shape
-    _call("dsyrk", "L", "N", M, n, 1.0, B, _stride(B), keep, total, _stride(total))
+    _call("dsyrk", "L", "N", M, n, scale, B, _stride(B), keep, total, _stride(total))
 
 
 def gram_of_rows(A: Float, out: Float) -> None:

@@ -76,17 +76,14 @@ def norms(A: Array) -> Array:
     return largest * xp.sqrt((scaled * scaled).sum(axis=1))
 
 
-def add_gram(total: Array, B: Array, *, keep: float = 1.0) -> None:
-    """BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
+def add_gram(total: Array, B: Array, *, keep: float = 1.0, scale: float = 1.0) -> None:
+    """scale·BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
     if blas.fits(total, B):
-        blas.gram(B, total, keep)
-    elif device.fits(total, B):
+        blas.gram(B, total, keep, scale)
+    elif scale == 1.0 and device.fits(total, B):
         device.gram(B, total, keep)
-    elif keep:
-        total *= keep
-        total += B.T @ B
     else:
-        total[...] = B.T @ B
+        add_product(B.T, B, total, scale=scale, keep=keep)
 
 
 def product(A: Array, B: Array, out: Array) -> Array:
