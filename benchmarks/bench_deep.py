@@ -59,7 +59,7 @@ def ours() -> Callable[[], None]:
     features = trained_map(MLP(SIZES[1:-1], SIZES[-1], then=Fourier(RANK), pretraining=0), X, y[:, None], rng)
     bound = Objective(objective(X, y).data, FreeLaw(), ExpectedLosses(Gaussian(0.1)))
     start = bound.complete(at_point(FeatureKernel(features, features.start(X, rng)), 0.1))
-    layout, rows = packing_of(start), epoch()
+    layout, rows = packing_of(start, natural=True), epoch()
     steps = Steps(layout.pack(start), layout.bounds, RATE, bound.natural(start, 0.1))
 
     def run() -> None:

@@ -59,7 +59,7 @@ def ours(likelihood: str, optimizer: str, rows: int, M: int) -> Callable[[int], 
     X, y, Z = data(likelihood, M)
     objective = variational_objective(X, y, likelihood, keep=0)  # as estimators with batches do
     kernel = SquaredExponential(1.0, np.full(DIM, 3.0))
-    packing = objective.packing(Parameters(kernel, objective.likelihood, Z))
+    packing = objective.packing(Parameters(kernel, objective.likelihood, Z), natural=optimizer == "natgrad")
     draw = batches(rows)
     natural = objective.batch(draw()).natural(packing.start) if optimizer == "natgrad" else None
     stepper = Steps(packing.pack(packing.start), packing.bounds, 1e-3, natural)

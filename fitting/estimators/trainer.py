@@ -292,6 +292,7 @@ class Trainer:
             limits=limits,
             scale=self.scale,
             tied=self.tied,
+            natural=self.optimizer == "natgrad",
         )
 
     def _train(self, name: str, packing: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:

@@ -141,13 +141,19 @@ multiplies."""
 
 
 def turned(
-    source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], price: Price
+    source: Stream,
+    basis: InducingBasis,
+    q: FactorLaw,
+    loss: Callable[[slice], ExpectedLoss],
+    price: Price,
+    *,
+    in_covariance: bool = False,
 ) -> Evaluation | None:
-    """J with its derivatives; ``loss`` gives the losses of the rows of a chunk.
+    """J with its derivatives, those in q as `Parameters` says; ``loss`` gives the losses of the rows of a chunk.
 
     None where L⁻¹, or on a GPU a small variance, would be too inaccurate.
     """
-    return _Step(source, basis, q, loss, price).run()
+    return _Step(source, basis, q, loss, price, in_covariance).run()
 
 
 class _Inaccurate(Exception):
@@ -183,24 +189,34 @@ class _Chunk:
 
 class _Step:
     def __init__(
-        self, source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], price: Price
+        self,
+        source: Stream,
+        basis: InducingBasis,
+        q: FactorLaw,
+        loss: Callable[[slice], ExpectedLoss],
+        price: Price,
+        in_covariance: bool,
     ) -> None:
         self.source, self.basis, self.q, self.loss, self.price = source, basis, q, loss, price
+        self.in_covariance = in_covariance
         self.kernel, self.Z, self.xp, self.M = basis.kernel, basis.Z, namespace(source.X), basis.rank
         self.tiles = self._tiles()
+        two = [self.tiles[i : i + 2] for i in range(0, len(self.tiles), 2)]
+        self.pairs = [slice(pair[0].start, pair[-1].stop) for pair in two]
         self.flops = 6.0 * self.M**2 * max(self.M, source.N) if self.xp is np else 0.0
         self.weights = self.xp.empty((q.P, self.M))
-        self.pulls: list[tuple[int, Pulled]] = []  # by tile
-        names = ("L", "inverse", "S", "R", "factor bar")
-        self.L, self.inverse, self.S, self.R, self.factor_bar = map(self._square, names)
+        self.pulls: list[tuple[int, Pulled]] = []  # by pair of tiles
+        names = ("L", "inverse", "S", "R", "q bar")
+        self.L, self.inverse, self.S, self.R, self.q_bar = map(self._square, names)
         self.Kuu = [
-            source.space.array(f"step Kuu {i}", (rows.stop - rows.start, rows.stop), self.xp)
-            for i, rows in enumerate(self.tiles)
+            source.space.array(f"step Kuu {p}", (rows.stop - rows.start, rows.stop), self.xp)
+            for p, rows in enumerate(self.pairs)
         ]
         self.groups = [_Group(basis, self._square(f"gram {g}"), q.P) for g in range(source._groups())]
         self.by_stages = len(source.parts) == len(self.groups) <= _AHEAD
         self.H = self.groups[0].gram.plus
-        self.T, self.G = self.L, self.R  # in memory that is free then
+        self.HC, self.G = self.L, self.R  # in memory that is free then
+        self.T = self.L if in_covariance else self.S
 
     def _tiles(self) -> list[slice]:
         cut = self.xp is np and self.M >= 2 * NARROW
@@ -220,12 +236,11 @@ class _Step:
     def run(self) -> Evaluation | None:
         """J and its derivatives; None if they would be too inaccurate."""
         tasks, tiles = Tasks(), range(len(self.tiles))
-        Kuu, L, S, R, H, slopes = (
-            [(name, i) for i in tiles] for name in ("Kuu", "L", "S", "R", "gram 0", "factor bar")
-        )
-        T, G = L, R  # in memory that is free then, as H is
-        for i in tiles:
-            tasks.add(partial(self._fill_Kuu, i), writes=[Kuu[i]])
+        L, S, R, H, slopes = ([(name, i) for i in tiles] for name in ("L", "S", "R", "gram 0", "q bar"))
+        Kuu = [("Kuu", p) for p in range(len(self.pairs))]
+        HC, T, G = L, L if self.in_covariance else S, R  # in memory that is free then, as H is
+        for p in range(len(self.pairs)):
+            tasks.add(partial(self._fill_Kuu, p), writes=[Kuu[p]])
         tasks.add(self._factor, reads=Kuu, writes=[*L, "inverse", "weights"])
         for i in reversed(tiles):  # the longest first
             tasks.add(partial(self._covariance, i), writes=[S[i]])
@@ -244,13 +259,18 @@ class _Step:
         for pull in pulls:
             pull()
         for i in tiles:
-            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=[slopes[i]])
+            writes = [slopes[i]] if self.in_covariance else [HC[i], slopes[i]]
+            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=writes)
         for i in reversed(tiles):
-            reads = ["price", "inverse", *S, *H[: i + 1]]
-            tasks.add(partial(self._outer, i), reads=reads, writes=[T[i]])
-        for i in reversed(tiles):
-            tasks.add(partial(self._lifted, i), reads=["inverse", *T[i:]], writes=[G[i]])
-            tasks.add(partial(self._pulled, i), reads=[G[i], Kuu[i]], writes=[("pulled", i)], alone=True)
+            reads = S if self.in_covariance else HC[: i + 1]
+            tasks.add(partial(self._outer, i), reads=["price", "inverse", *H[: i + 1], *reads], writes=[T[i]])
+        for p in range(len(self.pairs)):
+            own = tiles[2 * p : 2 * p + 2]
+            for i in own:
+                tasks.add(partial(self._lifted, i), reads=["inverse", *T[i:]], writes=[G[i]])
+            tasks.add(
+                partial(self._pulled, p), reads=[*(G[i] for i in own), Kuu[p]], writes=[("pulled", p)], alone=True
+            )
         try:
             tasks.run(self.flops)
         except _Inaccurate:
@@ -286,19 +306,19 @@ class _Step:
 
     # ------------------------------------------------------------------ from the parameters to the losses
 
-    def _columns(self, i: int) -> Covariances | Fused:
-        """k(·, Z) for the points up to those of tile i: of Kuu and its cotangent one triangle of tiles is computed."""
-        stop = self.tiles[i].stop
+    def _columns(self, p: int) -> Covariances | Fused:
+        """k(·, Z) for the points up to those of pair p of tiles: right of it Kuu and its cotangent are not computed."""
+        stop = self.pairs[p].stop
         return self.basis.covariances if stop == self.M else covariances(self.kernel, self.Z[:stop])
 
-    def _fill_Kuu(self, i: int, worker: int) -> None:
-        self._columns(i).fill(self.Z[self.tiles[i]], self.Kuu[i])
+    def _fill_Kuu(self, p: int, worker: int) -> None:
+        self._columns(p).fill(self.Z[self.pairs[p]], self.Kuu[p])
 
     def _factor(self, worker: int) -> None:
         basis = self.basis
         if self.xp is np:
-            for rows, tile in zip(self.tiles, self.Kuu, strict=True):
-                self.L[rows, : rows.stop] = tile
+            for rows, K in zip(self.pairs, self.Kuu, strict=True):
+                self.L[rows, : rows.stop] = K
             cholesky(self.L, float(basis.jitter), name="Kuu", overwrite=True)
         else:
             self.L[...] = cholesky_unread(self.Kuu[0], float(basis.jitter), "Kuu", basis.readings).L
@@ -419,7 +439,7 @@ class _Step:
             self.basis.readings,
             scale=self.in_total,
             mean=mean,
-            factor=self.factor_bar,
+            **{"covariance" if self.in_covariance else "factor": self.q_bar},
         )
         in_mean = in_host_memory(self.in_total * sum((each.prior_mean for each in others), first.prior_mean))
         return Evaluation(self.value, replace(derivatives, prior_mean=in_mean), total=self.total, kl=self.divergence)
@@ -439,27 +459,33 @@ class _Step:
         self.H[rows.stop :, rows] = self.H[rows, rows.stop :].T
 
     def _slopes(self, i: int, worker: int) -> None:
-        """Rows of the derivative in C: the lower triangle of HC times 2∂J/∂total, and that of KL."""
-        rows, stop, C, in_kl = self.tiles[i], self.tiles[i].stop, self.q.factor, self.in_kl * self.q.P
-        out = self.factor_bar[rows, :stop]
-        out[...] = self.H[rows, :stop]
-        multiply_rows(C[:stop, :stop], out, transposed=True)
-        if stop < self.M:
-            add_product(self.H[rows, stop:], C[stop:, :stop], out)
-        out *= 2.0 * self.in_total
-        out += C[rows, :stop] if in_kl == 1.0 else in_kl * C[rows, :stop]
+        """Rows of the derivative of the losses in S; or of HC, and of the derivative in C: its lower triangle times
+        2∂J/∂total, and that of KL."""
+        rows, C, in_kl = self.tiles[i], self.q.factor, self.in_kl * self.q.P
+        out = self.q_bar[rows, : rows.stop]
+        self.q_bar[rows, rows.stop :] = 0.0
+        if self.in_covariance:
+            self.xp.multiply(self.H[rows, : rows.stop], self.in_total, out=out)
+            return
+        HC = self.HC[rows]
+        HC[...] = self.H[rows]
+        multiply_rows(C, HC, transposed=True)
+        self.xp.multiply(HC[:, : rows.stop], 2.0 * self.in_total, out=out)
+        out += C[rows, : rows.stop] if in_kl == 1.0 else in_kl * C[rows, : rows.stop]
         corner = out[:, rows]
         slopes = in_kl / C[rows, rows].diagonal()
         self._on_diagonal(corner, lambda entries: entries - slopes)
         clear_above(corner)
-        self.factor_bar[rows, stop:] = 0.0
 
     def _outer(self, i: int, worker: int) -> None:
-        """Rows of TL⁻¹."""
+        """Rows of TL⁻¹; SH is one product where HC is not needed."""
         rows, stop = self.tiles[i], self.tiles[i].stop
         tile = self.T[rows, :stop]
         tile[...] = self.H[rows, :stop]
-        add_product(self.S[rows], self.H[:, :stop], tile, scale=2.0, keep=-2.0)
+        if self.in_covariance:
+            add_product(self.S[rows], self.H[:, :stop], tile, scale=2.0, keep=-2.0)
+        else:
+            add_product(self.q.factor[rows, :stop], self.HC[:stop, :stop].T, tile, scale=2.0, keep=-2.0)
         add_product(self.q.mean[rows], self.moment[:stop].T, tile)
         corner = tile[:, rows]
         self._on_diagonal(corner, lambda entries: 0.5 * entries)
@@ -467,27 +493,31 @@ class _Step:
         multiply_rows(self.inverse[:stop, :stop], tile, transposed=True)
 
     def _lifted(self, i: int, worker: int) -> None:
-        """Rows of G to the end of the diagonal tile, left of which Gᵀ is added."""
-        rows, start, stop = self.tiles[i], self.tiles[i].start, self.tiles[i].stop
-        product(self.inverse[start:, rows].T, self.T[start:, :stop], self.G[rows, :stop])
-        if start:
-            add_product(self.T[start:, rows].T, self.inverse[start:, :start], self.G[rows, :start])
+        """Rows of G to the end of the pair of tiles, left of which Gᵀ is added; TL⁻¹ ends with the diagonal tile."""
+        rows, pair = self.tiles[i], self.pairs[i // 2]
+        product(self.inverse[rows.start :, rows].T, self.T[rows.start :, : rows.stop], self.G[rows, : rows.stop])
+        if pair.start:
+            left = slice(0, pair.start)
+            add_product(self.T[rows.start :, rows].T, self.inverse[rows.start :, left], self.G[rows, left])
+        if rows.stop < pair.stop:
+            right = slice(rows.stop, pair.stop)
+            product(self.inverse[right.start :, rows].T, self.T[right.start :, right], self.G[rows, right])
 
-    def _pulled(self, i: int, worker: int) -> None:
-        """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G, and what Gᵀ adds to them."""
-        rows, stop = self.tiles[i], self.tiles[i].stop
+    def _pulled(self, p: int, worker: int) -> None:
+        """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through the rows of a pair of tiles, and of the columns left of it."""
+        rows = self.pairs[p]
         trace = self.G[rows, rows].trace()
         with np.errstate(over="ignore", invalid="ignore"):
-            parameters, moved, own = pull_both(self._columns(i), rows, self.G[rows, :stop], self.Kuu[i])
+            parameters, moved, own = pull_both(self._columns(p), rows, self.G[rows, : rows.stop], self.Kuu[p])
             moved[rows] += own
-            if stop < self.M:
-                moved = np.concatenate([moved, np.zeros((self.M - stop, moved.shape[1]))])
+            if rows.stop < self.M:
+                moved = np.concatenate([moved, np.zeros((self.M - rows.stop, moved.shape[1]))])
             if self.basis.relative_jitter:
                 added, shift = self.basis.pull_largest(self.basis.relative_jitter * trace)
                 parameters = parameters + added
                 if shift is not None:
                     moved += shift
-        self.pulls.append((i, Pulled(-parameters, -moved)))
+        self.pulls.append((p, Pulled(-parameters, -moved)))
 
 
 # Any function J of KL(q‖p) and of a sum of expected losses over the rows, for sparse posteriors q.
@@ -605,18 +635,29 @@ class Priced:
         return replace(self.evaluation, gradient=replace(derivatives, power=float(power)) if in_power else derivatives)
 
 
-def free(source: Stream, q: FactorLaw, loss: Losses, price: Price, *, gradient: bool = True) -> Evaluation:
-    """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
+def free(
+    source: Stream, q: FactorLaw, loss: Losses, price: Price, *, gradient: bool = True, in_covariance: bool = False
+) -> Evaluation:
+    """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C.
+
+    ``in_covariance`` as for `fitting.objectives.point.Parameters`.
+    """
     if not gradient:
         return free_value(source.basis, q, losses_under(q, source, loss, gradient=False), price)
     if isinstance(source.basis, InducingBasis) and not isinstance(loss, LossOfResiduals):
         evaluation = turned(
-            source, source.basis, q, lambda rows: loss.at(rows) if isinstance(loss, LossOfRows) else loss, price
+            source,
+            source.basis,
+            q,
+            lambda rows: loss.at(rows) if isinstance(loss, LossOfRows) else loss,
+            price,
+            in_covariance=in_covariance,
         )
         if evaluation is not None:
             return evaluation
     _prepare(source, q)
-    return free_whole(source.basis, q, free_sums(q, source, loss), price, overwrite=True)
+    sums = free_sums(q, source, loss)
+    return free_whole(source.basis, q, sums, price, overwrite=True, in_covariance=in_covariance)
 
 
 def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
@@ -631,7 +672,15 @@ def free_value(basis: Basis, q: FactorLaw, sums: LossSums, price: Price) -> Eval
     return Evaluation(price(total, kl)[0], None, total=total, kl=kl)
 
 
-def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, price: Price, *, overwrite: bool = False) -> Evaluation:
+def free_whole(
+    basis: Basis,
+    q: FactorLaw,
+    sums: SingleSums,
+    price: Price,
+    *,
+    overwrite: bool = False,
+    in_covariance: bool = False,
+) -> Evaluation:
     """J with its derivatives, from the sums over all rows, whose memory it takes if it may ``overwrite`` them."""
     xp, readings = namespace(q.mean), basis.readings
     unread, in_loss, divergence = readings.take(sums.total), readings.take(sums.in_parameters), q.kl_unread(readings)
@@ -646,12 +695,13 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, price: Price, *, ov
     across *= 2.0
     across += moment @ q.mean.T
     pulled = basis.finish(sums.pulled, across.T)
-    factor = xp.tril(HC)
-    factor *= 2.0 * in_total
-    factor += in_kl * q.kl_in_factor
-    mean = in_total * moment + in_kl * q.mean
+    law = {"mean": in_total * moment + in_kl * q.mean}
+    if in_covariance:
+        law["covariance"] = in_total * H
+    else:
+        law["factor"] = 2.0 * in_total * xp.tril(HC) + in_kl * q.kl_in_factor
     derivatives = pulled.gradient(
-        lambda: in_total * in_loss.numbers, readings, scale=in_total, overwrite=overwrite, mean=mean, factor=factor
+        lambda: in_total * in_loss.numbers, readings, scale=in_total, overwrite=overwrite, **law
     )
     in_mean = in_host_memory(in_total * sums.prior_mean)
     return Evaluation(value, replace(derivatives, prior_mean=in_mean), total=total, kl=kl)

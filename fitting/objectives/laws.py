@@ -230,7 +230,7 @@ class FreeLaw(ModelLaw):
 
     def with_losses(self, data: Dataset, point: Parameters, at: AtLosses, *, gradient: bool) -> Evaluation:
         assert point.q is not None
-        return _evaluated(data, point, FreePass(point.q, at, gradient))
+        return _evaluated(data, point, FreePass(point.q, at, gradient, point.in_covariance))
 
     def posterior(self, data: Dataset, point: Parameters) -> Posterior:
         """The law of f minus the prior mean, with the noise of a Gaussian likelihood, or 0 for others."""

@@ -211,7 +211,7 @@ class Objective:
     def packing(self, start: Parameters, **options: Any) -> Packing:
         """The conversion between points and vectors, for training that starts at ``start``, completed.
 
-        ``options`` are those of `fitting.objectives.packing.packing`: learn_Z, fixed, limits, scale.
+        ``options`` are those of `fitting.objectives.packing.packing_of`: learn_Z, fixed, limits, scale, tied, natural.
         """
         fixed = tuple(dict.fromkeys((*options.pop("fixed", ()), *self.held)))
         return packing_of(self.complete(start), fixed=fixed, **options)

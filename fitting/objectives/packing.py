@@ -240,9 +240,14 @@ class _PowerBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class LawBlock(Block):
-    """A free q(v) = N(w, CCᵀ) of ``M`` variables: every vector corresponds to a law."""
+    """A free q(v) = N(w, CCᵀ) of ``M`` variables: every vector corresponds to a law.
+
+    With ``natural`` the derivatives are those that `fitting.training.NaturalSteps` takes: in w, and of the losses
+    without KL(q‖p) in CCᵀ, at the places of the entries of C.
+    """
 
     M: int
+    natural: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -266,10 +271,14 @@ class LawBlock(Block):
         M, xp = self.M, namespace(point.q.mean)
         factor = triangle_of(entries, M) if space is None else read_triangle(entries, space.array("C", (M, M), np))
         np.fill_diagonal(factor, np.exp(np.diagonal(factor)))
-        return replace(point, q=FactorLaw(place(entries[:M, None].copy(), xp), place(factor, xp)))
+        q = FactorLaw(place(entries[:M, None].copy(), xp), place(factor, xp))
+        return replace(point, q=q, in_covariance=self.natural)
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
         assert point.q is not None
+        if self.natural:
+            slopes = host(gradient.covariance)
+            return joined(host(gradient.mean)[:, 0], slopes, np.diagonal(slopes))
         slopes = host(gradient.factor)
         diagonal = np.diagonal(slopes) * np.diagonal(host(point.q.factor))
         return joined(host(gradient.mean)[:, 0], slopes, diagonal)
@@ -439,8 +448,12 @@ def packing_of(
     limits: Mapping[str, Limits] | None = None,
     scale: ArrayLike = 1.0,
     tied: bool = False,
+    natural: bool = False,
 ) -> Packing:
-    """As `packing`, from a point; ``tied`` keeps the ratios of parameters that each input has (`each_input`)."""
+    """As `packing`, from a point; ``tied`` keeps the ratios of parameters that each input has (`each_input`).
+
+    ``natural`` is for steps of `fitting.training.NaturalSteps`: see `LawBlock`.
+    """
     flag("learn_Z", learn_Z)
     if not isinstance(limits, Mapping | None):
         raise ValueError(f"limits: expected a dictionary of names with pairs (low, high), got {shown(limits)}")
@@ -486,7 +499,7 @@ def packing_of(
     if start.power is not None:
         blocks.append(_PowerBlock())
     if start.q is not None:
-        blocks.append(LawBlock(start.q.M))
+        blocks.append(LawBlock(start.q.M, natural))
     return Packing(start, tuple(blocks))
 
 

@@ -248,14 +248,18 @@ class FreePass(Passes):
     at : AtLosses
     gradient : bool
         False computes the value only.
+    in_covariance : bool
+        As for `fitting.objectives.point.Parameters`.
     """
 
     q: FactorLaw
     at: AtLosses
     gradient: bool = True
+    in_covariance: bool = False
 
     def over(self, source: Stream) -> Evaluation:
-        return free(source, self.q, self.at.losses, self.at.price, gradient=self.gradient)
+        options = {"gradient": self.gradient, "in_covariance": self.in_covariance}
+        return free(source, self.q, self.at.losses, self.at.price, **options)
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -273,4 +277,4 @@ class FreePass(Passes):
 
     def whole(self, basis: Basis, sums: SingleSums) -> Evaluation:
         """The goal with its derivatives."""
-        return free_whole(basis, self.q, sums, self.at.price)
+        return free_whole(basis, self.q, sums, self.at.price, in_covariance=self.in_covariance)

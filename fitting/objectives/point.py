@@ -39,6 +39,9 @@ class Parameters:
         The mean function of the prior; None is that of the data, or 0.
     sites : array (2, N) or None
         Where the search for the best q begins (`fitting.objectives.start_of_q`).
+    in_covariance : bool
+        Whether the derivatives in q are those that natural-gradient steps take: `Gradient.covariance` in place of
+        `Gradient.factor`.
     """
 
     kernel: Kernel
@@ -48,6 +51,7 @@ class Parameters:
     power: float | None = None
     prior_mean: PriorMean | None = None
     sites: Array | None = None
+    in_covariance: bool = False
 
     @property
     def noise(self) -> float:
@@ -71,6 +75,8 @@ class Gradient:
         Derivatives in the mean of q(v).
     factor : array (M, M) or None
         Derivatives in the lower triangular factor of the covariance of q(v).
+    covariance : array (M, M) or None
+        Derivatives of the losses, without those of KL(q‖p), in the covariance of q(v); the lower triangle counts.
     weights : array (p,) or None
         Derivatives in the weights of a feature map.
     power : float or None
@@ -86,6 +92,7 @@ class Gradient:
     Z: Array | None = None
     mean: Array | None = None
     factor: Array | None = None
+    covariance: Array | None = None
     weights: Float | None = None
     power: float | None = None
     prior_mean: Float | None = None
@@ -166,7 +173,7 @@ def finite_or_refused(evaluation: Evaluation) -> Evaluation:
     require_finite("", evaluation.value)
     if (g := evaluation.gradient) is not None:
         require_finite("kernel", float(g.kernel.sum() + g.likelihood.sum()))
-        for block in ("Z", "mean", "factor", "weights", "prior_mean"):
+        for block in ("Z", "mean", "factor", "covariance", "weights", "prior_mean"):
             part = getattr(g, block)
             if part is not None and not (g.checked and is_cupy(part)):
                 require_finite(block, float(part.sum()))
@@ -192,6 +199,7 @@ _WORDS = {
     "Z": "derivative in Z",
     "mean": "derivative in the mean of q",
     "factor": "derivative in the factor of q",
+    "covariance": "derivative in the covariance of q",
     "weights": "derivative in the weights of the features",
     "power": "derivative in the power",
     "prior_mean": "derivative in the coefficients of the prior mean",

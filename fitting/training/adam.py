@@ -15,16 +15,17 @@ from fitting.training.ending import Ending, Resolution
 from fitting.training.run import Loss, Run, Status
 from fitting.training.watch import FAULTS, Watch, checked, instances
 from gpbounds.arrays import Float
-from gpbounds.linalg import cholesky
+from gpbounds.linalg import blas, cholesky
 from gpbounds.linalg.parallel import Tasks
-from gpbounds.linalg.products import product
-from gpbounds.linalg.triangular import multiply_rows, solve_rows
+from gpbounds.linalg.products import add_product
+from gpbounds.linalg.triangular import inverse_factor, mirrored, multiply_rows, solve_rows
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import slices
 
 # Natural-gradient steps for a free law q(v) = N(w, CCᵀ), which stay positive definite.
 #
-# With Λ = (CCᵀ)⁻¹ and the derivatives w̄, S̄ of J in the mean and the covariance, a step of rate ρ is
+# J is a sum of losses and β·KL(q‖p).  With Λ = (CCᵀ)⁻¹, w̄ the derivative of J in the mean, and H that of the losses in
+# the covariance S, whose derivative of J is S̄ = H + ½β(I − Λ), a step of rate ρ is
 #
 #     Λ' = Λ + ρ(2/β)S̄ + ½ρ²(2/β)²S̄Λ⁻¹S̄,      w' = w − (ρ/β)Λ'⁻¹w̄.
 #
@@ -34,7 +35,9 @@ from gpbounds.whitening import slices
 #
 # A direct loss has a larger curvature in the mean than 2S̄, that of an ELBO: its steps need a smaller ρ.
 #
-# Everything is computed from C: with E = (2/β)CᵀS̄C, S' = CA⁻¹Cᵀ for A = I + ρE + ½ρ²E².
+# Neither form needs S̄.  The first is a mean of two precisions, and the second adds two matrices of the form FFᵀ:
+#
+#     Λ₁ = (1 − ρ)Λ + ρ(I + (2/β)H),      Λ' = ½Λ + ½(Λ₁C)(Λ₁C)ᵀ.
 
 TILE = 128
 """Rows of a tile."""
@@ -76,9 +79,19 @@ class NaturalSteps:
         return float(LEAST * (self.rate / LEAST) ** ((step - 1) / RAMP))
 
     def moved(
-        self, entries: Float, slopes: Float, step: int, space: Workspace | None = None, *, share: float = 1.0
+        self,
+        entries: Float,
+        slopes: Float,
+        step: int,
+        space: Workspace | None = None,
+        *,
+        share: float = 1.0,
+        precision: Float | None = None,
     ) -> Float:
-        """The law after a step, from its entries (size,) and the derivatives of J in them; ``share`` multiplies ρ.
+        """The law after a step, from its entries (size,) and the derivatives that a ``natural`` `LawBlock` returns.
+
+        ``share`` multiplies ρ.  ``precision`` (M(M + 1)/2,) has the lower triangle of Λ, row by row, or only 0 where it
+        is not known; that of Λ' takes its place.
 
         Raises
         ------
@@ -86,85 +99,100 @@ class NaturalSteps:
             if the loss is not convex, although `convex` says so, or where its slopes are so steep that their rounding
             exceeds the precision: a smaller step is needed then.
         """
-        return _Move(self, entries, slopes, share * self.rate_at(step) / self.beta, space or Workspace(0)).run()
+        known = np.zeros(self.size - self.M) if precision is None else precision
+        return _Move(self, entries, slopes, share * self.rate_at(step), space or Workspace(0), known).run()
 
 
 class _Move:
     """A step by tiles of rows; their number depends on M only, so that results do not depend on the number of lanes."""
 
-    def __init__(self, steps: NaturalSteps, entries: Float, slopes: Float, rate: float, space: Workspace) -> None:
+    def __init__(
+        self, steps: NaturalSteps, entries: Float, slopes: Float, rate: float, space: Workspace, precision: Float
+    ) -> None:
         M = steps.M
-        self.M, self.convex, self.entries, self.slopes, self.rate = M, steps.convex, entries, slopes, rate
-        names = ("C", "C bar", "A", "turned", "factor", *(() if steps.convex else ("E",)))
-        self.C, self.C_bar, self.A, self.turned, self.factor, *rest = (space.array(name, (M, M), np) for name in names)
-        self.E = rest[0] if rest else self.A
+        self.M, self.convex, self.entries, self.slopes, self.precision = M, steps.convex, entries, slopes, precision
+        self.rate, self.beta = rate, steps.beta
+        names = ("A", "turned", "factor", *(() if steps.convex else ("C", "mean precision", "F")))
+        self.A, self.turned, self.factor, *rest = (space.array(name, (M, M), np) for name in names)
+        self.C, self.between, self.F = rest or (self.A, self.A, self.A)
         self.tiles = list(slices(M, TILE if M >= 2 * TILE else M))
 
     def run(self) -> Float:
         M, steps, tasks = self.M, range(len(self.tiles)), Tasks()
-        turned = [("turned", i) for i in steps]
-        tasks.add(self._read_C, writes=["C"])
-        tasks.add(self._read_C_bar, writes=["C bar"])
-        for i in steps:
-            writes = [("E", i), turned[i]] if self.convex else [("E", i)]
-            tasks.add(partial(self._curvature, i), reads=["C", "C bar"], writes=writes)
+        A, F, turned = ([(name, i) for i in steps] for name in ("A", "F", "turned"))
+        tasks.add(self._between, writes=["between", *A])
         if not self.convex:
             for i in steps:
-                tasks.add(partial(self._squared, i), reads=[("E", j) for j in steps], writes=[turned[i]])
+                tasks.add(partial(self._times_C, i), reads=["between"], writes=[F[i]])
+            for i in steps:
+                tasks.add(partial(self._squared, i), reads=F[: i + 1], writes=[A[i]])
+            tasks.add(self._write, reads=A, writes=["precision"])
+        for i in steps:
+            tasks.add(partial(self._turn, i), reads=A, writes=[turned[i]])
         tasks.add(self._factorise, reads=turned, writes=turned)
         for i in reversed(steps):  # long tasks first
-            tasks.add(partial(self._solve, i), reads=["C", *turned], writes=[("factor", i)])
-        tasks.run(3.0 * M**3)
-        mean = self.entries[:M] - self.rate * (self.factor @ (self.factor.T @ self.slopes[:M]))
+            tasks.add(partial(self._solve, i), reads=turned, writes=[("factor", i)])
+        tasks.run(2.0 * M**3)
+        mean = self.entries[:M] - self.rate / self.beta * (self.factor @ (self.factor.T @ self.slopes[:M]))
         return joined(mean, self.factor, np.log(np.diagonal(self.factor)))
 
-    def _read_C(self, worker: int) -> None:
+    def _between(self, worker: int) -> None:
+        """Λ₁, in the memory of Λ for a convex loss."""
+        M, rate, Lambda = self.M, self.rate, self.precision
+        if not Lambda[0] and not (self.convex and rate == 1.0):
+            self._read_precision()
+        if not self.convex:
+            self._read_C()
+            blas.unpack(Lambda, self.A)
+            Lambda = Lambda.copy()
+        Lambda *= 1.0 - rate
+        Lambda += (2.0 * rate / self.beta) * self.slopes[M:]
+        Lambda[diagonal_of(M)] += rate
+        if self.convex:
+            blas.unpack(Lambda, self.A)
+            return
+        blas.unpack(Lambda, self.between)
+        self.between[...] = mirrored(self.between.T)
+
+    def _read_C(self) -> None:
         read_triangle(self.entries, self.C)
         np.fill_diagonal(self.C, np.exp(np.diagonal(self.C)))
 
-    def _read_C_bar(self, worker: int) -> None:
-        """From the derivatives in log C_ii."""
-        read_triangle(self.slopes, self.C_bar)
-        np.fill_diagonal(self.C_bar, np.diagonal(self.C_bar) / np.exp(self.entries[self.M :][diagonal_of(self.M)]))
+    def _read_precision(self) -> None:
+        """Λ = C⁻ᵀC⁻¹."""
+        self._read_C()
+        inverse = inverse_factor(self.C, checked=True)
+        blas.pack(multiply_rows(inverse, np.ascontiguousarray(inverse.T), transposed=True), self.precision)
 
-    def _curvature(self, i: int, worker: int) -> None:
-        """Rows of the upper triangle of E, which is that of (ρ/β)C̄ᵀC; and of A = I + E."""
+    def _times_C(self, i: int, worker: int) -> None:
+        """Rows of Λ₁C."""
         rows = self.tiles[i]
-        tile = self.E[rows, rows.start :]
-        np.multiply(self.C_bar[rows.start :, rows].T, self.rate, out=tile)
-        multiply_rows(self.C[rows.start :, rows.start :], tile, transposed=True)
-        if self.convex:
-            self._turn(i)
-            return
-        n = rows.stop - rows.start
-        tile[:, :n] = np.triu(tile[:, :n]) + np.triu(tile[:, :n], 1).T
-        self.E[rows.stop :, rows] = tile[:, n:].T
+        self.F[rows] = self.between[rows]
+        multiply_rows(self.C, self.F[rows], transposed=True)
 
     def _squared(self, i: int, worker: int) -> None:
-        """Rows of the upper triangle of A = I + E + ½E²."""
+        """Rows of the lower triangle of Λ'."""
         rows = self.tiles[i]
-        tile = self.A[rows, rows.start :]
-        product(self.E[rows], self.E[:, rows.start :], tile)
-        tile *= 0.5
-        tile += self.E[rows, rows.start :]
-        self._turn(i)
+        add_product(self.F[rows], self.F[: rows.stop].T, self.A[rows, : rows.stop], scale=0.5, keep=0.5)
 
-    def _turn(self, i: int) -> None:
-        """These rows of A with all rows and columns in the opposite order, as a lower triangle."""
+    def _write(self, worker: int) -> None:
+        blas.pack(self.A, self.precision)
+
+    def _turn(self, i: int, worker: int) -> None:
+        """Λ' with all rows and columns in the opposite order: rows of its lower triangle."""
         rows, M = self.tiles[i], self.M
-        tile = self.A[rows, rows.start :]
-        out = self.turned[M - rows.stop : M - rows.start, : M - rows.start]
-        out[...] = tile[::-1, ::-1]
+        below = self.A[M - rows.stop :, M - rows.stop : M - rows.start]
+        self.turned[rows, : rows.stop] = below[::-1, ::-1].T
 
     def _factorise(self, worker: int) -> None:
-        name = "the precision of q after a natural step"
-        self.turned.reshape(-1)[:: self.M + 1] += 1.0
-        cholesky(self.turned, name=name, overwrite=True)
+        cholesky(self.turned, name="the precision of q after a natural step", overwrite=True)
 
     def _solve(self, i: int, worker: int) -> None:
-        """Rows of CT, with A⁻¹ = TTᵀ."""
+        """Rows of C', with Λ'⁻¹ = C'C'ᵀ."""
         rows, M = self.tiles[i], self.M
-        panel = self.C[rows, : rows.stop][:, ::-1].copy()
+        n = rows.stop - rows.start
+        panel = np.zeros((n, rows.stop))
+        panel[np.arange(n), n - 1 - np.arange(n)] = 1.0
         solve_rows(self.turned[M - rows.stop :, M - rows.stop :], panel)
         self.factor[rows, : rows.stop] = panel[:, ::-1]
         self.factor[rows, rows.stop :] = 0.0
@@ -189,7 +217,8 @@ class Steps:
     rate : float
         Step length.
     natural : NaturalSteps, optional
-        The last entries of the vector are a law, which takes natural-gradient steps instead of Adam's.
+        The last entries of the vector are a law, which takes natural-gradient steps instead of Adam's.  The first
+        moments of its C are then the precision Λ, or 0 where the next step computes it from C.
 
     >>> steps = Steps(np.array([3.0]), [(-9.0, 9.0)], 0.5)
     >>> for _ in range(200):
@@ -223,11 +252,18 @@ class Steps:
         for start in range(0, rest, PIECE):
             piece = slice(start, min(start + PIECE, rest))
             self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start])
+        at, precision = self._bounded, first[g.size :]
         if self.natural is not None:
-            x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space, share=self.slowed)
-            first[rest:], second[rest:] = 0.0, 0.0
-        at = self._bounded
-        x[at] = np.clip(x[at], self.low[at], self.high[at])
+            law = slice(rest, rest + self.natural.M)
+            precision = first[law.stop :]
+            precision[...] = self.first[law.stop :]
+            more: dict[str, Any] = {"share": self.slowed, "precision": precision}
+            x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space, **more)
+            first[law], second[rest:] = 0.0, 0.0
+        before = x[at]
+        x[at] = np.clip(before, self.low[at], self.high[at])
+        if (x[at] != before)[at >= rest].any():
+            precision[...] = 0.0  # of another law
         self._spare = self.x, self.first, self.second
         self.x, self.first, self.second = x, first, second
 
