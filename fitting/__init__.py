@@ -12,8 +12,9 @@ True
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gpbounds.once import loaded_on_use
 
 if TYPE_CHECKING:
     from fitting.certifying import certify as certify
@@ -73,13 +74,4 @@ _HOME = {
 }
 
 __all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"fitting.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'fitting' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = loaded_on_use("fitting", _HOME)

@@ -1,8 +1,10 @@
-"""Properties that are computed once, and hold no lock meanwhile."""
+"""Properties that are computed once, and hold no lock meanwhile; names of packages that are loaded once, when used."""
 
 from __future__ import annotations
 
 import functools
+import importlib
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # mypy knows the class of Python as a property
@@ -35,3 +37,23 @@ else:
             if self.attrname in values:
                 return values[self.attrname]
             return values.setdefault(self.attrname, self.func(instance))
+
+
+def loaded_on_use(
+    package: str, home: Mapping[str, str], *own: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a ``package`` that loads a name when it is first used (PEP 562).
+
+    ``home`` has the module of each such name, relative to the package; ``own`` are names that the package defines.
+
+    >>> get, names = loaded_on_use("gpbounds", {"Interval": "interval"})
+    >>> get("Interval").__module__, names()
+    ('gpbounds.interval', ['Interval'])
+    """
+
+    def attribute(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+
+    return attribute, lambda: sorted([*home, *own])

@@ -1,32 +1,40 @@
-"""Gaussian processes in scikit-learn's protocol."""
+"""Gaussian processes in scikit-learn's protocol.
+
+Each class is loaded on first use, and scikit-learn with it.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fitting.estimators.base import GaussianProcess
-from fitting.estimators.exact_gp import ExactGP
-from fitting.estimators.low_rank_gp import LowRankGP
-from fitting.estimators.pac_gp import PACGP
-from fitting.estimators.renyi_gp import RenyiGP
-from fitting.estimators.sparse_gp import SparseGP
-from fitting.estimators.sparse_pac_gp import SparsePACGP
-from fitting.estimators.variational_classifier import VariationalGPClassifier
-from fitting.estimators.variational_gp import VariationalGP
+from gpbounds.once import loaded_on_use
 
-__all__ = [
-    "PACGP",
-    "ExactGP",
-    "GaussianProcess",
-    "LowRankGP",
-    "RenyiGP",
-    "SparseGP",
-    "SparsePACGP",
-    "VariationalGP",
-    "VariationalGPClassifier",
-    "load",
-]
+if TYPE_CHECKING:
+    from fitting.estimators.base import GaussianProcess as GaussianProcess
+    from fitting.estimators.exact_gp import ExactGP as ExactGP
+    from fitting.estimators.low_rank_gp import LowRankGP as LowRankGP
+    from fitting.estimators.pac_gp import PACGP as PACGP
+    from fitting.estimators.renyi_gp import RenyiGP as RenyiGP
+    from fitting.estimators.sparse_gp import SparseGP as SparseGP
+    from fitting.estimators.sparse_pac_gp import SparsePACGP as SparsePACGP
+    from fitting.estimators.variational_classifier import VariationalGPClassifier as VariationalGPClassifier
+    from fitting.estimators.variational_gp import VariationalGP as VariationalGP
+
+_HOME = {
+    "ExactGP": "exact_gp",
+    "GaussianProcess": "base",
+    "LowRankGP": "low_rank_gp",
+    "PACGP": "pac_gp",
+    "RenyiGP": "renyi_gp",
+    "SparseGP": "sparse_gp",
+    "SparsePACGP": "sparse_pac_gp",
+    "VariationalGP": "variational_gp",
+    "VariationalGPClassifier": "variational_classifier",
+}
+
+__all__ = sorted([*_HOME, "load"])
+__getattr__, __dir__ = loaded_on_use("fitting.estimators", _HOME, "load")
 
 
 def load(path: str | os.PathLike[str], device: str | None = None, features: Any = None) -> GaussianProcess:
@@ -40,4 +48,6 @@ def load(path: str | os.PathLike[str], device: str | None = None, features: Any 
     ValueError
         for a file that is not a model, or of another version.
     """
+    from fitting.estimators.base import GaussianProcess
+
     return GaussianProcess.load(path, device, features)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 
 from fitting.estimators.given_rows import reals, scored
 from gpbounds.arrays import Array, host, is_cupy, kind_of_caller, namespace, place, require_finite_rows
@@ -20,6 +19,8 @@ from gpbounds.validation import open_unit, scalar
 
 @within_doubles
 def _r2(y: Any, prediction: Any, sample_weight: Any) -> float:
+    from sklearn.metrics import r2_score
+
     return float(r2_score(y, prediction, sample_weight=sample_weight))
 
 

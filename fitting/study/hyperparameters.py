@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +14,9 @@ from fitting.study.standardised import Standardised
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
+
+if TYPE_CHECKING:
+    from fitting.estimators.trainer import Outcome
 
 FIT_ROWS = 500
 """Number of rows in the marginal likelihood; the cost of each step is its cube."""
@@ -79,13 +81,13 @@ def fit(
 ) -> Hyperparameters:
     """Fit those of variance, lengthscale (one per input, or one ``shared``) and noise that are None.
 
-    `fitting.ExactGP`: marginal likelihood on at most ``rows`` seeded rows, L-BFGS-B from 1, √D, ½.
+    By marginal likelihood on at most ``rows`` seeded rows, from 1, √D, ½: what `fitting.ExactGP` does with this kernel
+    and noise, without scikit-learn, which takes longer to load than a fit takes.
     """
     if None not in (variance, lengthscale, noise):
         return as_given(nu, variance, lengthscale, noise)
-    from sklearn.exceptions import ConvergenceWarning
-
-    from fitting.estimators.exact_gp import ExactGP
+    from fitting.estimators.remarks import of_distance
+    from fitting.starts.starts import spreads_from_zero
 
     part = data.subset(rows, seed)
     for name, value in (("variance", variance), ("lengthscale", lengthscale), ("noise", noise)):
@@ -96,33 +98,60 @@ def fit(
     free = {"variance": variance is None, "lengthscale": lengthscale is None, "noise": noise is None}
     fitted = tuple(name for name, is_free in free.items() if is_free)
     names = {name: name.partition("[")[0] for name in (*kernel.parameter_names, "noise")}
-    model = ExactGP(
-        kernel,
-        0.5 if noise is None else noise,
-        fixed=tuple(name for name, kind in names.items() if not free[kind]),
-        limits={name: _RANGES[kind] for name, kind in names.items() if free[kind]},
-        tol=None,  # few parameters: the optimum itself, which does not depend on the path to it
-        random_state=seed,
-        progress=progress and sys.stderr.isatty(),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # `edges` and `notes` report it
-        model.fit(part.X, part.y)
+    limits = {name: _RANGES[kind] for name, kind in names.items() if free[kind]}
+    fixed = tuple(name for name, kind in names.items() if not free[kind])
+    outcome = _greatest_evidence(part, kernel, 0.5 if noise is None else noise, limits, fixed, seed, progress)
     origin = (
         f"{', '.join(fitted).capitalize()} by marginal likelihood (fitting.ExactGP) on {part.N} of {data.N} rows, "
         f"{'one shared lengthscale' if shared else 'one lengthscale per input'}."
     )
-    kernel_fitted: Any = model.kernel_
+    kernel_fitted: Any = outcome.parameters.kernel
     settled = stationary(
         nu,
         kernel_fitted.variance if variance is None else variance,
         kernel_fitted.lengthscale if lengthscale is None else lengthscale,  # values of the caller stay exact
     )
-    others = [remark for remark in model.remarks_ if "limit" not in remark.kind]
+    distance = spreads_from_zero(part.y[:, None])
+    remarks = [*of_distance(distance, ("normalize_y=True",)), *outcome.remarks([outcome.run], False, "scale")]
+    others = [remark for remark in remarks if "limit" not in remark.kind]
     reported = tuple(f"Training reported: {' '.join(remark.text.split()).rstrip('.')}." for remark in others)
-    notes, edges = limited(model.remarks_, data.columns)
-    noise_found = model.noise_ if noise is None else noise
+    notes, edges = limited(remarks, data.columns)
+    noise_found = outcome.parameters.noise if noise is None else noise
     return Hyperparameters(settled, noise_found, origin, fitted, (*reported, *notes), edges)
+
+
+def _greatest_evidence(
+    rows: Standardised,
+    kernel: Kernel,
+    noise: float,
+    limits: Mapping[str, tuple[float, float]],
+    fixed: Sequence[str],
+    seed: int,
+    progress: bool,
+) -> Outcome:
+    """Where log p(y) of ``rows`` is greatest, within ``limits`` and searched from ``kernel`` and ``noise``."""
+    from fitting.estimators.trainer import Trainer
+    from fitting.objectives.objective import at_point, objective
+    from fitting.starts.starts import mean_square
+    from fitting.training import Ending, Session
+
+    trainer = Trainer(
+        objective=objective(rows.X, rows.y, "exact"),
+        N=rows.N,
+        optimizer="lbfgs",
+        max_iter=1000,
+        ending=Ending(0.0, float(rows.N), "nats per datum"),  # few parameters: the optimum, whatever the path to it
+        learning_rate=0.05,
+        batch_size=None,
+        limits=limits,
+        fixed=fixed,
+        learn_Z=False,
+        scale=np.ones(rows.D),
+        session=Session(None, "", seed),
+        progress=progress and sys.stderr.isatty(),
+        square=mean_square(rows.y),
+    )
+    return trainer.best_of("exact", at_point(kernel, noise), 0, lambda point, i: point)[0]
 
 
 def limited(remarks: Sequence[Any], columns: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
