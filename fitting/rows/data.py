@@ -254,8 +254,9 @@ class Data:
                 basis.readings.require_finite("Z", basis.Z)
             return self._settled(source, work)
 
+        about = kernel.over(self.X) if isinstance(kernel, FeatureKernel) else kernel
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            return _at(kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt)
+            return _at(about, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt)
 
     def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
         result = work(source)
