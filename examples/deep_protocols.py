@@ -9,14 +9,13 @@
 | code     | that of the authors' public code (github.com/aresPanos/dmgp_dfgp_regression, June 2020), which the paper  |
 |          | leaves out: (1) 100 epochs of least squares, in which each of the d outputs predicts y, in place of our   |
 |          | 10; (2) at most 100 iterations of L-BFGS for kernel and noise on the outputs z; (3) --epochs of joint     |
-|          | training with the step length 1e-6 in place of 1e-3: the network by log p of the rows of each batch alone,|
-|          | kernel and noise once after each epoch by log p(y) of all rows.  DMGP standardises z over each batch,     |
-|          | DFGP does not.                                                                                            |
+|          | training with the step length 1e-6 in place of 1e-3: the network by log p of the rows of each batch alone.|
+|          | DMGP standardises z over each batch, DFGP does not.                                                       |
 | apart    | "code" after its step (2): a GP on the outputs of a network that was trained before                       |
 
 Differences from that code: the splits are ours; the least squares train z and a linear layer, whose product is then
-the last layer of the network; kernel and noise move by their logarithms; DFGP keeps the frequencies of step (2), where
-the code draws new ones.
+the last layer of the network; DFGP keeps the frequencies of step (2), where the code draws new ones; and kernel and
+noise stay where step (2) ends, where the code takes 100 steps of at most about 1e-6 in (3).
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from regression_sets import UCI
 
 from fitting import LowRankGP
 from fitting.features import MLP, Composed, FeatureKernel, Network
-from fitting.features.network import Standardised
+from fitting.features.network import StandardisedNetwork
 from fitting.features.pretraining import Regressor
 from fitting.objectives.laws import LowRankLaw
 from fitting.objectives.objective import Objective, at_point, objective
-from fitting.objectives.point import Gradient, Parameters
+from fitting.objectives.point import Parameters
 from fitting.training import Steps
 from gpbounds.arrays import Float
 from gpbounds.cli import options
@@ -65,31 +64,18 @@ def predicting(fit: Regressor) -> tuple[Network, Float]:
     return replace(network, shift=np.zeros(network.dim), scale=np.ones(network.dim)), weights
 
 
-def slopes(F: Objective, point: Parameters) -> Gradient:
-    """Derivatives of log p(y)."""
-    gradient = F.evaluate(point.kernel, point.noise).gradient
-    assert gradient is not None
-    return gradient
-
-
 def slowly(F: Objective, point: Parameters, epochs: int, rng: np.random.Generator) -> Parameters:
     """The end of step (3) from ``point``."""
     kernel: Any = point.kernel
-    first = np.concatenate([kernel.log_parameters, point.likelihood.log_parameters])
-    weights, logs = (Steps(each, [(-np.inf, np.inf)] * each.size, SLOW) for each in (kernel.weights, first))
-    own = kernel.log_parameters.size
+    steps = Steps(kernel.weights, [(-np.inf, np.inf)] * kernel.weights.size, SLOW)
     for _ in range(epochs):
         for rows in parts(F.N, rng):
             alone = replace(objective(F.data.X[rows], F.data.Y[rows, 0]), law=LowRankLaw())
-            moved = slopes(alone, replace(point, kernel=kernel.with_weights(weights.x))).weights
-            assert moved is not None
-            weights.take(-moved)
-        kernel = kernel.with_weights(weights.x)
-        all_rows = slopes(F, replace(point, kernel=kernel))
-        logs.take(-np.concatenate([all_rows.kernel, all_rows.likelihood]))
-        kernel = kernel.with_log_parameters(logs.x[:own])
-        point = replace(point, kernel=kernel, likelihood=point.likelihood.with_log_parameters(logs.x[own:]))
-    return point
+            gradient = alone.evaluate(kernel.with_weights(steps.x), point.noise).gradient
+            assert gradient is not None
+            assert gradient.weights is not None
+            steps.take(-gradient.weights)
+    return replace(point, kernel=kernel.with_weights(steps.x))
 
 
 def by_code(model: str, data: Sequence[np.ndarray], epochs: int, seed: int) -> Iterator[tuple[Any, ...]]:
@@ -106,7 +92,7 @@ def by_code(model: str, data: Sequence[np.ndarray], epochs: int, seed: int) -> I
     yield "apart", *tested(gp, network.project(weights, X_test), y_test), -gp.objective_ / len(y), spent
     begun = time.process_time()
     inner: Any = gp.feature_kernel_.features
-    features = Composed(inner, Standardised(network, X) if model == "DMGP" else network, weights)
+    features = Composed(inner, StandardisedNetwork(network, X) if model == "DMGP" else network, weights)
     kernel = FeatureKernel(features, np.concatenate([gp.feature_kernel_.log_parameters, weights]))
     F = replace(objective(X, y), law=LowRankLaw())
     with one_blas_thread():

@@ -9,7 +9,7 @@ import numpy as np
 
 from fitting.features.base import FeatureMap
 from fitting.features.choices import FeatureChoice, KernelChoice
-from fitting.features.network import ACTIVATIONS, Network, Standardised
+from fitting.features.network import ACTIVATIONS, Network, StandardisedNetwork
 from fitting.features.objects import Scaled
 from fitting.features.pretraining import Regressor, least_squares
 from fitting.starts.starts import units
@@ -98,7 +98,7 @@ class MLP(FeatureChoice):
     def after(self, start: Regressor, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
         """The features with the network of ``start``."""
         if self.then is not None and self.standardise == "always":
-            return self.then.after(Standardised(start.network, X), start.weights, X, Y, rng)
+            return self.then.after(StandardisedNetwork(start.network, X), start.weights, X, Y, rng)
         z = host(start.network.project(start.weights, X))
         network = replace(start.network, shift=z.mean(axis=0), scale=units(z))
         if self.then is None:

@@ -12,7 +12,7 @@ A CPU computes these for `ROWS` rows at a time, so that the cotangents of all la
 
 The weights are one vector: W_1 row by row, b_1, W_2, b_2, …
 
-Instead of constants, `Standardised` has the mean and the standard deviation of g over n rows at the current weights.
+Instead of constants, `StandardisedNetwork` has mean and standard deviation of g over n rows at the current weights.
 The cotangents z̄ of any rows then belong to cotangents of g, at these rows and at row j of the n:
 
     ḡ = z̄/scale,      ḡ_j = −(Σz̄ + z_j∘Σ z̄∘z)/(n·scale).
@@ -43,7 +43,7 @@ ROWS = 256
 """Rows that are pulled back at a time on a CPU."""
 
 PIECE = 1024
-"""Rows whose moments `Standardised` takes at a time."""
+"""Rows whose moments `StandardisedNetwork` takes at a time."""
 
 
 def _tanh(h: Array) -> None:
@@ -223,7 +223,7 @@ class _NetworkAt(TransformAt):
 
 
 @dataclass(frozen=True, eq=False)
-class Standardised(Transform):
+class StandardisedNetwork(Transform):
     """z = (g(x) − m)/s, m and s the mean and the standard deviation of g over ``rows`` at the current weights.
 
     z of a row depends on the weights and on ``rows``, not on the other rows of a pass.
@@ -235,7 +235,7 @@ class Standardised(Transform):
     rows : array (n, D)
 
     >>> rows = np.array([[0.0], [1.0], [2.0]])
-    >>> z = Standardised(Network((1, 1)), rows).project(np.array([3.0, 5.0]), rows)  # g = 3x + 5
+    >>> z = StandardisedNetwork(Network((1, 1)), rows).project(np.array([3.0, 5.0]), rows)  # g = 3x + 5
     >>> z.ravel().round(4).tolist()
     [-1.2247, 0.0, 1.2247]
     """
@@ -252,11 +252,11 @@ class Standardised(Transform):
     def size(self) -> int:
         return self.network.size
 
-    def at(self, weights: Float) -> _StandardisedAt:
+    def at(self, weights: Float) -> _StandardisedNetworkAt:
         network, z = self.network.centred(weights, self.rows)
-        return _StandardisedAt(network.at(weights), self.rows, z)
+        return _StandardisedNetworkAt(network.at(weights), self.rows, z)
 
-    def over(self, X: Array) -> Standardised:
+    def over(self, X: Array) -> StandardisedNetwork:
         return replace(self, rows=X)
 
     def held(self, weights: Float) -> Network:
@@ -264,7 +264,7 @@ class Standardised(Transform):
 
 
 @dataclass(frozen=True, eq=False)
-class _StandardisedAt(TransformAt):
+class _StandardisedNetworkAt(TransformAt):
     """The network at given weights with the moments of ``rows``, and z of these; it also sums z̄ and z̄∘z."""
 
     inner: _NetworkAt
