@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -33,7 +34,7 @@ from fitting.features.network import ROWS
 from fitting.features.objects import trained_map
 from fitting.features.pretraining import least_squares
 from fitting.objectives.goals import ExpectedLosses
-from fitting.objectives.laws import FreeLaw
+from fitting.objectives.laws import FreeLaw, LowRankLaw
 from fitting.objectives.objective import Objective, at_point, objective
 from fitting.objectives.packing import packing_of
 from gpbounds import NonFinite
@@ -55,6 +56,8 @@ CHOICES = {
     "DMGP, two dimensions": MLP((4,), d=2, then=Mercer(9, "grid")),
     "squashed into a box": MLP((5,), d=2, then=Hilbert((4, 3), (1.2, 1.5), half_width=2.0)),
     "Matérn": MLP((4,), d=2, then=Fourier(6, Matern(1.5))),
+    "z follows": MLP((7, 5), d=1, then=Mercer(6), standardise="always"),
+    "z follows into a box": MLP((5,), d=2, then=Hilbert((4, 3), (1.2, 1.5), half_width=2.0), standardise="always"),
     "outputs": MLP((7, 5), d=3),
     "no hidden layer": MLP((), d=2, then=Fourier(4)),
 }
@@ -162,6 +165,40 @@ def test_outputs_are_standardised_at_the_start() -> None:
     z = features.transform.project(features.weights, X)
     np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(z.std(axis=0), 1.0, rtol=1e-12)
+
+
+def test_derivatives_pass_through_the_moments_of_more_rows_than_a_chunk() -> None:
+    """log p(y) of 2500 rows: against differences of the value, in which z is standardised anew at each point."""
+    rng = np.random.default_rng(8)
+    rows = rng.standard_normal((2500, 2)) * [1.0, 4.0]
+    targets = np.sin(rows[:, 0]) + 0.1 * rng.standard_normal(2500)
+    features = trained_map(MLP((6,), d=2, then=Fourier(6), standardise="always"), rows, targets[:, None], rng)
+    F = replace(objective(rows, targets), law=LowRankLaw())
+    start = at_point(FeatureKernel(features, features.start(rows, rng)), 0.2)
+    layout = packing_of(start)
+    loss, vector = layout.loss(F), layout.pack(start) + 0.1 * rng.standard_normal(layout.pack(start).size)
+    slopes, direction = np.array(loss(vector)[1]), rng.standard_normal(vector.size)
+    assert slopes @ direction == pytest.approx(numeric(lambda v: loss(v)[0], vector, direction), rel=1e-8)
+
+
+@quiet
+def test_moments_are_those_of_the_batch_in_training_and_of_all_rows_afterwards() -> None:
+    features = trained_map(CHOICES["z follows"], X, y[:, None], np.random.default_rng(0))
+    kernel = FeatureKernel(features, features.start(X, np.random.default_rng(0)))
+    moved = kernel.with_weights(3.0 * kernel.weights)
+    for some in (X, X[:40]):
+        transform = moved.over(some).features.transform
+        for z in (transform.project(moved.weights, some), transform.held(moved.weights).project(moved.weights, some)):
+            assert (z.mean(), z.std()) == (pytest.approx(0.0, abs=1e-12), pytest.approx(1.0, rel=1e-12))
+    bound = Objective(objective(X, y).data, FreeLaw(), ExpectedLosses(Gaussian(0.1)))
+    point = bound.complete(at_point(moved, 0.1))
+    alone = Objective(objective(X[:40], y[:40]).data, FreeLaw(), ExpectedLosses(Gaussian(0.1)), weight=3.0)
+    assert bound.batch(np.arange(40)).minimised(point).value == alone.minimised(point).value
+    how = {"optimizer": "adam", "batch_size": 40, "learning_rate": 0.05}
+    fitted = deep("z follows", **how).fit(X, y)
+    z = fitted.feature_kernel_.features.transform.project(fitted.feature_kernel_.weights, X)
+    assert isinstance(fitted.feature_kernel_.features.transform, Network)
+    assert (z.mean(), z.std()) == (pytest.approx(0.0, abs=1e-12), pytest.approx(1.0, rel=1e-12))
 
 
 def test_least_squares_finds_the_function_in_any_units() -> None:
@@ -469,6 +506,8 @@ def test_faults_of_a_map_reach_the_user(fault: str, error: type[Exception], word
         (MLP(d=0), "d: expected a whole number >= 1, got 0"),
         (MLP(activation="sine"), "activation: expected one of 'tanh', 'relu', got 'sine'"),
         (MLP(pretraining=-1), "pretraining: expected a whole number >= 0, got -1"),
+        (MLP(then=Fourier(4), standardise="never"), "standardise: expected one of 'start', 'always', got 'never'"),
+        (MLP(standardise="always"), "standardise: expected 'start' without features of z, got 'always'"),
         (MLP(then="fourier"), r"then: expected Fourier\(...\), Mercer\(...\), Hilbert\(...\) or None, got 'fourier'"),
         (MLP(then=MLP()), r"then: expected Fourier\(...\), Mercer\(...\), Hilbert\(...\) or None, got MLP"),
         (MLP(then=Mercer(4, "size")), "order: expected one of 'degree', 'best', 'grid', got 'size'"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitting import LowRankGP
+from fitting.estimators.low_rank_gp import stale
 from fitting.features import MLP, FeatureKernel, Fourier, FourierMap, Mercer
 from fitting.features.objects import trained_map
 from fitting.objectives.goals import Evidence, ExpectedLosses
@@ -195,3 +196,79 @@ def test_device_and_host_agree(cupy) -> None:
     there = far.batch(cupy.asarray(rows)).minimised(far.complete(point))
     assert there.value == pytest.approx(here.value, rel=1e-10)
     np.testing.assert_allclose(there.gradient.kernel, here.gradient.kernel, rtol=1e-8, atol=1e-8)
+
+
+# ---------------------------------------------------------------------- the semi-stochastic scheme
+
+
+def stale_setting(seed: int):
+    """log p(y), its ELBO, the losses of the scheme, and a vector."""
+    exact, bound, point = setting("deep", seed)
+    layout = packing_of(point)
+    return layout, bound, stale(exact, bound, layout, 8), layout.pack(point)
+
+
+def test_a_batch_of_all_rows_has_the_derivatives_of_the_evidence() -> None:
+    _, _, loss, vector = stale_setting(0)
+    slopes = loss.held(vector)(vector[loss.weights], np.arange(loss.N))
+    expected = loss.whole(vector)[1][loss.weights]
+    np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_batches_are_unbiased_for_the_elbo_of_the_pass_and_biased_for_the_evidence() -> None:
+    """At weights that have moved since the pass: the mean over the batches of an epoch."""
+    layout, bound, loss, vector = stale_setting(1)
+    rng, moved = np.random.default_rng(2), vector.copy()
+    moved[loss.weights] += 0.1 * rng.standard_normal(moved[loss.weights].size)
+    slopes = loss.held(vector)
+    mean = np.mean([slopes(moved[loss.weights], rows) for rows in np.split(rng.permutation(loss.N), 3)], axis=0)
+    point = bound.complete(layout.unpack(vector))
+
+    def elbo(weights) -> float:
+        return -bound.minimised(replace(point, kernel=point.kernel.with_weights(weights)), gradient=False).value
+
+    direction = rng.standard_normal(mean.size)
+    ends = [elbo(moved[loss.weights] + h * direction) for h in (-2e-4, -1e-4, 1e-4, 2e-4)]
+    numeric = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 12e-4
+    assert -mean @ direction == pytest.approx(numeric, rel=1e-7)
+    value, evidence = loss.whole(moved)
+    assert elbo(moved[loss.weights]) < -value
+    assert np.abs(mean - evidence[loss.weights]).max() > 0.01 * np.abs(mean).max()
+
+
+@quiet
+def test_the_semi_stochastic_scheme_raises_the_evidence_on_a_path_that_the_seed_determines(tmp_path) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((90, 2))
+    y = np.sin(X @ [1.0, 2.0]) + 0.2 * rng.standard_normal(90)
+    how = {"optimizer": "adam", "batch_size": 30, "learning_rate": 0.01, "scheme": "semi-stochastic", "random_state": 0}
+
+    def fitted(passes: int, **more) -> LowRankGP:
+        return LowRankGP(KINDS["deep"], max_iter=passes, **how, **more).fit(X, y)
+
+    whole = fitted(12)
+    assert len(whole.history_) == 13
+    assert whole.objective_ == pytest.approx(max(whole.history_), rel=1e-12)
+    assert whole.objective_ > whole.history_[0] + 10.0
+    np.testing.assert_array_equal(fitted(12).predict(X), whole.predict(X))
+    fitted(5, checkpoint=tmp_path / "training")
+    continued = fitted(12, checkpoint=tmp_path / "training")
+    np.testing.assert_array_equal(continued.history_, whole.history_)
+    np.testing.assert_array_equal(continued.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"batch_size": 30}, "scheme: expected 'variational' for features without weights, as batches would train"),
+        ({}, "scheme: expected 'variational' without batch_size, got 'semi-stochastic'"),
+        (
+            {"batch_size": 30, "scheme": "stale"},
+            "scheme: expected one of 'variational', 'semi-stochastic', got 'stale'",
+        ),
+    ],
+)
+def test_schemes_that_are_refused(more, words: str) -> None:
+    X = np.random.default_rng(5).standard_normal((90, 2))
+    with pytest.raises(ValueError, match=words):
+        LowRankGP("fourier", 10, **{"scheme": "semi-stochastic", "optimizer": "adam", **more}).fit(X, X[:, 0])

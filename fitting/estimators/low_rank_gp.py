@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -23,12 +24,13 @@ from fitting.features.objects import check_features, trained_map
 from fitting.features.transform import Projected, kernel_map
 from fitting.objectives.goals import Evidence, ExpectedLosses, Goal
 from fitting.objectives.laws import FreeLaw, LowRankLaw, ModelLaw
-from fitting.objectives.objective import Member, at_point, member
+from fitting.objectives.objective import Member, Objective, at_point, member
+from fitting.objectives.packing import Packing
 from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.columns import Columns
 from fitting.starts.starts import choose_inducing, mean_square, passed_kernel, units, with_noise_apart
-from fitting.training import Run, Session
+from fitting.training import Run, Session, Stale
 from gpbounds.arrays import Float, host
 from gpbounds.bound import UP
 from gpbounds.errors import shown
@@ -46,6 +48,8 @@ RANK = 100
 
 ROUNDS = 3
 """Largest number of trainings with ``order="best"``; each has the leading eigenfunctions where the one before ended."""
+
+SCHEMES = ("variational", "semi-stochastic")
 
 FREQUENCIES, WEIGHTS = 6, 7
 """Streams of random numbers; batches, restarts, inducing points, draws and pilot fits use streams 1 to 5."""
@@ -96,6 +100,12 @@ class LowRankGP(Regression, GaussianProcess):
         (`ExpectedLosses`), which each step estimates from random rows: a natural-gradient step for q, and Adam's for
         all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
+    scheme : "variational" or "semi-stochastic"
+        How mini-batches train weights, as those of a network.  "variational": as ``batch_size`` says.
+        "semi-stochastic" (Al-Shedivat et al., 2017; Daskalakis et al., supplement D.2): a pass over all rows computes
+        log p(y), its derivatives and q; the weights then take a step for each batch at this q, and all else one step
+        (`fitting.training.train_semi_stochastic`).  ``max_iter`` counts passes then, and the point with the largest
+        log p(y) is kept.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
 random_state, device, progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
@@ -129,6 +139,7 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     dim: int | None = field(default=None, kw_only=True)
     order: str = field(default="degree", kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
+    scheme: str = field(default="variational", kw_only=True)
     _partitions: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ arguments
@@ -148,6 +159,9 @@ random_state, device, progress, checkpoint : as in `ExactGP`
     def _check_arguments(self) -> None:
         super()._check_arguments()
         choice("order", self.order, ORDERS)
+        choice("scheme", self.scheme, SCHEMES)
+        if self.scheme != SCHEMES[0] and self.batch_size is None:
+            raise ValueError(f"scheme: expected {SCHEMES[0]!r} without batch_size, got {shown(self.scheme)}")
         if self.rank is not None:
             count("rank", self.rank)
         if self.dim is not None:
@@ -260,7 +274,11 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         if problem.data.P != 1:
             raise ValueError(f"batch_size: expected None for {problem.data.P} outputs, got {self.batch_size}")
         bound = replace(problem, law=FreeLaw(), goal=ExpectedLosses(start.likelihood))
-        return replace(trainer, objective=bound, optimizer="natgrad")
+        if self.scheme == SCHEMES[0]:
+            return replace(trainer, objective=bound, optimizer="natgrad")
+        size = trainer.batch_size
+        assert size is not None
+        return replace(trainer, stale=lambda packing: stale(problem, bound, packing, size))
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         if trainer.batch_size is not None:
@@ -411,6 +429,38 @@ random_state, device, progress, checkpoint : as in `ExactGP`
         """Refuse features that are an object."""
         if isinstance(self.feature_kernel_.features, Scaled):
             raise ValueError(f"features: expected those of a kernel for {purpose}, got an object")
+
+
+def stale(problem: Objective, bound: Objective, packing: Packing, size: int) -> Stale:
+    """The losses of the semi-stochastic scheme for log p(y) of ``problem`` and the ELBO ``bound`` of the same rows.
+
+    Raises
+    ------
+    ValueError
+        for features without weights.
+    """
+    kernel: Any = packing.start.kernel
+    total = kernel.weights.size
+    if not total:
+        raise ValueError(
+            f"scheme: expected {SCHEMES[0]!r} for features without weights, as batches would train nothing, got "
+            f"{SCHEMES[1]!r}"
+        )
+
+    def held(vector: Float) -> Callable[[Float, Any], Float]:
+        point = bound.complete(packing.unpack(vector))
+        kernel: Any = point.kernel
+
+        def slopes(weights: Float, rows: Any) -> Float:
+            gradient = bound.batch(rows).minimised(replace(point, kernel=kernel.with_weights(weights))).gradient
+            assert gradient is not None
+            assert gradient.weights is not None
+            return gradient.weights
+
+        return slopes
+
+    first = packing.names.index("weight[0]")
+    return Stale(packing.loss(problem), held, slice(first, first + total), problem.N, size)
 
 
 @within_doubles

@@ -16,7 +16,19 @@ from fitting.objectives.packing import Packing, each_input, packing_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.objectives.unit_noise import RowNoise
 from fitting.rows.data import Data
-from fitting.training import RESUMED, Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
+from fitting.training import (
+    RESUMED,
+    Batches,
+    Ending,
+    Loss,
+    Resolution,
+    Run,
+    Session,
+    Stale,
+    train_adam,
+    train_lbfgs,
+    train_semi_stochastic,
+)
 from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -143,6 +155,8 @@ class Trainer:
         Source of the random numbers of batches; as of `fitting.training.Batches`.
     anew : bool
         Whether no run has ended where a run starts.
+    stale : function of a Packing, or None
+        The losses of the semi-stochastic scheme, which takes the place of Adam's mini-batches.
     """
 
     objective: Minimised
@@ -170,6 +184,7 @@ class Trainer:
     seed: int = 0
     period: float = math.inf
     anew: bool = True
+    stale: Callable[[Packing], Stale] | None = None
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -312,6 +327,10 @@ class Trainer:
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.seed), *name.encode()])
+        if self.stale is not None:
+            del shared["ending"]
+            how: dict[str, Any] = {"learning_rate": self.learning_rate, "rng": rng, **shared}
+            return train_semi_stochastic(self.stale(packing), start, packing.bounds, **how)
         steps = loss if self.batch_size is None and self.sampling is None else self._batches(packing)
         if self.optimizer == "natgrad" and packing.start.q is not None:
             rate = self.natural_rate

@@ -62,6 +62,11 @@ class FeaturesAt(ABC):
         return 0
 
     @property
+    def more(self) -> int:
+        """Number of sums behind the derivatives in the vector to which `add` adds, for `finish`."""
+        return 0
+
+    @property
     def effort(self) -> int:
         """The number m for which computing the features takes about m² flops per row, and at least the rank."""
         return self.rank
@@ -75,8 +80,12 @@ class FeaturesAt(ABC):
         """Derivatives of Σ cotangent·V in the parameters (p,), for K and V of `fill`; the cotangent is overwritten."""
 
     def add(self, X: Array, K: Array, V: Array, cotangent: Array, out: Float) -> None:
-        """Add what `pull` returns to ``out`` (p,)."""
+        """Add what `pull` returns to ``out`` (p,), or what `finish` needs for it to ``out`` (p + more,)."""
         out += self.pull(X, K, V, cotangent)
+
+    def finish(self, weights: Float) -> Float:
+        """The derivatives in the weights, from the entries of a vector to which `add` has added for all rows."""
+        return weights
 
     @property
     def unread(self) -> Callable[[Array, Array, Array], Array] | None:
@@ -159,6 +168,14 @@ class TrainedMap(ABC):
     def inside(self, D: int) -> Float:
         """An input (D,) that has features; 0 but for features of a box."""
         return np.zeros(D)
+
+    def over(self, X: Array) -> TrainedMap:
+        """The same map for an objective of the rows X: their moments take the place of those of other rows."""
+        return self
+
+    def held(self, parameters: Float) -> TrainedMap:
+        """The map that has the same features at these parameters, with constants in the place of moments of rows."""
+        return self
 
     def __call__(self, parameters: Float, X: Array) -> Array:
         """Ξ (n, rank)."""
@@ -269,6 +286,14 @@ class FeatureKernel(Kernel):
     def with_log_parameters(self, values: ArrayLike) -> FeatureKernel:
         weights = self.parameters[len(self.parameter_names) :]
         return replace(self, parameters=np.concatenate([np.asarray(values, dtype=np.float64), weights]))
+
+    def over(self, X: Array) -> FeatureKernel:
+        """The kernel of an objective of the rows X (`TrainedMap.over`)."""
+        return replace(self, features=self.features.over(X))
+
+    def held(self) -> FeatureKernel:
+        """The same function of two inputs, with constants in the place of moments of rows."""
+        return replace(self, features=self.features.held(self.parameters))
 
     @property
     def weights(self) -> Float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,10 +58,13 @@ class FeatureBasis(Basis):
         return B
 
     def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> _FeaturePullBack:
-        return _FeaturePullBack(self, memory(self.kernel.parameters.size))
+        return _FeaturePullBack(self, memory(self.kernel.parameters.size + self.features.more))
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
-        return pulled
+        if not self.features.more:
+            return pulled
+        assert isinstance(pulled.weights, np.ndarray)
+        return replace(pulled, weights=self.features.finish(pulled.weights))
 
 
 class _FeaturePullBack(PullBack):

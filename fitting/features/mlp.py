@@ -9,7 +9,7 @@ import numpy as np
 
 from fitting.features.base import FeatureMap
 from fitting.features.choices import FeatureChoice, KernelChoice
-from fitting.features.network import ACTIVATIONS, Network
+from fitting.features.network import ACTIVATIONS, Network, StandardisedNetwork
 from fitting.features.objects import Scaled
 from fitting.features.pretraining import Regressor, least_squares
 from fitting.starts.starts import units
@@ -17,15 +17,16 @@ from gpbounds.arrays import Array, host
 from gpbounds.errors import shown
 from gpbounds.validation import choice, count, positive, scalar
 
+STANDARDISED = ("start", "always")
+
 
 @dataclass(eq=False, repr=False)
 class MLP(FeatureChoice):
     """Features φ(z) of z = g(x), g a fully connected network from D inputs through ``hidden`` layers to d outputs.
 
     Daskalakis et al., supplement: with ``then=Mercer(15)`` and d = 1 the model is DMGP, with ``then=Fourier(40)`` and
-    d = 4 DFGP.  Before the features are trained, the network is fitted by least squares.  z is then shifted and scaled
-    to mean 0 and variance 1 over the rows; the two constants do not change in training (the paper's follow the
-    weights), so that features of a row never depend on other rows.
+    d = 4 DFGP.  Before the features are trained, the network is fitted by least squares, and z is shifted and scaled to
+    mean 0 and variance 1 over the rows.
 
     Parameters
     ----------
@@ -41,6 +42,12 @@ class MLP(FeatureChoice):
         Number of passes of Adam over the rows for the least squares; 0 starts at random weights.
     batch_size, learning_rate : int, float
         Of the least squares.
+    standardise : "start" or "always"
+        "start": shift and scale are constants, those after the least squares.  "always", as in the paper, with φ: they
+        follow the weights, so that z has mean 0 and variance 1 over the rows of every evaluation, and derivatives pass
+        through both.  In mini-batches these rows are those of the batch: features of a row then depend on its batch,
+        and the ELBO of a batch is no unbiased estimate of that of all rows.  The trained model has the moments of all
+        rows at its weights, as constants; rows in partitions are standardised by those from which training starts.
 
     >>> X = np.linspace(-1.0, 1.0, 8)[:, None]
     >>> features = MLP((5,), d=2).prepare(X, np.sin(X), np.random.default_rng(0))
@@ -55,6 +62,7 @@ class MLP(FeatureChoice):
     pretraining: int = 5
     batch_size: int = 1000
     learning_rate: float = 1e-3
+    standardise: str = "start"
 
     def check(self) -> None:
         if not isinstance(self.hidden, tuple | list):
@@ -68,7 +76,10 @@ class MLP(FeatureChoice):
         count("pretraining", self.pretraining, 0)
         count("batch_size", self.batch_size)
         scalar(positive, "learning_rate", self.learning_rate)
+        choice("standardise", self.standardise, STANDARDISED)
         if self.then is None:
+            if self.standardise != STANDARDISED[0]:
+                raise ValueError(f"standardise: expected 'start' without features of z, got {self.standardise!r}")
             return
         if not isinstance(self.then, KernelChoice):
             raise ValueError(f"then: expected Fourier(...), Mercer(...), Hilbert(...) or None, got {shown(self.then)}")
@@ -86,6 +97,8 @@ class MLP(FeatureChoice):
 
     def after(self, start: Regressor, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
         """The features with the network of ``start``."""
+        if self.then is not None and self.standardise == "always":
+            return self.then.after(StandardisedNetwork(start.network, X), start.weights, X, Y, rng)
         z = host(start.network.project(start.weights, X))
         network = replace(start.network, shift=z.mean(axis=0), scale=units(z))
         if self.then is None:

@@ -11,29 +11,39 @@ With ā_L = z̄/scale, and a' the slope of a, which is a function of a's value,
 A CPU computes these for `ROWS` rows at a time, so that the cotangents of all layers stay in its cache.
 
 The weights are one vector: W_1 row by row, b_1, W_2, b_2, …
+
+Instead of constants, `StandardisedNetwork` has mean and standard deviation of g over n rows at the current weights.
+The cotangents z̄ of any rows then belong to cotangents of g, at these rows and at row j of the n:
+
+    ḡ = z̄/scale,      ḡ_j = −(Σz̄ + z_j∘Σ z̄∘z)/(n·scale).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from fitting.features.transform import Transform, TransformAt
+from fitting.starts.starts import units
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.workspace import Spares
 from gpbounds.once import cached_property
+from gpbounds.whitening import slices
 
 BLOCK = 2**15
 """Numbers that are processed at a time where several operations follow each other, so that they stay in the cache."""
 
 ROWS = 256
 """Rows that are pulled back at a time on a CPU."""
+
+PIECE = 1024
+"""Rows whose moments `StandardisedNetwork` takes at a time."""
 
 
 def _tanh(h: Array) -> None:
@@ -142,6 +152,20 @@ class Network(Transform):
         g.fill(X, K)
         return K[:, -self.dim :], lambda cotangent: g.pull(X, K, cotangent)
 
+    def centred(self, weights: Float, X: Array) -> tuple[Network, Array]:
+        """The network whose z has mean 0 and variance 1 over the rows X at these weights, and their z (n, d).
+
+        An output that is constant over the rows is not scaled.
+        """
+        xp = namespace(X)
+        plain = replace(self, shift=np.zeros(self.dim), scale=np.ones(self.dim))
+        z = xp.concatenate([plain.project(weights, X[rows]) for rows in slices(X.shape[0], PIECE)])
+        there = host(z)
+        network = replace(plain, shift=there.mean(axis=0), scale=units(there))
+        z -= xp.asarray(network.shift)
+        z /= xp.asarray(network.scale)
+        return network, z
+
 
 @dataclass(frozen=True, eq=False)
 class _NetworkAt(TransformAt):
@@ -196,6 +220,87 @@ class _NetworkAt(TransformAt):
                 for rows in _blocks(h):
                     part_of_bar = bar[rows]
                     slope(h[rows], part_of_bar, memory[: part_of_bar.size].reshape(part_of_bar.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class StandardisedNetwork(Transform):
+    """z = (g(x) − m)/s, m and s the mean and the standard deviation of g over ``rows`` at the current weights.
+
+    z of a row depends on the weights and on ``rows``, not on the other rows of a pass.
+
+    Attributes
+    ----------
+    network : Network
+        g; its own constants do not count.
+    rows : array (n, D)
+
+    >>> rows = np.array([[0.0], [1.0], [2.0]])
+    >>> z = StandardisedNetwork(Network((1, 1)), rows).project(np.array([3.0, 5.0]), rows)  # g = 3x + 5
+    >>> z.ravel().round(4).tolist()
+    [-1.2247, 0.0, 1.2247]
+    """
+
+    network: Network
+    rows: Array
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """d."""
+        return self.network.dim
+
+    @property
+    def size(self) -> int:
+        return self.network.size
+
+    def at(self, weights: Float) -> _StandardisedNetworkAt:
+        network, z = self.network.centred(weights, self.rows)
+        return _StandardisedNetworkAt(network.at(weights), self.rows, z)
+
+    def over(self, X: Array) -> StandardisedNetwork:
+        return replace(self, rows=X)
+
+    def held(self, weights: Float) -> Network:
+        return self.network.centred(weights, self.rows)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _StandardisedNetworkAt(TransformAt):
+    """The network at given weights with the moments of ``rows``, and z of these; it also sums z̄ and z̄∘z."""
+
+    inner: _NetworkAt
+    rows: Array
+    z: Array
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    @property
+    def more(self) -> int:
+        return 2 * self.inner.map.dim
+
+    def fill(self, X: Array, K: Array) -> None:
+        self.inner.fill(X, K)
+
+    def add(self, X: Array, K: Array, cotangent: Array, out: Float) -> None:
+        d = self.inner.map.dim
+        out[self.size : self.size + d] += host(cotangent.sum(axis=0))
+        out[self.size + d :] += host((cotangent * K[:, -d:]).sum(axis=0))
+        self.inner.add(X, K, cotangent, out[: self.size])
+
+    def finish(self, out: Float) -> Float:
+        derivatives, sums = out[: self.size], out[self.size :].reshape(2, -1)
+        xp, n = namespace(self.rows), int(self.rows.shape[0])
+        first, second = (xp.asarray(-each / n) for each in sums)
+        for rows in slices(n, PIECE):
+            K = xp.empty((rows.stop - rows.start, self.width))
+            self.inner.fill(self.rows[rows], K)
+            self.inner.add(self.rows[rows], K, first + second * self.z[rows], derivatives)
+        return derivatives
 
 
 def _blocks(h: Array) -> list[slice]:

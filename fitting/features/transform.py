@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,18 +30,27 @@ class TransformAt(ABC):
     def size(self) -> int:
         """Number of weights."""
 
+    @property
+    def more(self) -> int:
+        """Number of sums behind the derivatives in the vector to which `add` adds, for `finish`."""
+        return 0
+
     @abstractmethod
     def add(self, X: Array, K: Array, cotangent: Array, out: Float) -> None:
-        """Add the derivatives of Σ cotangent·z in the weights to ``out``, in host memory, for K of `fill`.
+        """Add the derivatives of Σ cotangent·z in the weights to ``out`` (size + more,), for K of `fill`.
 
-        The cotangent (n, d) may be overwritten.
+        The cotangent (n, d) may be overwritten; ``out`` is in host memory.
         """
 
-    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
-        """These derivatives in new memory."""
-        out = np.zeros(self.size)
-        self.add(X, K, cotangent, out)
+    def finish(self, out: Float) -> Float:
+        """The derivatives (size,), from a vector to which `add` has added for all rows."""
         return out
+
+    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
+        """These derivatives in new memory, for cotangents of these rows only."""
+        out = np.zeros(self.size + self.more)
+        self.add(X, K, cotangent, out)
+        return self.finish(out)
 
 
 class Transform(ABC):
@@ -70,6 +79,14 @@ class Transform(ABC):
     @abstractmethod
     def at(self, weights: Float) -> TransformAt:
         """g at these weights."""
+
+    def over(self, X: Array) -> Transform:
+        """The same transform for an objective of the rows X: their moments take the place of those of other rows."""
+        return self
+
+    def held(self, weights: Float) -> Transform:
+        """The function g at these weights with constants in the place of moments of rows."""
+        return self
 
     def project(self, weights: Float, X: Array) -> Array:
         """z (n, d)."""
@@ -116,6 +133,12 @@ class Squashed(Transform):
     def at(self, weights: Float) -> _SquashedAt:
         return _SquashedAt(self.inner.at(weights), self.reach)
 
+    def over(self, X: Array) -> Squashed:
+        return replace(self, inner=self.inner.over(X))
+
+    def held(self, weights: Float) -> Squashed:
+        return replace(self, inner=self.inner.held(weights))
+
 
 @dataclass(frozen=True, eq=False)
 class _SquashedAt(TransformAt):
@@ -132,6 +155,10 @@ class _SquashedAt(TransformAt):
     def width(self) -> int:
         return self.inner.width + self.reach.size
 
+    @property
+    def more(self) -> int:
+        return self.inner.more
+
     def fill(self, X: Array, K: Array) -> None:
         xp, own = namespace(X), self.inner.width
         reach = xp.asarray(self.reach)
@@ -142,6 +169,9 @@ class _SquashedAt(TransformAt):
         own = self.inner.width
         share = K[:, own:] / namespace(X).asarray(self.reach)
         self.inner.add(X, K[:, :own], cotangent * (1.0 - share * share), out)
+
+    def finish(self, out: Float) -> Float:
+        return self.inner.finish(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +214,12 @@ class Composed(TrainedMap):
         logs, weights = np.split(parameters, [self.inner.size])
         return _ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim)
 
+    def over(self, X: Array) -> Composed:
+        return replace(self, transform=self.transform.over(X))
+
+    def held(self, parameters: Float) -> Composed:
+        return replace(self, transform=self.transform.held(parameters[self.inner.size :]))
+
 
 @dataclass(frozen=True, eq=False)
 class _ComposedAt(FeaturesAt):
@@ -202,6 +238,10 @@ class _ComposedAt(FeaturesAt):
         return self.transform.width
 
     @property
+    def more(self) -> int:
+        return self.transform.more
+
+    @property
     def effort(self) -> int:
         return max(self.rank, math.isqrt(self.transform.size))
 
@@ -217,6 +257,9 @@ class _ComposedAt(FeaturesAt):
         logs, moved = self.inner.pull_inputs(K[:, -self.dim :], V, cotangent)
         out[: logs.size] += logs
         self.transform.add(X, K, moved, out[logs.size :])
+
+    def finish(self, weights: Float) -> Float:
+        return self.transform.finish(weights)
 
 
 def kernel_map(features: TrainedMap) -> KernelMap:

@@ -237,7 +237,8 @@ class FreeLaw(ModelLaw):
         assert point.q is not None
         noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
         if point.Z is None:
-            return FeaturePosterior(_feature_kernel(point), noise, point.q, data.single, data.D)
+            kernel = _feature_kernel(point) if isinstance(data, Held) else _feature_kernel(point).over(data.X)
+            return FeaturePosterior(kernel.held(), noise, point.q, data.single, data.D)
         with one_blas_thread():
             points = inducing(point.kernel, data.inputs(point.Z), data.jitter)
         return InducingPosterior(points, noise, point.q, data.single)
@@ -293,6 +294,6 @@ def _constant_in_Z(evaluation: Evaluation, data: Data, point: Parameters) -> Eva
 
 def _of_basis(basis: Any, noise: float, q: Law, data: Dataset) -> Posterior:
     if isinstance(basis, FeatureBasis):
-        return FeaturePosterior(basis.kernel, noise, q, data.single, data.D)
+        return FeaturePosterior(basis.kernel.held(), noise, q, data.single, data.D)
     assert isinstance(basis, InducingBasis)
     return InducingPosterior(basis.inducing, noise, q, data.single)

@@ -255,7 +255,7 @@ class Data:
             return self._settled(source, work)
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            return _at(kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt)
+            return _at(kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt, self.X)
 
     def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
         result = work(source)
@@ -386,13 +386,20 @@ Dataset = Data | Held
 """What an objective takes as rows."""
 
 
-def _at(kernel: Kernel, points: Callable[[], Array], setting: Jitter, work: Callable[[Basis], T]) -> tuple[T, float]:
+def _at(
+    kernel: Kernel,
+    points: Callable[[], Array],
+    setting: Jitter,
+    work: Callable[[Basis], T],
+    rows: Array | None = None,
+) -> tuple[T, float]:
     """The result of ``work`` for the features of ``kernel``, its own or those of inducing ``points``, and the jitter.
 
-    For "auto" it is the smallest that lets ``work`` succeed.
+    For "auto" it is the smallest that lets ``work`` succeed.  Features that depend on moments of rows take those of
+    ``rows``, if there are any.
     """
     if isinstance(kernel, FeatureKernel):
-        return work(FeatureBasis.of(kernel)), 0.0
+        return work(FeatureBasis.of(kernel if rows is None else kernel.over(rows))), 0.0
     Z = points()
 
     def attempt(amount: float) -> tuple[T, float]:

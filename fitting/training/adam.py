@@ -1,4 +1,4 @@
-"""Adam with natural-gradient steps for a free law, on all data or on mini-batches, with a record of its course."""
+"""Adam on all data, on mini-batches, or on both in turn, with natural-gradient steps for a free law."""
 
 from __future__ import annotations
 
@@ -516,3 +516,176 @@ class _Walk:
 
 def _below(value: float, best: float) -> bool:
     return value < best - DRIFT * max(1.0, abs(best))
+
+
+# Weights by mini-batches, all else by all rows.
+
+
+@dataclass(frozen=True)
+class Stale:
+    """An objective of all rows whose weights move by mini-batches, between two passes, at the q of the last pass.
+
+    Attributes
+    ----------
+    whole : Loss
+        −log p(y) of all rows.
+    held : function of a vector
+        Takes q, the best one at the vector, and all parameters but the weights from it, and returns the function
+        (weights, rows) ↦ derivatives in the weights of the rows' estimate of −ELBO.
+    weights : slice
+        The places of the weights in a vector.
+    N, size : int
+        Number of rows, and of rows in a batch.
+    """
+
+    whole: Loss
+    held: Callable[[Float], Callable[[Float, Any], Float]]
+    weights: slice
+    N: int
+    size: int
+
+
+def train_semi_stochastic(
+    loss: Stale,
+    start: Float,
+    bounds: list[tuple[float, float]],
+    *,
+    max_iter: int,
+    learning_rate: float = 1e-3,
+    rng: np.random.Generator | None = None,
+    earlier: Run | None = None,
+    save: Callable[[Run], None] | None = None,
+    progress: bool = False,
+    label: str = "training",
+) -> Run:
+    """Minimise by Adam: the weights by mini-batches, all other parameters once in each pass over all rows.
+
+    An iteration computes q, the posterior at the current point, and log p(y) with its derivatives.  With q and the
+    other parameters held, the weights take a step of ``learning_rate`` for each of the n batches into which the rows
+    fall; then the others take one, n times as long, along their derivatives at the pass.  The steps of the weights
+    climb the ELBO of that q, of which a batch is an unbiased estimate.  It is at most log p(y), and at the pass both
+    have one value and the same derivatives; later in the iteration they are biased as derivatives of log p(y).
+
+    Parameters
+    ----------
+    loss : Stale
+    start : array (p,)
+    bounds : list of (low, high)
+    max_iter : int
+        Largest number of passes, including those of ``earlier``; all are used.
+    learning_rate : float
+    rng : numpy.random.Generator
+        Draws the batches.
+    earlier, save, progress, label : as in `train_lbfgs`
+
+    Returns
+    -------
+    Run
+        The point with the largest log p(y), which is exact, among those after an iteration; one iteration is a pass.
+
+    Raises
+    ------
+    NotPositiveDefinite, NonFinite, ArithmeticError
+        when the loss has no value at the start.
+    """
+    again: dict[str, Any] = {"earlier": earlier, "save": save, "progress": progress, "label": label}
+    bounds = checked(loss.whole, start, bounds, max_iter=max_iter, learning_rate=learning_rate, **again)
+    watch = Watch(start, max_iter=int(max_iter), earlier=earlier, save=save, progress=progress, label=label)
+    rng = np.random.default_rng(0) if rng is None else rng
+    turns = _Turns(watch, loss, bounds, learning_rate, rng, {} if earlier is None else earlier.state)
+    watch.state = turns.state
+    try:
+        return turns.go(int(max_iter))
+    except KeyboardInterrupt:
+        return watch.interrupted()
+    finally:
+        watch.close()
+
+
+class _Turns:
+    """The two walks, of the weights and of the other parameters."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        loss: Stale,
+        bounds: list[tuple[float, float]],
+        rate: float,
+        rng: np.random.Generator,
+        earlier: dict[str, Any],
+    ) -> None:
+        self.watch, self.loss, self.rng = watch, loss, rng
+        self.count = max(1, round(loss.N / loss.size))
+        places = np.arange(len(bounds))
+        self.places = {"weights": places[loss.weights], "others": np.delete(places, places[loss.weights])}
+        self.steps = {
+            name: Steps(watch.best[each], [bounds[i] for i in each], rate * self._factor(name))
+            for name, each in self.places.items()
+        }
+        if earlier:
+            for name, each in self.places.items():
+                self.steps[name].restore(self._part(earlier, name, each))
+            rng.bit_generator.state = earlier["rng"]
+        self._done = self._snapshot()
+
+    def _factor(self, name: str) -> int:
+        """The length of a step in those of the weights; as often the weights take a step."""
+        return 1 if name == "weights" else self.count
+
+    def _part(self, state: dict[str, Any], name: str, places: Any) -> dict[str, Any]:
+        """The state of one walk, from that of both."""
+        factor = self._factor(name)
+        arrays = {key: state[key][places] for key in ("x", "first", "second")}
+        return {**arrays, "t": state["t"] // factor, "rate": state["rate"] * factor, "failed": state["failed"]}
+
+    def _snapshot(self) -> dict[str, Any]:
+        """The state of both: one vector of each kind, and the numbers of the weights."""
+        both = {name: steps.state() for name, steps in self.steps.items()}
+        arrays = {
+            key: self._joined({name: each[key] for name, each in both.items()}) for key in ("x", "first", "second")
+        }
+        return {**both["weights"], **arrays, "rng": self.rng.bit_generator.state}
+
+    def _joined(self, parts: dict[str, Float]) -> Float:
+        vector = np.empty(sum(each.size for each in self.places.values()))
+        for name, each in self.places.items():
+            vector[each] = parts[name]
+        return vector
+
+    @property
+    def x(self) -> Float:
+        """The current vector."""
+        return self._joined({name: steps.x for name, steps in self.steps.items()})
+
+    def go(self, max_iter: int) -> Run:
+        watch = self.watch
+        f, g = watch.measure(self.loss.whole, self.x)
+        watch.begin(f)
+        watch.keep(self.x, f)
+        while watch.iterations < max_iter:
+            try:
+                self._pass(np.array(g))
+                f, g = watch.measure(self.loss.whole, self.x)
+            except FAULTS as fault:
+                watch.failures, watch.fault, f = watch.failures + 1, fault, math.inf
+            if not math.isfinite(f):
+                for name, each in self.places.items():
+                    self.steps[name].back(watch.best[each])
+                g = watch.measure(self.loss.whole, self.x)[1]
+            watch.keep(self.x, f)
+            self._done = self._snapshot()
+            watch.step(f)
+            if self.steps["weights"].failed >= PATIENCE:
+                return watch.end("stalled", f"{PATIENCE} passes had no value; the best point seen is kept.")
+            watch.checkpoint()
+        return watch.end("iterations", f"All {max_iter} passes are used; raise max_iter to go on.")
+
+    def _pass(self, g: Float) -> None:
+        slopes, weights = self.loss.held(self.x), self.steps["weights"]
+        for rows in np.array_split(self.rng.permutation(self.loss.N), self.count):
+            weights.take(slopes(weights.x, np.sort(rows)))
+        self.steps["others"].take(g[self.places["others"]])
+
+    def state(self) -> dict[str, Any]:
+        """The state after the last complete pass."""
+        return self._done
