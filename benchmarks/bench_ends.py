@@ -13,7 +13,15 @@ the first whose value is so close to the last one.  Two large cases:
 
 ``--iterations 0`` leaves the fit without tolerance out.  ``--peers`` adds the seconds in which the other libraries of
 `bench_fitting.py` reach the value F at which the default VFE fit of its generated data stops: the same objective of the
-same model, so that equal values mean equal predictions up to the choice among equally good optima.
+same model, so that equal values mean equal predictions up to the choice among equally good optima.  ``--course`` follows
+default fits of VFE, and the same without the steps on random rows, in place of all this:
+
+    python benchmarks/bench_ends.py --course --names kin40k --rows 36000 --inducing 500 --iterations 110
+    python benchmarks/bench_ends.py --course --names generated --rows 100000 --inducing 500 --iterations 45
+
+An evaluation of n of N rows counts n/N.  Columns: evaluations, processor seconds since the fit began, pilot fits and steps
+included, and −F/N of the best point so far.  Below: evaluations and seconds to each level of ``--levels``, and the
+evaluations of L-BFGS-B for each of its iterations.
 """
 
 from __future__ import annotations
@@ -106,6 +114,56 @@ def beside(options: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def followed(X: Any, y: Any, inducing: int, iterations: int, steps: bool) -> dict[str, Any]:
+    """The course of a default fit of VFE: evaluations, processor and wall seconds, and −F/N after each evaluation."""
+    from fitting.estimators import trainer
+    from fitting.objectives.objective import Objective
+
+    N, many, minimised = len(y), trainer.MANY, Objective.minimised
+    course: list[tuple[float, float, float, float]] = []
+    counted, best, began = 0.0, np.inf, (time.process_time(), time.perf_counter())
+
+    def watched(self: Any, point: Any, *, gradient: bool = True) -> Any:
+        nonlocal counted, best
+        evaluation = minimised(self, point, gradient=gradient)
+        if self.is_vfe:  # the pilot fits are of an exact GP
+            counted += self.N / N
+            best = min(best, evaluation.value / N) if self.N == N else best
+            course.append((counted, time.process_time() - began[0], time.perf_counter() - began[1], best))
+        return evaluation
+
+    trainer.MANY = many if steps else np.inf
+    Objective.minimised = watched  # type: ignore[method-assign]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # most fits use all iterations
+            model = SparseGP(n_inducing=inducing, random_state=0, max_iter=iterations).fit(X, y)
+    finally:
+        trainer.MANY, Objective.minimised = many, minimised  # type: ignore[method-assign]
+    run = model.runs_[0]
+    counts = {"iterations": run.iterations, "evaluations": run.evaluations, "reason": run.reason}
+    return {"steps": steps, **counts, "history": (-model.history_ / N).tolist(), "course": course}
+
+
+def courses(name: str, options: Any) -> dict[str, Any]:
+    """A default fit with the steps on random rows beside one without, in lines."""
+    X, y = table(name, options.data, options.rows)
+    print(f"\nVFE {name}, N = {len(y)}, D = {X.shape[1]}, M = {options.inducing}", flush=True)
+    fits = []
+    for steps in (True, False)[: 1 if options.steps_only else 2]:
+        fit = followed(X, y, options.inducing, options.iterations, steps)
+        fits.append(fit)
+        counted, processor, _, best = np.array(fit["course"]).T
+        print(f"{'with' if steps else 'without'} steps: {'eval.':>8} {'s':>8} {'value':>9}")
+        marks = [*np.arange(10.0, counted[-1], 10.0), counted[-1]]
+        lines = [("", int(np.searchsorted(counted, mark))) for mark in marks]
+        lines += [(f"to {level:g}", int(np.argmax(best <= level))) for level in options.levels if best[-1] <= level]
+        for text, i in lines:
+            print(f"{text:<14} {counted[i]:>8.1f} {processor[i]:>8.1f} {best[i]:>9.4f}")
+        print(f"{fit['evaluations']} evaluations in {fit['iterations']} iterations of L-BFGS-B", flush=True)
+    return {"name": name, "N": len(y), "D": X.shape[1], "M": options.inducing, "fits": fits}
+
+
 def main() -> None:
     parser = arguments(__doc__)
     folder = Path(__file__).resolve().parents[2] / "shared" / "data" / "uci"
@@ -117,7 +175,14 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=1000, help="of the fit without tolerance; 0 for none")
     parser.add_argument("--peers", action="store_true", help="compare with other libraries on generated data")
     parser.add_argument("--steps", type=int, default=300, help="L-BFGS-B iterations of --peers (default %(default)s)")
+    parser.add_argument("--course", action="store_true", help="the course of fits with and without steps on random rows")
+    parser.add_argument("--levels", type=float, nargs="+", default=[], help="values of --course, in nats per datum")
+    parser.add_argument("--steps-only", action="store_true", help="leave the fit without the steps out of --course")
     options = parser.parse_args()
+    if options.course:
+        about = opening()
+        save(options.json, about, [courses(name, options) for name in options.names])
+        return
     heads = f"{'near':>5} {'iter.':>5} {'eval.':>6} {'default':>9} {'eval.':>6} {'whole':>9} {'value':>10} {'left':>9}"
     about = opening(f"\n{'':<48} {heads}")
     kinds = tuple(GOALS) if options.only is None else (options.only,)
