@@ -174,12 +174,35 @@ def test_curves_start_at_the_prior_and_fall(example):
 @pytest.mark.slow
 def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, capsys):
     out = tmp_path / "beta.png"
-    few = ["--only", "Branin", "--sizes", "20", "--splits", "2", "--inducing", "3", "--steps", "2", "--tests", "20"]
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2))
+    np.savetxt(
+        tmp_path / "airline.csv.gz", np.column_stack([X, X[:, 0] > 0.3 * rng.standard_normal(80)]), delimiter=","
+    )
+    few = [
+        "--large",
+        "airline",
+        "--data",
+        str(tmp_path),
+        "--only",
+        "Branin",
+        "--sizes",
+        "20",
+        "--splits",
+        "2",
+        "--inducing",
+        "3",
+        "--steps",
+        "2",
+        "--tests",
+        "20",
+    ]
     few += ["--factor", "3000", "--rows", "40", "--batch", "20", "--epochs", "1", "--out", str(out)]
     example("dlm_beta").main(few)
     assert out.read_bytes().startswith(b"\x89PNG")
     assert len(rows_of(out.with_suffix(".csv"))) == 2 * 3 * 2  # splits, methods, β = 20 and 1
-    assert {row["beta"] for row in rows_of(tmp_path / "beta_epochs.csv")} == {"0.1", "1.0", "10.0"}
+    ends = {(row["data"], row["beta"]) for row in rows_of(tmp_path / "beta_epochs.csv")}
+    assert ends == {("airline", "0.1"), ("airline", "1.0"), ("airline", "10.0")}
     printed = capsys.readouterr().out
     assert "Claim 2 (Branin, n = 20, fixed DLM: β < 1)" in printed
     assert "Claim 1 (large set, log loss of joint DLM below that of β-ELBO" in printed
@@ -310,3 +333,7 @@ def test_tables_that_are_not_there_are_said(example, tmp_path, capsys):
     setting = example("dlm_setting")
     assert setting.present(("kin40k", "ringnorm"), tmp_path) == ["ringnorm"]
     assert "No kin40k in" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        example("dlm_beta").main(["--quick", "--large", "airline", "--data", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "No airline in" in capsys.readouterr().out

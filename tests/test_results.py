@@ -38,7 +38,7 @@ def deep(example):
     with (RESULTS / "deep_features.csv").open(encoding="utf-8") as file:
         rows = [tuple(row) for row in csv.reader(file)][1:]
     tables = (script.table, script.claims, lambda rows, name: script.rank_table(rows, name, ""))
-    return [table(rows, name) for name in script.PRINTED for table in tables]
+    return [table(rows, name) for name in script.TESTED for table in tables]
 
 
 def renyi(example):
