@@ -21,14 +21,12 @@ from regression_sets import Split, split
 from renyi_setting import CLAIMED, METHODS, Group, Job, Part, Score, model, score, source
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting import ExactGP
-
 
 @dataclass(frozen=True)
 class Large(Part):
-    """``pilot`` rows give the start, a mini-batch has ``batch`` rows, and at most ``tested`` test rows are predicted."""
+    """``pilot`` rows give the start; ``batches`` of ``batch`` rows, at Adam's ``rate``; ``tested`` test rows at most."""
 
-    pilot: int = 1000
+    pilot: int = 500
     batch: int = 500
     batches: int = 200
     rate: float = 0.02

@@ -92,7 +92,7 @@ class Part:
     tol: float | None = 0.01
 
     def jobs(self) -> list[Job]:
-        """Seed by seed, so that a run that is cut short has whole splits; EGP, which has no M, with the first M only."""
+        """Seed by seed, so that a run that is cut short has whole splits; EGP, which has no M, with the first one."""
         grid = [
             (data, kernel, rows, M, seed)
             for seed in range(self.seeds)
