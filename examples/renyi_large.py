@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 @dataclass(frozen=True)
 class Large(Part):
-    """``pilot`` rows give the start; ``batches`` of ``batch`` rows, at Adam's ``rate``; ``tested`` test rows at most."""
+    """``pilot`` rows give the start, ``batches`` of ``batch`` rows train at Adam's ``rate``, ``tested`` rows test."""
 
     pilot: int = 500
     batch: int = 500
