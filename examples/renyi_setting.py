@@ -92,7 +92,7 @@ class Part:
     tol: float | None = 0.01
 
     def jobs(self) -> list[Job]:
-        """Seed by seed, so that a run that is cut short has whole splits."""
+        """Seed by seed, so that a run that is cut short has whole splits; EGP, which has no M, with the first one."""
         grid = [
             (data, kernel, rows, M, seed)
             for seed in range(self.seeds)
@@ -101,7 +101,8 @@ class Part:
             for kernel in self.kernels
             for data in self.sets
         ]
-        return [Job(*where, *model) for where in grid for model in self.models()]
+        every = [Job(*where, *model) for where in grid for model in self.models()]
+        return [job for job in every if job.method != "EGP" or job.M == self.M[0]]
 
     def models(self) -> list[tuple[str, float, int, int]]:
         """Method, order, learned and folds of the models of one split."""
@@ -246,12 +247,16 @@ class Group:
 
 
 def groups(scores: Sequence[Score], part: Part) -> list[Group]:
-    """The records by data set, kernel, size and M; splits with a model missing are left out."""
-    complete, models = [], len(part.models())
-    for key in dict.fromkeys((s.data, s.kernel, s.rows, s.M) for s in scores):
-        own = [s for s in scores if (s.data, s.kernel, s.rows, s.M) == key]
+    """The records by data set, kernel, size and M; splits with a model missing are left out.
+
+    A record of EGP belongs to every M.
+    """
+    complete, models = [], part.models()
+    asked = [s for s in scores if (s.method, s.order, s.learned, s.folds) in models and s.rows in part.rows]
+    for key in dict.fromkeys((s.data, s.kernel, s.rows, s.M) for s in asked):
+        own = [s for s in asked if (s.data, s.kernel, s.rows) == key[:3] and (s.M == key[3] or s.method == "EGP")]
         seeds = sorted({s.seed for s in own})
-        whole = tuple(seed for seed in seeds if sum(s.seed == seed for s in own) == models)
+        whole = tuple(seed for seed in seeds if sum(s.seed == seed for s in own) == len(models))
         if whole:
             complete.append(Group(*key, whole, tuple(own)))
     return complete

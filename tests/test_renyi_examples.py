@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ NAMES = (
     "renyi_tables",
     "renyi_pictures",
     "renyi_sharpness",
+    "renyi_large",
     "renyi_study",
     "which_order",
 )
@@ -141,7 +142,50 @@ def test_splits_with_a_model_missing_are_left_out(example, made_up):
     assert script.groups(scores[:3], part) == []
 
 
-PARTS = ("boxplots", "orders", "tables", "inducing", "sizes", "sharpness", "times")
+def test_the_exact_gp_is_trained_once_and_stands_beside_every_number_of_inducing_points(example):
+    script = example("renyi_setting")
+    part = script.Part(("d",), (100,), (5, 9), 2, (0.5,), (0.5,))
+    jobs = part.jobs()
+    assert [(job.M, job.seed) for job in jobs if job.method == "EGP"] == [(5, 0), (5, 1)]
+    scores = [
+        script.Score(*astuple(job), 10.0 * job.M + job.seed + 0.1 * (job.method == "EGP"), *RECORD) for job in jobs
+    ]
+    few, many = script.groups(scores, part)
+    assert (few.M, many.M) == (5, 9)
+    assert few.values("EGP").tolist() == many.values("EGP").tolist() == [50.1, 51.1]
+    assert many.values("SGP").tolist() == [90.0, 91.0]
+    without = replace(part, methods=("SGP",))
+    assert [each.orders("EGP") for each in script.groups(scores, without)] == [[], []]
+
+
+def test_models_of_many_rows_begin_at_one_exact_gp_and_the_exact_one_and_the_renyi_gp_draw_mini_batches(
+    example, tmp_path, monkeypatch
+):
+    large, setting = example("renyi_large"), example("renyi_setting")
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 2))
+    np.savetxt(tmp_path / "own.csv.gz", np.column_stack([X, np.sin(X[:, 0])]), delimiter=",")
+    part = large.Large(("own",), (100,), (4,), 1, (0.5,), (0.5,), steps=200, pilot=30, batch=20, batches=10, tested=15)
+    begun = []
+    monkeypatch.setattr(large, "model", lambda *given: begun.append(given) or setting.model(*given))
+    records = [large.measured(job, part, tmp_path) for job in part.jobs()]
+    assert [
+        (each.N, each.batch, each.steps, each.converged) for each in records if each.method in ("EGP", "Rényi")
+    ] == [(60, 20, 10, 0)] * 2
+    for each in records:
+        if each.method in ("SGP", "PEP"):
+            assert (each.batch, each.converged) == (0, int(each.steps < 200))
+    (_, pilot, _), *others = begun  # the pilot comes first, and once
+    assert len(others) == 4
+    assert len({str(given[1].kernel) for given in others}) == 1
+    assert str(pilot.kernel) != str(others[0][1].kernel)
+    held = setting.split(setting.source("own", tmp_path), 100, 0)
+    assert {len(given[1].X_test) for given in begun} == {15} != {len(held.X_test)}
+
+
+RECORD = (0.0, np.nan, 0.0, 0.1, 1, "Converged", 2.0)
+"""NLPD, validated, objective, noise, steps, stopped and seconds of made-up records."""
+PARTS = ("boxplots", "orders", "tables", "inducing", "sizes", "sharpness", "times", "large")
 
 
 @pytest.mark.parametrize("part", one_in(3, PARTS))
@@ -168,6 +212,7 @@ def test_each_part_writes_picture_table_and_verdict(example, part, tmp_path, cap
         "sizes": "| − EGP |",
         "sharpness": "| sharpness, own objective, % |",
         "times": "| learned Z |",
+        "large": "| α = 0.5 − EGP |",
         "inducing": "| PEP* |",
         "tables": "| α by CV |",
     }
@@ -186,6 +231,7 @@ def test_each_part_writes_picture_table_and_verdict(example, part, tmp_path, cap
         (("boxplots", "--rows", "2"), "--rows: expected a whole number >= 10"),
         (("boxplots", "--seeds", "-1"), "--seeds: expected a whole number >= 1"),
         (("tables", "--sets", "none"), "no split has all its models"),
+        (("tables", "--batches", "9"), "--batches: only large has mini-batches"),
         (("nothing",), "invalid choice"),
     ],
 )
