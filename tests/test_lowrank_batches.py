@@ -107,7 +107,7 @@ def test_gradients_of_batches_average_to_that_of_all_rows(kind: str, seed: int) 
 def test_a_natural_step_on_all_rows_reaches_the_best_q(kind: str, seed: int) -> None:
     _, bound, point = setting(kind, seed)
     start = somewhere(point, seed)
-    layout = packing_of(start)
+    layout = packing_of(start, natural=True)
     vector = layout.pack(start)
     steps = bound.natural(start, 1.0)
     entries = steps.moved(vector[-steps.size :], layout.loss(bound)(vector)[1][-steps.size :], 1)

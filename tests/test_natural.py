@@ -41,7 +41,7 @@ def problem(likelihood, loss: str, seed: int, N: int = 40, M: int = 5, **options
     J = variational_objective(X, y, likelihood, loss, jitter=0.0, **options)
     point = Parameters(KERNEL, likelihood, Z, FactorLaw(rng.standard_normal((M, 1)), factor))
     names = (*KERNEL.parameter_names, *likelihood.parameter_names)
-    return J, point, J.packing(point, fixed=names, **FIXED)
+    return J, point, J.packing(point, fixed=names, **FIXED), J.packing(point, fixed=names, natural=True, **FIXED)
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.3])
@@ -49,10 +49,10 @@ def problem(likelihood, loss: str, seed: int, N: int = 40, M: int = 5, **options
 @pytest.mark.parametrize("seed", [0, 1])
 def test_one_step_reaches_the_optimum_of_a_conjugate_likelihood(loss, beta, seed):
     """From any q; the optimum in closed form, or for power EP with β ≠ 1 a point without slope."""
-    J, point, layout = problem(Gaussian(0.3), loss, seed, beta=beta, power=0.4)
+    J, point, layout, natural = problem(Gaussian(0.3), loss, seed, beta=beta, power=0.4)
     steps = J.natural(point)
     assert (steps.rate, steps.convex) == (1.0, True)
-    _, slopes = layout.loss(J)(layout.pack(point))
+    _, slopes = natural.loss(J)(layout.pack(point))
     moved = steps.moved(layout.pack(point), slopes, 1)
     assert np.abs(layout.loss(J)(moved)[1]).max() < 1e-9
     if loss != "pep" or beta == 1.0:
@@ -72,15 +72,13 @@ def test_a_law_stays_positive_definite_for_all_slopes(seed, size):
     S_bar = 10.0**size * rng.standard_normal((M, M))
     S_bar += S_bar.T
     w, w_bar = rng.standard_normal(M), rng.standard_normal(M)
-    C_bar = np.tril(2.0 * S_bar @ factor)
-    logs, slopes = factor.copy(), C_bar.copy()
+    logs, S = factor.copy(), factor @ factor.T
     np.fill_diagonal(logs, np.log(np.diagonal(factor)))
-    np.fill_diagonal(slopes, np.diagonal(C_bar) * np.diagonal(factor))
+    H = S_bar - 0.5 * beta * (np.eye(M) - np.linalg.inv(S))
     below = np.tril_indices(M)
     steps = NaturalSteps(M, beta, rate, convex=False)
-    entries = steps.moved(np.append(w, logs[below]), np.append(w_bar, slopes[below]), 100)
+    entries = steps.moved(np.append(w, logs[below]), np.append(w_bar, H[below]), 100)
     assert np.isfinite(entries).all()
-    S = factor @ factor.T
     D = 2.0 / beta * S_bar
     precision = np.linalg.inv(S) + rate * D + 0.5 * rate**2 * D @ S @ D
     moved = np.zeros((M, M))
@@ -112,10 +110,10 @@ def test_the_plain_form_fails_where_a_loss_is_not_convex():
 )
 def test_steps_end_where_lbfgs_does(likelihood, loss):
     """From one start; the steps never leave the positive definite matrices, and end at a point without slope."""
-    J, point, layout = problem(likelihood, loss, 3)
+    J, point, layout, of_losses = problem(likelihood, loss, 3)
     start = layout.pack(replace(point, q=FactorLaw(np.zeros((5, 1)), np.eye(5))))
     natural = J.natural(point, 0.5)
-    run = train_adam(layout.loss(J), start, layout.bounds, max_iter=80, natural=natural, ftol=0.0)
+    run = train_adam(of_losses.loss(J), start, layout.bounds, max_iter=80, natural=natural, ftol=0.0)
     reference = train_lbfgs(layout.loss(J), start, layout.bounds, max_iter=500, ftol=1e-15, gtol=1e-9)
     assert run.failures == 0
     assert run.value == pytest.approx(reference.value, abs=1e-6)
@@ -126,7 +124,7 @@ def test_steps_end_where_lbfgs_does(likelihood, loss):
 @pytest.mark.parametrize("likelihood", [Bernoulli("probit"), StudentT(4.0, 0.5)], ids=str)
 def test_a_thousand_direct_steps_on_random_rows_stay_positive_definite(likelihood):
     """Full steps, ρ = 1, where the form for convex losses would fail."""
-    J, point, layout = problem(likelihood, "log-loss", 5, beta=0.05)
+    J, point, _, layout = problem(likelihood, "log-loss", 5, beta=0.05)
     safe = replace(J.natural(point), rate=1.0)
     assert not safe.convex
     steps, rng, failures = Steps(layout.pack(point), layout.bounds, 0.0, safe), np.random.default_rng(0), 0
@@ -143,7 +141,7 @@ def test_a_thousand_direct_steps_on_random_rows_stay_positive_definite(likelihoo
 
 def test_the_square_loss_has_no_natural_steps():
     """Its slope in the variance is 0, and says nothing about the curvature in the mean."""
-    J, point, _ = problem(Gaussian(0.3), "square-loss", 0)
+    J, point, *_ = problem(Gaussian(0.3), "square-loss", 0)
     with pytest.raises(ValueError, match="expected another loss than 'square-loss'"):
         J.natural(point)
     with pytest.raises(ValueError, match="optimizer: expected 'lbfgs' or 'adam' for objective='square-loss'"):
@@ -154,11 +152,13 @@ def test_the_square_loss_has_no_natural_steps():
 def test_tiles_are_the_formula_and_the_number_of_lanes_changes_no_bit(convex):
     """S' = CA⁻¹Cᵀ and w' = w − (ρ/β)S'w̄, with A = I + ρE (+ ½ρ²E²), E = (2/β)CᵀS̄C, in used memory."""
     M, beta, rho = 300, 0.7, 0.1
-    rng, block, space = np.random.default_rng(3), LawBlock(300), Workspace(0)
+    rng, block, space = np.random.default_rng(3), LawBlock(300, natural=True), Workspace(0)
     C = np.tril(rng.standard_normal((M, M))) / M + np.eye(M)
     S_bar, w, w_bar = np.cov(rng.standard_normal((M, 2 * M))), rng.standard_normal((M, 1)), rng.standard_normal((M, 1))
     point = Parameters(SquaredExponential(), Gaussian(1.0), np.zeros((M, 1)), FactorLaw(w, C))
-    slopes = Gradient(np.zeros(2), np.zeros(1), mean=w_bar, factor=np.tril(2.0 * S_bar @ C))
+    inverse = np.linalg.inv(C @ C.T)
+    H = S_bar - 0.5 * beta * (np.eye(M) - inverse)
+    slopes = Gradient(np.zeros(2), np.zeros(1), mean=w_bar, covariance=H)
     steps = NaturalSteps(M, beta, rho, convex)
     results = []
     for count in (1, 2):
@@ -173,6 +173,10 @@ def test_tiles_are_the_formula_and_the_number_of_lanes_changes_no_bit(convex):
     S = C @ np.linalg.solve(A, C.T)
     q = block.unpack(results[0], point).q
     np.testing.assert_allclose(q.factor @ q.factor.T, S, atol=1e-12)
+    precision = inverse[np.tril_indices(M)]  # if it is known
+    again = steps.moved(block.pack(point), block.pull(slopes, point), 100, space, precision=precision)
+    np.testing.assert_allclose(again, results[0], atol=1e-11)
+    np.testing.assert_allclose(precision, np.linalg.inv(S)[np.tril_indices(M)], atol=1e-11)
     np.testing.assert_allclose(q.mean, w - rho / beta * S @ w_bar, atol=1e-11)
 
 

@@ -103,7 +103,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fitting.rows.stream.groups", lambda chunks, N, M: min(chunks, 3))
 
 
-def step(likelihood: Any, loss: str, chunk: int, *, narrow: bool) -> np.ndarray:
+def step(likelihood: Any, loss: str, chunk: int, *, narrow: bool, natural: bool = False) -> np.ndarray:
     """The value of J and all of its derivatives, M = 13 in four tiles."""
     M, N, rng = 13, 60, np.random.default_rng(3)
     X, Z = rng.uniform(-2.0, 2.0, (N, 2)), rng.uniform(-2.0, 2.0, (M, 2))
@@ -111,17 +111,19 @@ def step(likelihood: Any, loss: str, chunk: int, *, narrow: bool) -> np.ndarray:
     y = rng.integers(0, 2, N).astype(float)
     factor = 1e-4 * np.eye(M) if narrow else np.tril(rng.standard_normal((M, M))) / M + np.eye(M)
     J = variational_objective(X, y, likelihood, loss, jitter=1e-8, chunk=chunk)
-    e = J.evaluate(SquaredExponential(1.3, 0.6), likelihood, Z, rng.standard_normal((M, 1)), factor)
+    q = FactorLaw(rng.standard_normal((M, 1)), factor)
+    e = J.minimised(Parameters(SquaredExponential(1.3, 0.6), likelihood, Z, q, in_covariance=natural))
     g = e.gradient
-    return entries(e.value, e.total, e.kl, g.kernel, g.likelihood, g.Z, g.mean, g.factor)
+    in_q = g.covariance if natural else g.factor
+    return entries(e.value, e.total, e.kl, g.kernel, g.likelihood, g.Z, g.mean, in_q)
 
 
 def natural_step(convex: bool) -> np.ndarray:
-    M, rng, block = 14, np.random.default_rng(3), LawBlock(14)
+    M, rng, block = 14, np.random.default_rng(3), LawBlock(14, natural=True)
     C = np.tril(rng.standard_normal((M, M))) / M + np.eye(M)
     S_bar, w, w_bar = np.cov(rng.standard_normal((M, 2 * M))), rng.standard_normal((M, 1)), rng.standard_normal((M, 1))
     point = Parameters(SquaredExponential(), Gaussian(1.0), np.zeros((M, 1)), FactorLaw(w, C))
-    slopes = Gradient(np.zeros(2), np.zeros(1), mean=w_bar, factor=np.tril(2.0 * S_bar @ C))
+    slopes = Gradient(np.zeros(2), np.zeros(1), mean=w_bar, covariance=S_bar)
     return NaturalSteps(M, 0.7, 0.1, convex).moved(block.pack(point), block.pull(slopes, point), 100, Workspace(0))
 
 
@@ -136,6 +138,7 @@ CASES: dict[str, tuple[str, Callable[[], np.ndarray]]] = {
     "step by stages": ("free", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=False)),
     "step by stages, small variances": ("free", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=True)),
     "step by stages, negative weights": ("free", lambda: step(StudentT(4.0, 0.3), "log-loss", 20, narrow=False)),
+    "step by stages, natural": ("free", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=False, natural=True)),
     "step by groups": ("free", lambda: step(Bernoulli("probit"), "log-loss", 7, narrow=False)),
     "step by groups, small variances": ("free", lambda: step(Poisson("exp"), "log-loss", 7, narrow=True)),
     "natural step, convex": ("adam", lambda: natural_step(True)),

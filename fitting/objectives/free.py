@@ -117,7 +117,7 @@ class SignedGram:
 #
 #     s_i = k_ii + k_iᵀy_i,      K̄uf = 2·diag(s̄)Y + m̄wᵀL⁻¹.
 #
-# The cotangent of Kuu needs one triangle only, and so does Kuu.  With T the lower triangle of V̄Vᵀ, half of its diagonal,
+# Of Kuu and its cotangent one triangle is needed.  With T the lower triangle of V̄Vᵀ, half of its diagonal,
 #
 #     V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,      K̄uu = −½(G + Gᵀ),      G = L⁻ᵀTL⁻¹.
 #
@@ -215,8 +215,7 @@ class _Step:
         self.groups = [_Group(basis, self._square(f"gram {g}"), q.P) for g in range(source._groups())]
         self.by_stages = len(source.parts) == len(self.groups) <= _AHEAD
         self.H = self.groups[0].gram.plus
-        self.HC, self.G = self.L, self.R  # in memory that is free then
-        self.T = self.L if in_covariance else self.S
+        self.T, self.G = self.L, self.R  # in memory that is free then
 
     def _tiles(self) -> list[slice]:
         cut = self.xp is np and self.M >= 2 * NARROW
@@ -238,7 +237,7 @@ class _Step:
         tasks, tiles = Tasks(), range(len(self.tiles))
         L, S, R, H, slopes = ([(name, i) for i in tiles] for name in ("L", "S", "R", "gram 0", "q bar"))
         Kuu = [("Kuu", p) for p in range(len(self.pairs))]
-        HC, T, G = L, L if self.in_covariance else S, R  # in memory that is free then, as H is
+        T, G = L, R  # in memory that is free then, as H is
         for p in range(len(self.pairs)):
             tasks.add(partial(self._fill_Kuu, p), writes=[Kuu[p]])
         tasks.add(self._factor, reads=Kuu, writes=[*L, "inverse", "weights"])
@@ -259,11 +258,9 @@ class _Step:
         for pull in pulls:
             pull()
         for i in tiles:
-            writes = [slopes[i]] if self.in_covariance else [HC[i], slopes[i]]
-            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=writes)
+            tasks.add(partial(self._slopes, i), reads=["price", *H[: i + 1]], writes=[slopes[i]])
         for i in reversed(tiles):
-            reads = S if self.in_covariance else HC[: i + 1]
-            tasks.add(partial(self._outer, i), reads=["price", "inverse", *H[: i + 1], *reads], writes=[T[i]])
+            tasks.add(partial(self._outer, i), reads=["price", "inverse", *S, *H[: i + 1]], writes=[T[i]])
         for p in range(len(self.pairs)):
             own = tiles[2 * p : 2 * p + 2]
             for i in own:
@@ -459,33 +456,28 @@ class _Step:
         self.H[rows.stop :, rows] = self.H[rows, rows.stop :].T
 
     def _slopes(self, i: int, worker: int) -> None:
-        """Rows of the derivative of the losses in S; or of HC, and of the derivative in C: its lower triangle times
-        2∂J/∂total, and that of KL."""
-        rows, C, in_kl = self.tiles[i], self.q.factor, self.in_kl * self.q.P
-        out = self.q_bar[rows, : rows.stop]
-        self.q_bar[rows, rows.stop :] = 0.0
+        """Rows of the derivative of the losses in S; or of J in C: the lower triangle of 2HC, and that of KL."""
+        rows, stop, C, in_kl = self.tiles[i], self.tiles[i].stop, self.q.factor, self.in_kl * self.q.P
+        out = self.q_bar[rows, :stop]
+        self.q_bar[rows, stop:] = 0.0
+        self.xp.multiply(self.H[rows, :stop], self.in_total if self.in_covariance else 2.0 * self.in_total, out=out)
         if self.in_covariance:
-            self.xp.multiply(self.H[rows, : rows.stop], self.in_total, out=out)
             return
-        HC = self.HC[rows]
-        HC[...] = self.H[rows]
-        multiply_rows(C, HC, transposed=True)
-        self.xp.multiply(HC[:, : rows.stop], 2.0 * self.in_total, out=out)
-        out += C[rows, : rows.stop] if in_kl == 1.0 else in_kl * C[rows, : rows.stop]
+        multiply_rows(C[:stop, :stop], out, transposed=True)
+        if stop < self.M:
+            add_product(self.H[rows, stop:], C[stop:, :stop], out, scale=2.0 * self.in_total)
+        out += C[rows, :stop] if in_kl == 1.0 else in_kl * C[rows, :stop]
         corner = out[:, rows]
         slopes = in_kl / C[rows, rows].diagonal()
         self._on_diagonal(corner, lambda entries: entries - slopes)
         clear_above(corner)
 
     def _outer(self, i: int, worker: int) -> None:
-        """Rows of TL⁻¹; SH is one product where HC is not needed."""
+        """Rows of TL⁻¹."""
         rows, stop = self.tiles[i], self.tiles[i].stop
         tile = self.T[rows, :stop]
         tile[...] = self.H[rows, :stop]
-        if self.in_covariance:
-            add_product(self.S[rows], self.H[:, :stop], tile, scale=2.0, keep=-2.0)
-        else:
-            add_product(self.q.factor[rows, :stop], self.HC[:stop, :stop].T, tile, scale=2.0, keep=-2.0)
+        add_product(self.S[rows], self.H[:, :stop], tile, scale=2.0, keep=-2.0)
         add_product(self.q.mean[rows], self.moment[:stop].T, tile)
         corner = tile[:, rows]
         self._on_diagonal(corner, lambda entries: 0.5 * entries)

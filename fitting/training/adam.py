@@ -285,7 +285,7 @@ class Steps:
     @property
     def slowed(self) -> float:
         """The step length as a share of the first one."""
-        return self.rate / self._first_rate
+        return self.rate / self._first_rate if self._first_rate else 1.0
 
     def back(self, x: Float, share: float = 0.5) -> None:
         """Return to x from a point without a value, or a bad one: moments begin anew, with a ``share`` of the rates."""
