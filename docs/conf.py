@@ -16,7 +16,7 @@ from copies import copy_all  # noqa: E402
 from gallery import copied  # noqa: E402
 from parsers import write_pages  # noqa: E402
 
-import fitting  # noqa: E402
+import fitting.features  # noqa: E402
 import gpbounds  # noqa: E402
 
 copy_all(HERE.parent, HERE)
@@ -52,6 +52,7 @@ autosummary_context = {
     "own": {
         "gpbounds": TOP,  # autosummary does not see names that are loaded on first use
         "fitting": fitting.__all__,
+        "fitting.features": fitting.features.__all__,
         **{
             package: [name for name in names if name not in TOP]
             for package, names in public.items()

@@ -76,3 +76,8 @@ def _spelled(value: Any) -> str:
         return f"{type(value).__name__} of {len(value)}"
     generated = dataclasses.is_dataclass(value) and hasattr(type(value).__repr__, "__wrapped__")  # by @dataclass
     return in_one_line(value) if generated else " ".join(repr(value).split())
+
+
+def as_written(text: str) -> str:
+    """``text`` with dollar signs escaped, because matplotlib would read them as mathematics."""
+    return text.replace("$", r"\$")

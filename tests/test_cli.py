@@ -7,6 +7,7 @@ import gc
 import gzip
 import importlib
 import json
+import math
 import os
 import re
 import runpy
@@ -22,6 +23,7 @@ import pytest
 from thinning import one_in
 
 import gpbounds
+from fitting import ExactGP
 from fitting.study import hyperparameters
 from fitting.study.problem import box, data_cases, fitted_law
 from fitting.study.standardised import load, standardise
@@ -520,6 +522,16 @@ def test_hyperparameters_that_are_given_are_kept_and_the_rest_maximises_the_evid
     free = hyperparameters.fit(data)
     assert evidence(free.kernel, free.noise) > best
     assert hyperparameters.fit(data, variance=1.0, lengthscale=2.0, noise=0.1).fitted == ()
+
+
+def test_the_fit_of_a_plan_is_that_of_the_exact_gp(table):
+    data = load(table)
+    fitted = hyperparameters.fit(data)
+    start = SE(1.0, math.sqrt(data.D) * np.ones(data.D))
+    limits = dict.fromkeys(start.parameter_names, (1e-3, 1e5)) | {"noise": (1e-6, 1e2)}
+    model = ExactGP(start, 0.5, limits=limits, tol=None).fit(data.X, data.y)
+    assert (fitted.kernel.log_parameters == model.kernel_.log_parameters).all()
+    assert fitted.noise == model.noise_
 
 
 def test_data_fit_for_a_matern_kernel_beyond_known_spectra_keeps_the_data_aware_plan(capsys, tmp_path):

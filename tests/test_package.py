@@ -8,6 +8,7 @@ import importlib
 import inspect
 import json
 import linecache
+import math
 import os
 import pkgutil
 import statistics
@@ -298,6 +299,15 @@ def test_a_command_loads_what_it_needs(words, own):
     loaded = loaded_by(*words)
     assert {name for name in COMMANDS if f"gpbounds.cli.{name}" in loaded} == {own}
     assert not {"scipy.stats", "scipy.optimize", "sklearn", "pandas", "matplotlib", "fitting.estimators"} & loaded
+
+
+def test_a_plan_of_a_table_fits_its_kernel_without_scikit_learn(tmp_path):
+    """Loading scikit-learn, with statistics and dataframes, takes longer than the fit."""
+    rows = [f"{x},{math.sin(x) + 0.1 * math.cos(40 * x)}" for x in range(12)]
+    (tmp_path / "table.csv").write_text("\n".join(["x,y", *rows]))
+    loaded = loaded_by("plan", "--data", str(tmp_path / "table.csv"), "--simulate", "0", "--refits", "0")
+    assert "fitting.estimators.trainer" in loaded
+    assert not {"scipy.stats", "sklearn", "pandas", "matplotlib", "fitting.estimators.base"} & loaded
 
 
 def lasting_effects(node, scoped=False):

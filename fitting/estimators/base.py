@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting import estimators
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.given_rows import table, targets
@@ -437,8 +436,6 @@ class GaussianProcess(_Arguments):
     def load(cls, path: str | os.PathLike[str], device: str | None = None, features: Any = None) -> Self:
         """The model in the file that `save` wrote, on ``device`` or on that of training; see `fitting.load`."""
         about, arrays = saving.read(path)
-        if about["class"] in estimators.__all__:
-            getattr(estimators, about["class"])  # loads it
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
             got = about["class"][:60]

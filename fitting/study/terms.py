@@ -16,7 +16,7 @@ from gpbounds.pacbayes import Certificate, CoverageCertificate, HeldOutCertifica
 from gpbounds.pacbayes.certificate.checking import DRAWS, split_line
 from gpbounds.pacbayes.certificate.statement import risk_bound
 from gpbounds.rigor import decimal
-from gpbounds.texts import short
+from gpbounds.texts import as_written, short
 
 DECLARED = (
     "You declare that loss, epsilon, delta, kernel, grid and scaling were fixed before the data were seen; no file can "
@@ -439,8 +439,3 @@ def tolerance(certificate: Any, y: Float) -> tuple[float | Float, str]:
     if loss.name in ("relative", "interval"):
         return epsilon * np.abs(y), f"loss {value}: within ±{epsilon:g} |y|"
     return epsilon * unit, f"loss {value}: within ±{short(epsilon * unit)}"
-
-
-def as_written(text: str) -> str:
-    """``text`` with dollar signs escaped, because matplotlib would read them as mathematics."""
-    return text.replace("$", r"\$")

@@ -14,7 +14,6 @@ import numpy as np
 
 from fitting.study.predicted import LEVEL, Predicted
 from fitting.study.standardised import multiplied
-from fitting.study.terms import as_written
 from fitting.study.words import describe_kernel, headline, kernel_record, options_of
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
@@ -25,7 +24,7 @@ from gpbounds.kernels.families import Family
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.pacbayes import Scaling
 from gpbounds.rows.table_rows import TableRows, remarks_on_inputs, remarks_on_split
-from gpbounds.texts import in_nats, short, table, wrapped
+from gpbounds.texts import as_written, in_nats, short, table, wrapped
 
 CLASSES = {
     "exact": "ExactGP",

@@ -209,7 +209,7 @@ def enclosed_residual(
         ratio = above(balls[-1]) if M else np.inf
     if M == 0:
         miss = np.ones(n)
-    return _EnclosedResidual(M, upper, lowest, miss, rho, ratio, noise)
+    return _EnclosedResidual(M, upper, lowest, noise, miss, rho, ratio)
 
 
 def _spread(n: int, chosen: list[int], balls: list[Any], end: Callable[[Any], float], ones: bool) -> Float:

@@ -13,7 +13,25 @@ from gpbounds.validation import finite, non_negative, scalar
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedResidual:
+class EigenvalueEnds:
+    """Bounds on the eigenvalues of K, a number M of points and the noise: what means under the tilted law depend on.
+
+    Attributes
+    ----------
+    M : int
+    eigenvalues, lowest : array (n,)
+        Upper and lower bounds of λ_i, in the order of the argument; one array if they are exact.
+    noise : float or None
+    """
+
+    M: int
+    eigenvalues: Float
+    lowest: Float
+    noise: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedResidual(EigenvalueEnds):
     """E_Z(K − Q_Z) = V diag(rho) Vᵀ for K = V diag(λ) Vᵀ, and the functions of it that theorems use.
 
     If the eigenvalues have a rounding error, ``miss``, ``rho``, ``ratio``, ``trace`` and all functions of them are
@@ -21,25 +39,18 @@ class ExpectedResidual:
 
     Attributes
     ----------
-    M : int
-    eigenvalues, lowest : array (n,)
-        Upper and lower bounds of λ_i, in the order of the argument; one array if they are exact.
+    M, eigenvalues, lowest, noise : as of `EigenvalueEnds`
     miss : array (n,)
         1 − E(P_Z)_ii, the mean share of eigenvector i that Z misses.
     rho : array (n,)
         λ_i·miss_i, the eigenvalues of the mean residual.
     ratio : float
         r_M = e_M/e_{M−1}, an upper bound on λ_max of the mean residual; inf at M = 0.
-    noise : float or None
     """
 
-    M: int
-    eigenvalues: Float
-    lowest: Float
     miss: Float
     rho: Float
     ratio: float
-    noise: float | None = None
 
     @property
     def trace(self) -> float:

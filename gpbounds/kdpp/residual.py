@@ -13,7 +13,7 @@ from gpbounds.arrays import EPS, Float, kind_of_caller
 from gpbounds.errors import shown
 from gpbounds.kdpp.balls import enclosed_residual
 from gpbounds.kdpp.esp import TINY, checked, log_tilt, undefined_size
-from gpbounds.kdpp.mean_residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import EigenvalueEnds, ExpectedResidual
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.validation import count, finite, non_negative, positive, rigor_of, scalar
@@ -179,6 +179,22 @@ def expected_residual(
     >>> found.miss.round(4), found.rho.round(4), round(found.trace, 4)
     (array([0.5   , 0.6667, 0.8333]), array([1.5   , 1.3333, 0.8333]), 3.6667)
     """
+    ends = eigenvalue_ends(eigenvalues, M, noise=noise, rounding=rounding, rank=rank)
+    nonzero = ends.eigenvalues > 0.0
+    if rigor_of(rigor) == "sharp":
+        return enclosed_residual(checked(eigenvalues).tolist(), float(rounding), nonzero, ends.M, ends.noise)
+    return _between(ends.eigenvalues, ends.lowest, nonzero, ends.M, ends.noise)
+
+
+def eigenvalue_ends(
+    eigenvalues: ArrayLike, M: int, *, noise: float | None = None, rounding: float = 0.0, rank: int | None = None
+) -> EigenvalueEnds:
+    """The checked arguments of `expected_residual`, as bounds on the eigenvalues.
+
+    >>> ends = eigenvalue_ends([3.0, 2.0, 0.0], 1, rounding=0.5, rank=2)
+    >>> ends.eigenvalues, ends.lowest
+    (array([3.5, 2.5, 0. ]), array([2.5, 1.5, 0. ]))
+    """
     values, size, error = checked(eigenvalues), count("M", M, 0), scalar(non_negative, "rounding", rounding)
     variance = None if noise is None else scalar(positive, "noise", noise)
     nonzero = values > 0.0
@@ -190,11 +206,8 @@ def expected_residual(
     most = int(nonzero.sum())
     if size > most:
         raise undefined_size(size, most)
-    if rigor_of(rigor) == "sharp":
-        return enclosed_residual(values.tolist(), float(error), nonzero, size, variance)
     upper = np.where(nonzero, values + error, 0.0)
-    lowest = np.maximum(values - error, 0.0) if error else upper
-    return _between(upper, lowest, nonzero, size, variance)
+    return EigenvalueEnds(size, upper, np.maximum(values - error, 0.0) if error else upper, variance)
 
 
 def residual_between(lower: Float, upper: Float, M: int, *, noise: float | None = None) -> ExpectedResidual:
@@ -215,13 +228,13 @@ def _between(upper: Float, lowest: Float, nonzero: Any, size: int, variance: flo
     rest, ratio = rest_ratios(upper[nonzero], size)
     miss, rho = np.ones(upper.size), np.zeros(upper.size)
     if size == 0:
-        return ExpectedResidual(size, upper, lowest, miss, upper.copy(), ratio, variance)
+        return ExpectedResidual(size, upper, lowest, variance, miss, upper.copy(), ratio)
     # both λr/(λ + r) and r/(λ + r) without overflow or underflow on the way
     high, low = upper[nonzero], lowest[nonzero]
     rho[nonzero] = np.minimum(high, rest) / (1.0 + np.minimum(high, rest) / np.maximum(high, rest))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         miss[nonzero] = np.where(low > 0.0, 1.0 / (1.0 + low / rest), 1.0)
-    return ExpectedResidual(size, upper, lowest, miss, rho, ratio, variance)
+    return ExpectedResidual(size, upper, lowest, variance, miss, rho, ratio)
 
 
 def rest_ratios(values: Float, M: int) -> tuple[Float, float]:

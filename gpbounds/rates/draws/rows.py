@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, distinct_rows, is_cupy
-from gpbounds.kdpp.mean_residual import ExpectedResidual
-from gpbounds.kdpp.residual import expected_residual
+from gpbounds.kdpp.mean_residual import EigenvalueEnds, ExpectedResidual
+from gpbounds.kdpp.residual import eigenvalue_ends, expected_residual
 from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual, tilted_traces
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
@@ -90,6 +90,12 @@ class DenseRows(Rows):
                 self.spectrum.values, M, noise=noise, rounding=self.spectrum.rounding, rank=self.rank
             )
         return self._residuals[M, noise]
+
+    def ends(self, M: int, noise: float) -> EigenvalueEnds:
+        """What the tilted law needs of M points: no mean residual."""
+        self._checked(M)
+        rounding = self.spectrum.rounding
+        return eigenvalue_ends(self.spectrum.values, M, noise=noise, rounding=rounding, rank=self.rank)
 
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
         """q̄ for the computed eigenvectors, plus a bound on the effect of their rounding error.

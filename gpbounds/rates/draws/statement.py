@@ -173,12 +173,11 @@ class DrawsFromRows(SeveralDraws):
     def _bounds(
         self, rows: DenseRows | StreamedRows, M: int, noise: float, y_norm2: float | None, options: dict[str, Any]
     ) -> list[Bound]:
-        residual = rows.residual(M, noise)
         bounds = []
         if self.law != "tilted":
-            bounds.append(self._of_kdpp(rows, residual, y_norm2, options))
+            bounds.append(self._of_kdpp(rows, rows.residual(M, noise), y_norm2, options))
         if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
-            bounds += self._of_tilted(rows, residual, options)
+            bounds += self._of_tilted(rows, M, noise, options)
         return bounds
 
     def _of_kdpp(
@@ -197,15 +196,15 @@ class DrawsFromRows(SeveralDraws):
         rest = rows.N - residual.M
         return adversary_from_trace(residual.trace, rest, y_norm2, noise=residual.noise, **options)
 
-    def _of_tilted(self, rows: DenseRows | StreamedRows, residual: Any, options: dict[str, Any]) -> list[Bound]:
+    def _of_tilted(self, rows: DenseRows | StreamedRows, M: int, noise: float, options: dict[str, Any]) -> list[Bound]:
         if self.about == "given":
             assert isinstance(rows, DenseRows)
-            return [tilted_given(residual, rows.squares, outputs=rows.outputs, **options)]
+            return [tilted_given(rows.ends(M, noise), rows.squares, outputs=rows.outputs, **options)]
         if self.about != "prior":
             return []
         if isinstance(rows, DenseRows):
-            return [tilted_prior(residual, **options)]
-        return [tilted_from_trace(*rows.tilted(residual.M, residual.noise), noise=residual.noise, **options)]
+            return [tilted_prior(rows.ends(M, noise), **options)]
+        return [tilted_from_trace(*rows.tilted(M, noise), noise=noise, **options)]
 
     def _finished(self, bound: Bound, M: int, alpha: float) -> Bound:
         """The bound with the hypothesis on X, a remark on the numerical rank, and the direction (R-dir)."""

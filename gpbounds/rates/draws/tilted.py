@@ -12,7 +12,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kdpp.esp import tilted_eigenvalues
-from gpbounds.kdpp.mean_residual import ExpectedResidual
+from gpbounds.kdpp.mean_residual import EigenvalueEnds
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.numerics import gaussian_forms
 from gpbounds.rates.draws.sentences import (
@@ -65,7 +65,7 @@ class _TiltedMeans:
         return float((self.theta * weights / (self.lowest + self.noise)).sum())
 
 
-def tilted_means(residual: ExpectedResidual) -> _TiltedMeans:
+def tilted_means(ends: EigenvalueEnds) -> _TiltedMeans:
     """Exact means under the tilted law of size M (N-tilt).
 
     P~(Z) ∝ |K_ZZ| |Q_n| ∝ |(K K_n)_ZZ|, |Z| = M, Q_n = Q_Z + σ²I, K_n = K + σ²I, d_i = λ_i/σ²,
@@ -79,31 +79,29 @@ def tilted_means(residual: ExpectedResidual) -> _TiltedMeans:
 
     Parameters
     ----------
-    residual : ExpectedResidual
-        The mean residual of the k-DPP of K itself, with the noise; it supplies the eigenvalues and M.
+    ends : EigenvalueEnds
+        The eigenvalues of K, M and the noise; the mean residual of the k-DPP of K itself has them, too.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> means = tilted_means(expected_residual([3.0, 1.0], 1, noise=1.0))  # μ = 12, 2
     >>> means.miss.round(6), round(means.determinant, 6)
     (array([0.142857, 0.857143]), 2.142857)
     """
-    if residual.noise is None:
-        raise ValueError("residual: expected one with the noise, got noise=None: pass it to expected_residual")
-    upper = tilted_eigenvalues(residual.eigenvalues, noise=residual.noise)
-    miss = expected_residual(upper, residual.M).miss
-    lower = tilted_eigenvalues(residual.lowest, noise=residual.noise)
+    if ends.noise is None:
+        raise ValueError(
+            "ends: expected some with the noise, got noise=None: pass it to eigenvalue_ends or expected_residual"
+        )
+    upper = tilted_eigenvalues(ends.eigenvalues, noise=ends.noise)
+    miss = expected_residual(upper, ends.M).miss
+    lower = tilted_eigenvalues(ends.lowest, noise=ends.noise)
     with np.errstate(divide="ignore", invalid="ignore"):
         # r/(μ + r) with μ from below is at most (μ from above)/(μ from below) times that with μ from above
         raised = np.where(lower > 0.0, miss * (upper / lower), 1.0)
     miss = np.where(upper > 0.0, np.minimum(raised, 1.0), 1.0)
-    return _TiltedMeans(
-        miss, residual.eigenvalues / residual.noise, residual.eigenvalues, residual.lowest, residual.noise
-    )
+    return _TiltedMeans(miss, ends.eigenvalues / ends.noise, ends.eigenvalues, ends.lowest, ends.noise)
 
 
-def tilted_prior(
-    residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
-) -> Bound:
+def tilted_prior(ends: EigenvalueEnds, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0) -> Bound:
     """Bound on D_α for y from the prior and the best of R tilted draws (N-tilt-prior), lossless for gaps of any size.
 
     With probability at least 1 − δ, D_α ≤ (α/(2p)) ‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, z ~ N(0, I),
@@ -114,8 +112,8 @@ def tilted_prior(
 
     Parameters
     ----------
-    residual : ExpectedResidual
-        The mean of K − Q for the k-DPP of K itself; its ``noise`` must be set.
+    ends : EigenvalueEnds
+        As of `tilted_means`; its ``noise`` must be set.
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -132,7 +130,7 @@ def tilted_prior(
     """
     delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
     R = min(draws, gaussian_forms.MOST)
-    means, p = tilted_means(residual), share(delta, R, tv)
+    means, p = tilted_means(ends), share(delta, R, tv)
     half = 0.5 * alpha * float(gaussian_forms.norm(means.theta, means.determinant, R))
     terms = {"mean": 0.5 * alpha * (float(means.theta.sum()) + means.determinant), "p": p}
     why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
@@ -143,7 +141,7 @@ def tilted_prior(
 
 
 def tilted_given(
-    residual: ExpectedResidual,
+    ends: EigenvalueEnds,
     squares: ArrayLike,
     *,
     delta: float,
@@ -160,8 +158,8 @@ def tilted_given(
 
     Parameters
     ----------
-    residual : ExpectedResidual
-        The mean of K − Q for the k-DPP of K itself; its ``noise`` must be set.
+    ends : EigenvalueEnds
+        As of `tilted_means`; its ``noise`` must be set.
     squares : array (n,)
         (Vᵀy)_i², in the order of the eigenvalues; summed over the outputs.
     outputs : int
@@ -175,7 +173,7 @@ def tilted_given(
     """
     delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
     count = validation.count("outputs", outputs)
-    means, p = tilted_means(residual), share(delta, draws, tv)
+    means, p = tilted_means(ends), share(delta, draws, tv)
     mean = 0.5 * alpha * (means.quadratic(squares) + count * means.determinant)
     why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
     return record(
