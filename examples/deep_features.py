@@ -15,10 +15,11 @@ grid points (KISS) of the paper, and trained as DMGP.  RFEDGP is a deep GP with 
 Differences from the paper: the network of DMGP and DFGP starts after --pretraining epochs of least squares (the paper
 does not say how many); z is standardised by the moments of the start, not by those of the current weights;
 mini-batches use the variational form, which has no gap, and not the paper's semi-stochastic scheme (`deep_schemes.py`
-compares the two); the noise starts at a tenth of the variance of y, or at --noise; Tables 5 and 6 and Fig. 5 have one
-split, and in Fig. 5 protein and elevators stand for ELECTRIC.  Splits are 90/10, inputs and targets are standardised by
-the training rows.  RFEDGP trains by --samples samples of its weights a step, the paper's by 20.  "In training" is −log p(y)/N of DMGP and DFGP, and the mean log loss of DNN+S.  A run with --resume
-leaves out what the CSV file holds already, so that --epochs can be varied.
+compares the two, and `deep_protocols.py` what the authors' public code does); the noise starts at a tenth of the
+variance of y, or at --noise; Tables 5 and 6 and Fig. 5 have one split, and in Fig. 5 protein and elevators stand for
+ELECTRIC; RFEDGP trains by --samples samples of its weights a step, the paper's by 20.  Splits are 90/10, inputs and
+targets are standardised by the training rows.  "In training" is −log p(y)/N of DMGP, DFGP and DKL, and the mean log
+loss of DNN+S.  A run with --resume leaves out what the CSV file holds already, so that --epochs can be varied.
 """
 
 from __future__ import annotations

@@ -322,6 +322,7 @@ def test_the_slopes_of_a_deep_gp_of_random_features_are_derivatives(example):
     assert model.loss(vector, X, y, 90, normals)[1] @ direction == pytest.approx(slope, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_a_deep_gp_of_random_features_learns(example):
     """The mixture of samples predicts better than noise alone, and its density is that of the mean of densities."""
     script = example("random_feature_dgp")
