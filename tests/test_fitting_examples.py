@@ -180,3 +180,18 @@ def test_equal_time_ends_a_training_with_its_best_point(example):
     assert run.iterations > 3
     assert threading.active_count() == threads
     assert signal.signal(signal.SIGINT, ignoring) == signal.SIG_IGN
+
+
+def test_batches_end_elsewhere_than_the_evidence_of_all_rows(example, tmp_path, capsys):
+    """log p(y) of all rows is the greatest where it was maximised, and the table has the difference."""
+    script, rng = example("egp_batches"), np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    rows = np.column_stack([X, np.sin(2.0 * X[:, 0])])
+    np.savetxt(tmp_path / "own.csv.gz", rows, delimiter=",", header="a,b,y", comments="")
+    where = ["--folder", str(tmp_path), "--out", str(tmp_path / "egp.csv")]
+    script.main(["--data", "own", "--rows", "60", "--splits", "1", "--epochs", "5", *where])
+    with (tmp_path / "egp.csv").open(encoding="utf-8") as opened:
+        values = {row["way"]: float(row["log_evidence_per_row"]) for row in csv.DictReader(opened)}
+    gap = values["batches"] - values["all rows"]
+    assert gap < 0.0
+    assert f"{gap:+.3f}" in capsys.readouterr().out

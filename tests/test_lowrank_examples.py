@@ -39,7 +39,9 @@ def example(monkeypatch):
         "paired",
         "regression_sets",
         "deep_features",
+        "deep_protocols",
         "deep_schemes",
+        "random_feature_dgp",
     )
     yield importlib.import_module
     for name in names:
@@ -294,7 +296,7 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     script.main([*options, *where])
     with (small / "deep.csv").open(encoding="utf-8") as file:
         rows = {row["model"]: row for row in csv.DictReader(file)}
-    assert set(rows) == {"SVIGP", "SVIGP+", "SGPR", "SGPR+", "DMGP", "DFGP", "DNN+S", "DNN+M", "DNN+F"}
+    assert set(rows) == set(script.MODELS) == set(script.PRINTED["elevators"])
     out = capsys.readouterr().out
     for model, row in rows.items():
         nlpd, rmse = script.PRINTED["elevators"][model]
@@ -305,6 +307,55 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     script.results = lambda args, todo: iter(todo)  # what would be trained
     script.main([*options, *where, "--resume"])
     assert (small / "deep.csv").read_text(encoding="utf-8") == before
+
+
+def test_the_slopes_of_a_deep_gp_of_random_features_are_derivatives(example):
+    script = example("random_feature_dgp")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4))
+    y = np.sin(X[:, 0])
+    model = script.DeepGP.drawn((4, 3, 2, 1), 5, rng)
+    start, normals = model.start(rng), model.normals(rng)
+    vector, direction = start + 0.3 * rng.standard_normal(start.size), rng.standard_normal(start.size)
+    ends = [model.loss(vector + h * direction, X, y, 90, normals)[0] for h in (-2e-4, -1e-4, 1e-4, 2e-4)]
+    slope = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 12e-4
+    assert model.loss(vector, X, y, 90, normals)[1] @ direction == pytest.approx(slope, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_a_deep_gp_of_random_features_learns(example):
+    """The mixture of samples predicts better than noise alone, and its density is that of the mean of densities."""
+    script = example("random_feature_dgp")
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((200, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    model = script.DeepGP.drawn((2, 2, 1), 20, rng)
+    vector = script.trained(model, X, y, epochs=150, batch=100, rate=0.02, samples=1, rng=rng)
+    nlpd, rmse = script.scores(model, vector, X, y, 20, rng)
+    assert rmse < 0.5 * y.std()
+    assert nlpd < 0.5 * np.log(2.0 * np.pi * y.var()) + 0.5 - 0.3
+
+
+def test_the_network_of_predictions_predicts_as_the_least_squares(example):
+    script = example("deep_protocols")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3))
+    fit = script.MLP((6, 4), 2, pretraining=3).regressor(X, np.tile(np.sin(X[:, :1]), 3), rng)
+    network, weights = script.predicting(fit)
+    np.testing.assert_allclose(network.project(weights, X), fit.predict(X), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.slow
+def test_each_protocol_has_its_row(example, small, capsys):
+    script = example("deep_protocols")
+    script.HIDDEN = (8, 4)
+    script.main(["--splits", "1", "--epochs", "2", "--folder", str(small), "--out", str(small / "protocols.csv")])
+    with (small / "protocols.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    expected = {(model, name) for model in script.DEEP for name in ("follows", "apart", "code")}
+    assert {(row["model"], row["protocol"]) for row in rows} == expected
+    out = capsys.readouterr().out
+    assert all(f"| {row['model']} | {row['protocol']} |" in out and float(row["rmse"]) < 1.0 for row in rows)
 
 
 def test_the_picture_of_sizes_has_a_line_for_each_model_and_number_of_epochs(example):

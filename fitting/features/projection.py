@@ -30,7 +30,7 @@ DEPENDENT = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Projection(Transform):
-    """StandardisedNetwork projections z of x; see the module.
+    """Standardised projections z of x; see the module.
 
     Attributes
     ----------
