@@ -143,6 +143,8 @@ class Trainer:
         Source of the random numbers of batches; as of `fitting.training.Batches`.
     anew : bool
         Whether no run has ended where a run starts.
+    single_precision : bool
+        Whether losses of random rows may take features in single precision (`fitting.rows.data.Data`).
     """
 
     objective: Minimised
@@ -170,6 +172,7 @@ class Trainer:
     seed: int = 0
     period: float = math.inf
     anew: bool = True
+    single_precision: bool = False
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -273,7 +276,8 @@ class Trainer:
     def _after_random_rows(self, name: str, start: Parameters) -> Outcome:
         """A run from where Adam's steps from ``start`` end, each by the ELBO of other rows."""
         adam: dict[str, Any] = {"optimizer": "adam", "max_iter": STEPS, "learning_rate": RATE, "period": STEPS}
-        first = replace(self, batch_size=ROWS * len(start.Z), **adam).run(f"{name} by random rows", start)  # type: ignore[arg-type]
+        steps = replace(self, batch_size=ROWS * len(start.Z), single_precision=True, **adam)  # type: ignore[arg-type]
+        first = steps.run(f"{name} by random rows", start)
         if first.run.status != "interrupted":
             ending = replace(self.ending, after=RESUMED)
             return replace(self, anew=False, ending=ending).run(name, first.parameters)
@@ -346,6 +350,8 @@ class Trainer:
             part: Any = rows(rng, step)
             if self.sampling is not None:
                 part = part.sampled(self.sampling, int(rng.integers(2**63)))
+            if self.single_precision:
+                part = replace(part, data=replace(part.data, single_precision=True))
             return packing.loss(part)
 
         return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))), self.period)

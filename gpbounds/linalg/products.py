@@ -77,7 +77,15 @@ def norms(A: Array) -> Array:
 
 
 def add_gram(total: Array, B: Array, *, keep: float = 1.0) -> None:
-    """BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
+    """BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it.
+
+    For B in single precision BᵀB is, too, and is added to a ``total`` in doubles.
+    """
+    if keep == 1.0 and blas.fits(total) and blas.fits(B, dtype=np.float32):
+        part = np.zeros(total.shape, dtype=np.float32)
+        blas.gram(B, part)
+        total += part
+        return
     if blas.fits(total, B):
         blas.gram(B, total, keep)
     elif device.fits(total, B):
@@ -91,7 +99,7 @@ def add_gram(total: Array, B: Array, *, keep: float = 1.0) -> None:
 
 def product(A: Array, B: Array, out: Array) -> Array:
     """A @ B written into ``out`` (n, m)."""
-    if blas.takes(A) and blas.takes(B) and blas.fits(out):
+    if blas.multiplies(A, B, out):
         blas.product(A, B, out)
     elif device.fits(A, B, out):
         device.product(A, B, out)
@@ -108,7 +116,7 @@ def add_product(A: Array, B: Array, out: Array, *, scale: float = 1.0, keep: flo
     array([[4., 5.],
            [7., 9.]])
     """
-    if blas.takes(A) and blas.takes(B) and blas.fits(out):
+    if blas.multiplies(A, B, out):
         blas.product(A, B, out, keep=keep, scale=scale)
     elif device.fits(A, B, out):
         device.product(A, B, out, keep=keep, scale=scale)
