@@ -13,15 +13,16 @@ the first whose value is so close to the last one.  Two large cases:
 
 ``--iterations 0`` leaves the fit without tolerance out.  ``--peers`` adds the seconds in which the other libraries of
 `bench_fitting.py` reach the value F at which the default VFE fit of its generated data stops: the same objective of the
-same model, so that equal values mean equal predictions up to the choice among equally good optima.  ``--course`` follows
-default fits of VFE, and the same without the steps on random rows, in place of all this:
+same model, so that equal values mean equal predictions up to the choice among equally good optima.
+
+``--course`` follows default fits of VFE, and the same without the steps on random rows, in place of all this:
 
     python benchmarks/bench_ends.py --course --names kin40k --rows 36000 --inducing 500 --iterations 110
     python benchmarks/bench_ends.py --course --names generated --rows 100000 --inducing 500 --iterations 45
 
-An evaluation of n of N rows counts n/N.  Columns: evaluations, processor seconds since the fit began, pilot fits and steps
-included, and −F/N of the best point so far.  Below: evaluations and seconds to each level of ``--levels``, and the
-evaluations of L-BFGS-B for each of its iterations.
+An evaluation of n of N rows counts n/N.  Columns: evaluations, processor seconds since the fit began, pilot fits and
+steps included, and −F/N of the best point so far.  Below: the same where each of ``--levels`` is reached, and how many
+evaluations the iterations of L-BFGS-B took.
 """
 
 from __future__ import annotations
@@ -175,7 +176,9 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=1000, help="of the fit without tolerance; 0 for none")
     parser.add_argument("--peers", action="store_true", help="compare with other libraries on generated data")
     parser.add_argument("--steps", type=int, default=300, help="L-BFGS-B iterations of --peers (default %(default)s)")
-    parser.add_argument("--course", action="store_true", help="the course of fits with and without steps on random rows")
+    parser.add_argument(
+        "--course", action="store_true", help="the course of fits with and without steps on random rows"
+    )
     parser.add_argument("--levels", type=float, nargs="+", default=[], help="values of --course, in nats per datum")
     parser.add_argument("--steps-only", action="store_true", help="leave the fit without the steps out of --course")
     options = parser.parse_args()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from gpbounds.linalg.pivoted import eigen_squares
 from gpbounds.linalg.products import add_gram, add_product, product
 from gpbounds.linalg.psd import symmetric_matrix
 from gpbounds.linalg.residuals import factor_residual
-from gpbounds.linalg.triangular import clear_above, inverse_factor, lift_rows, mirrored, solve_rows
+from gpbounds.linalg.triangular import clear_above, inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
 from gpbounds.validation import array_module, cuda_fault
 
 
@@ -44,6 +45,33 @@ def test_products_and_solves_are_in_place_and_right(seed: int, n: int, M: int) -
     np.testing.assert_allclose(mirrored(total), 5.0 * B.T @ B, atol=1e-11)
     np.testing.assert_allclose(inverse(L) @ (L @ L.T), np.eye(M), atol=1e-10)
     np.testing.assert_array_equal(inverse(L), inverse(L).T)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_products_in_single_precision_err_by_their_unit_and_their_sum_is_in_doubles(seed: int) -> None:
+    """Entries of AB err by at most γ_k|A||B|, γ_k = ku/(1 − ku) with u = 2⁻²⁴, and by some of it."""
+    rng = np.random.default_rng(seed)
+    n, M, unit = 50, 30, 2.0**-24
+    B, T = rng.standard_normal((n, M)).astype(np.float32), np.tril(rng.standard_normal((M, M))).astype(np.float32)
+
+    def within(computed: Any, exact: Any, sizes: Any, terms: int) -> bool:
+        errors = np.abs(computed - exact)
+        return bool((errors <= terms * unit / (1.0 - terms * unit) * sizes).all()) and errors.max() > 0.0
+
+    left, right = B.astype(np.float64), T.astype(np.float64)
+    for wide, narrow in ((right, T), (right.T, T.T)):
+        out = product(B, narrow, np.empty((n, M), dtype=np.float32))
+        assert out.dtype == np.float32
+        assert within(out, left @ wide, np.abs(left) @ np.abs(wide), M)
+        turned = multiply_rows(T, B.copy(), transposed=narrow is T)
+        assert within(turned, left @ wide, np.abs(left) @ np.abs(wide), M)
+    total = np.full((M, M), 1e9)
+    add_gram(total, B)
+    assert total.dtype == np.float64
+    sums, sizes = 1e9 + np.triu(left.T @ left), np.abs(left).T @ np.abs(left) + 1.0  # 1: of the addition to 1e9
+    assert within(np.triu(total), np.triu(sums), sizes, n)
+    assert not blas.multiplies(B, right, np.empty((n, M)))  # of two precisions: NumPy's product
+    np.testing.assert_array_equal(product(B, right, np.empty((n, M))), left @ right)
 
 
 def test_a_view_that_blas_cannot_take_is_still_written() -> None:

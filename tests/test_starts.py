@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ from fitting.starts.starts import (
 )
 from fitting.training import Session
 from gpbounds import Matern, SquaredExponential
+from gpbounds.kernels import Linear
 from gpbounds.likelihoods import StudentT
 
 INPUTS, RELEVANT = 30, 4
@@ -456,4 +458,31 @@ def test_a_start_by_random_rows_is_a_run_of_its_own_and_repeats(monkeypatch):
     assert one.objective_ == two.objective_
     assert np.array_equal(one.inducing_, two.inducing_)
     assert not np.array_equal(one.inducing_, plain.inducing_)  # the steps were taken
+    ended = objective(X, y).evaluate(one.kernel_, one.noise_, one.inducing_)
+    assert one.objective_ == pytest.approx(ended.value, rel=1e-12)  # L-BFGS-B is in doubles
     assert one.objective_ >= plain.objective_ - 0.01 * len(y)
+
+
+KERNELS = [SquaredExponential(1.0, [0.8, 1.0, 1.2]), Matern(1.5), SquaredExponential() + Linear()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=["ard", "matern", "sum"])
+@pytest.mark.parametrize("noise", [0.1, 0.001])
+def test_single_precision_errs_far_less_than_random_rows_and_is_left_where_it_would_not(kernel, noise):
+    """Derivatives err by 1e-3 of their size at most, those of other rows by a tenth and more; near-singular Kuu has the
+    bits of doubles."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((3000, 3))
+    y = np.sin(X.sum(axis=1)) + 0.1 * rng.standard_normal(3000)
+    exact, other = objective(X[:1500], y[:1500]), objective(X[1500:], y[1500:])
+    single = replace(exact, data=replace(exact.data, single_precision=True))
+
+    def slopes(problem, Z):
+        return problem.evaluate(kernel, noise, Z).gradient.Z
+
+    truth = slopes(exact, X[:30])
+    scale = np.linalg.norm(truth)
+    assert 0.0 < np.linalg.norm(slopes(single, X[:30]) - truth) < 1e-3 * scale
+    assert np.linalg.norm(slopes(other, X[:30]) - truth) > 0.1 * scale
+    close = 1e-4 * X[:30]
+    assert np.array_equal(slopes(single, close), slopes(exact, close))

@@ -157,6 +157,8 @@ class Trainer:
         Whether no run has ended where a run starts.
     stale : function of a Packing, or None
         The losses of the semi-stochastic scheme, which takes the place of Adam's mini-batches.
+    single_precision : bool
+        Whether losses of random rows may take features in single precision (`fitting.rows.data.Data`).
     """
 
     objective: Minimised
@@ -185,6 +187,7 @@ class Trainer:
     period: float = math.inf
     anew: bool = True
     stale: Callable[[Packing], Stale] | None = None
+    single_precision: bool = False
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: _Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -288,7 +291,8 @@ class Trainer:
     def _after_random_rows(self, name: str, start: Parameters) -> Outcome:
         """A run from where Adam's steps from ``start`` end, each by the ELBO of other rows."""
         adam: dict[str, Any] = {"optimizer": "adam", "max_iter": STEPS, "learning_rate": RATE, "period": STEPS}
-        first = replace(self, batch_size=ROWS * len(start.Z), **adam).run(f"{name} by random rows", start)  # type: ignore[arg-type]
+        steps = replace(self, batch_size=ROWS * len(start.Z), single_precision=True, **adam)  # type: ignore[arg-type]
+        first = steps.run(f"{name} by random rows", start)
         if first.run.status != "interrupted":
             ending = replace(self.ending, after=RESUMED)
             return replace(self, anew=False, ending=ending).run(name, first.parameters)
@@ -366,6 +370,8 @@ class Trainer:
             part: Any = rows(rng, step)
             if self.sampling is not None:
                 part = part.sampled(self.sampling, int(rng.integers(2**63)))
+            if self.single_precision:
+                part = replace(part, data=replace(part.data, single_precision=True))
             return packing.loss(part)
 
         return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))), self.period)

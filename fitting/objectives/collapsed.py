@@ -251,7 +251,8 @@ class Diagonal:
         lifted = None
         if gradient and self.power == 0.0:
             scale, turn = 1.0 / self.noise, q.gained.copy() if self.kept else -q.covariance
-            lifted = Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
+            turn, weights = q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy())
+            lifted = Lifted(*(part.astype(basis.dtype, copy=False) for part in (turn, weights)))
         return Middle(basis, q, lifted, sums.penalty, N, gradient)
 
     def backward(self, source: Stream, middle: Middle) -> Fit:
@@ -354,7 +355,7 @@ class _Forward:
         self.penalty += self.member.penalty(chunk, self.source)
         if self.member.power == 0.0:
             add_gram(self.G, V)
-            accumulate(self.b, V.T, chunk.Y)
+            accumulate(self.b, V.T, chunk.Y.astype(V.dtype, copy=False))
             return
         c = self.member.precision(residual)
         scaled = chunk.scratch("W")
@@ -424,7 +425,7 @@ class Reverse:
 
     def chunk(self, chunk: Chunk) -> None:
         """Add the rows of one chunk."""
-        e = chunk.Y - chunk.V @ self.q.mean
+        e = chunk.Y - chunk.V @ self.q.mean.astype(chunk.V.dtype, copy=False)
         squares = row_sums(e, e)
         if self.lifted is None:
             self._weighted(chunk, e, squares)
@@ -437,7 +438,7 @@ class Reverse:
         self.fit += total / s2
         self.prior_mean += chunk.in_prior_mean(lambda: e / s2)
         C = product(chunk.V, lifted.turn, chunk.scratch("W"))
-        self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K, chunk.V)
+        self.pull.lifted(chunk.X, add_product(e.astype(C.dtype, copy=False), lifted.weights, C), chunk.K, chunk.V)
         if self.member.kept:
             self.pull.diagonal(chunk.X, xp.full(e.shape[0], -0.5 * self.P / s2))
 

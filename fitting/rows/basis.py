@@ -116,6 +116,11 @@ class Basis(ABC):
         return Readings()
 
     @property
+    def dtype(self) -> Any:
+        """The precision of the features, of their products, and of what is pulled back for a chunk."""
+        return np.float64
+
+    @property
     def exact(self) -> bool:
         """Whether K = Q at all parameters, so that the residual is 0 and has no derivatives."""
         return False
@@ -163,6 +168,11 @@ TAME = 1e5
 diagonal of Q, relative to the variance: below 2e-13 up to this limit; at 1e7, 2e-11, where a solve has an error of
 1e-12."""
 
+GENTLE = 100.0
+"""Largest κ = |L|·|L⁻¹|/M for which features in single precision are harmless where rows are random.  Measured errors
+of derivatives in Z are 2e-6·κ² of their size; those of two batches of 8·M rows lie .45 or more apart
+(`benchmarks/README.md`, "Random rows first")."""
+
 ROWS = 256
 """Rows of the cotangent of Kuu that a lane pulls back at a time."""
 
@@ -180,6 +190,8 @@ class InducingBasis(Basis):
         Added to the diagonal of Kuu.
     relative_jitter : float
         If positive, the jitter is relative_jitter·k(z, z), and derivatives include it; 0 for a constant jitter.
+    single_precision : bool
+        Whether features on a CPU are in single precision where |L|·|L⁻¹|/M ≤ `GENTLE`.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> basis = InducingBasis(SquaredExponential(), np.array([[0.0], [2.0]]))
@@ -193,6 +205,7 @@ class InducingBasis(Basis):
     Z: Array
     jitter: Jitter = "auto"
     relative_jitter: float = 0.0
+    single_precision: bool = False
 
     @property
     def rank(self) -> int:
@@ -218,6 +231,18 @@ class InducingBasis(Basis):
         return inverse_of_L if tame(L, inverse_of_L, self.readings) else None
 
     @cached_property
+    def single_inverse(self) -> Array | None:
+        """L⁻¹ in single precision if features are, otherwise None."""
+        if not self.single_precision or namespace(self.Z) is not np or self.inverse is None:
+            return None
+        gentle = tame(self.inducing.chol.L, self.inverse, self.readings, GENTLE * self.rank)
+        return self.inverse.astype(np.float32) if gentle else None
+
+    @property
+    def dtype(self) -> Any:
+        return np.float64 if self.single_inverse is None else np.float32
+
+    @cached_property
     def covariances(self) -> Covariances | Fused:
         """k(·, Z) for chunks of rows, on their device."""
         return covariances(self.kernel, self.Z)
@@ -229,6 +254,7 @@ class InducingBasis(Basis):
         return Residuals(known.variance, self.readings) if isinstance(known, Fused) and known.is_constant else None
 
     def prepare(self) -> None:
+        self.single_inverse  # noqa: B018
         self.inverse  # noqa: B018
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
@@ -250,6 +276,8 @@ class InducingBasis(Basis):
 
     def whiten(self, B: Array) -> Array:
         """Overwrite the rows b of a chunk ``B`` (n, M) with L⁻¹b."""
+        if self.single_inverse is not None and B.dtype == np.float32:
+            return multiply_rows(self.single_inverse, B, whole=True)
         return (
             solve_rows(self.inducing.chol.L, B) if self.inverse is None else multiply_rows(self.inverse, B, whole=True)
         )
@@ -294,11 +322,11 @@ class InducingBasis(Basis):
         return self.kernel.pull_largest(self.Z, float(weight))
 
 
-def tame(L: Array, inverse: Array, readings: Readings) -> bool:
-    """Whether |L|·|L⁻¹| ≤ `TAME`, for a factor and its computed inverse."""
+def tame(L: Array, inverse: Array, readings: Readings, most: float | None = None) -> bool:
+    """Whether |L|·|L⁻¹| ≤ ``most``, by default `TAME`, for a factor and its computed inverse."""
     norm = namespace(L).linalg.norm
     sizes = [readings.take(norm(each)) for each in (inverse, L)]
-    return float(sizes[0]) * float(sizes[1]) <= TAME
+    return float(sizes[0]) * float(sizes[1]) <= (TAME if most is None else most)
 
 
 class InducingPullBack(PullBack):

@@ -184,6 +184,8 @@ class Data:
         The mean function of the prior; None is 0.
     space : Workspace
         Memory that is reused from one evaluation to the next.
+    single_precision : bool
+        Whether VFE's features are in single precision where that is harmless in random steps; see `InducingBasis`.
     """
 
     X: Array
@@ -194,6 +196,7 @@ class Data:
     parts: Partition | None = None
     space: Workspace = field(default_factory=Workspace, repr=False)
     prior_mean: PriorMean | None = None
+    single_precision: bool = False
 
     @property
     def N(self) -> int:
@@ -228,7 +231,7 @@ class Data:
 
     def stream(self, kernel: Kernel, Z: Array, jitter: float) -> Stream:
         """The chunks of all rows with the features of the checked inducing points Z."""
-        return self.stream_of(_inducing_basis(kernel, Z, jitter, self.jitter))
+        return self.stream_of(_inducing_basis(kernel, Z, jitter, self.jitter, self.single_precision))
 
     def run(self, kernel: Kernel, Z: ArrayLike | Array | None, passes: Passes) -> tuple[Any, float]:
         """The result of ``passes`` at one kernel and Z, and the jitter."""
@@ -255,7 +258,9 @@ class Data:
             return self._settled(source, work)
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            return _at(kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt, self.X)
+            return _at(
+                kernel, lambda: self.inputs(Z, finite=not unread()), self.jitter, attempt, self.X, self.single_precision
+            )
 
     def _settled(self, source: Stream, work: Callable[[Stream], T]) -> T:
         result = work(source)
@@ -392,6 +397,7 @@ def _at(
     setting: Jitter,
     work: Callable[[Basis], T],
     rows: Array | None = None,
+    single_precision: bool = False,
 ) -> tuple[T, float]:
     """The result of ``work`` for the features of ``kernel``, its own or those of inducing ``points``, and the jitter.
 
@@ -403,11 +409,14 @@ def _at(
     Z = points()
 
     def attempt(amount: float) -> tuple[T, float]:
-        return work(_inducing_basis(kernel, Z, amount, setting)), amount
+        return work(_inducing_basis(kernel, Z, amount, setting, single_precision)), amount
 
     return with_jitter(attempt, kernel, Z, setting)
 
 
-def _inducing_basis(kernel: Kernel, Z: Array, jitter: float, setting: Jitter) -> InducingBasis:
+def _inducing_basis(
+    kernel: Kernel, Z: Array, jitter: float, setting: Jitter, single_precision: bool = False
+) -> InducingBasis:
     """The features of the checked inducing points Z."""
-    return InducingBasis(kernel, Z, jitter, jitter / kernel.largest_variance(Z) if setting == "auto" else 0.0)
+    relative = jitter / kernel.largest_variance(Z) if setting == "auto" else 0.0
+    return InducingBasis(kernel, Z, jitter, relative, single_precision)

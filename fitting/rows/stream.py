@@ -84,7 +84,7 @@ class Chunk:
         """A buffer (n, M); the next chunk in the same worker uses the same memory."""
         stream = self._stream
         most = max(part.stop - part.start for part in stream.parts)
-        whole = stream.space.array(f"{name} {self._lane}", (most, self.basis.rank), namespace(self.X))
+        whole = stream.space.array(f"{name} {self._lane}", (most, self.basis.rank), namespace(self.X), self.basis.dtype)
         return whole[: self.rows.stop - self.rows.start]
 
     def kept(self, name: str, fill: Callable[[Array], object], *, last: bool = False) -> Array:
@@ -98,7 +98,7 @@ class Chunk:
             buffer = self.scratch(name)
             fill(buffer)
             return buffer
-        buffer = stream.space.array(f"kept {name}", (rows, M), namespace(self.X))[self.rows]
+        buffer = stream.space.array(f"kept {name}", (rows, M), namespace(self.X), self.basis.dtype)[self.rows]
         self.recall(name, lambda: fill(buffer))
         if last:
             del self._results[name]
@@ -239,10 +239,12 @@ class Stream:
         for name, columns in (("V", basis.rank), ("K", basis.width)):
             if stays:
                 most = min(self.N, self.space.keep // per_row)
-                buffer = self.space.array(f"kept {name}", (most, columns), xp)[rows]
+                buffer = self.space.array(f"kept {name}", (most, columns), xp, basis.dtype)[rows]
             else:
                 most = max(part.stop - part.start for part in self.parts)
-                buffer = self.space.array(f"{name} {worker}", (most, columns), xp)[: rows.stop - rows.start]
+                buffer = self.space.array(f"{name} {worker}", (most, columns), xp, basis.dtype)[
+                    : rows.stop - rows.start
+                ]
             setattr(chunk, name, buffer)
         if number not in self._filled:
             basis.fill(X, chunk.K, chunk.V)

@@ -124,7 +124,7 @@ def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> 
     if near.any():
         columns = xp.asarray(np.flatnonzero(near))
         z = z[:, columns]
-        squares[columns], moved[:, columns] = _expanded((_table(x[:, columns]).T @ W).T, z)
+        squares[columns], moved[:, columns] = _expanded((_table(x[:, columns]).astype(W.dtype, copy=False).T @ W).T, z)
     for d in np.flatnonzero(~near):
         difference = left[:, d, None] - right[None, :, d]
         weighted = W * difference

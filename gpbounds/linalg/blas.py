@@ -1,5 +1,7 @@
 """In-place BLAS routines on C-contiguous NumPy arrays, called without Python's lock, so that threads run in parallel.
 
+Products are in single precision where the arrays are; all else is in doubles.
+
 SciPy exports the addresses of its routines in `scipy.linalg.cython_blas` and `cython_lapack`.  Its Python wrappers
 hold the lock; these calls do not.  BLAS reads a row-major (n, m) array as a column-major m × n matrix, so no array is
 transposed or copied.
@@ -8,7 +10,7 @@ transposed or copied.
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_double
+from ctypes import byref, c_double, c_float
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +36,7 @@ def _routine(name: str) -> Any:
 def _call(name: str, *arguments: Any) -> None:
     """Call ``name``: letters become characters, ints and floats are passed by address, arrays by their first entry."""
     function, integer = _routine(name)
+    real = c_float if name.startswith("s") else c_double
     passed: list[Any] = []  # what is passed by address lives until the call returns
     for value in arguments:
         if isinstance(value, np.ndarray):
@@ -43,28 +46,34 @@ def _call(name: str, *arguments: Any) -> None:
         elif isinstance(value, int):
             passed.append(byref(integer(value)))
         else:
-            passed.append(byref(c_double(value) if isinstance(value, float) else value))
+            passed.append(byref(real(value) if isinstance(value, float) else value))
     function(*passed)
 
 
-def fits(*arrays: Any) -> bool:
-    """Whether all arrays are float64 with contiguous rows that do not overlap."""
+def fits(*arrays: Any, dtype: Any = np.float64) -> bool:
+    """Whether all arrays are of ``dtype``, with contiguous rows that do not overlap."""
     for a in arrays:
-        if not (isinstance(a, np.ndarray) and a.dtype == np.float64 and a.ndim == 2):
+        if not (isinstance(a, np.ndarray) and a.dtype == dtype and a.ndim == 2):
             return False
         step, entry = a.strides
-        if entry != 8 or step < 8 * a.shape[1] or step % 8:
+        if entry != a.itemsize or step < entry * a.shape[1] or step % entry:
             return False
     return True
 
 
-def takes(A: Any) -> bool:
-    """Whether ``A`` or its transpose `fits`."""
-    return fits(A) or fits(A.T)
+def multiplies(A: Any, B: Any, out: Any) -> bool:
+    """Whether `product` takes these matrices: all in double or all in single precision."""
+    dtype = out.dtype if out.dtype == np.float32 else np.float64
+    return fits(out, dtype=dtype) and all(fits(M, dtype=dtype) or fits(M.T, dtype=dtype) for M in (A, B))
 
 
 def _stride(A: Float) -> int:
-    return A.strides[0] // 8
+    return A.strides[0] // A.itemsize
+
+
+def _of(A: Float, name: str) -> str:
+    """The routine ``name`` in the precision of ``A``."""
+    return ("s" if A.dtype == np.float32 else "d") + name
 
 
 def solve(L: Float, B: Float, transposed: bool) -> None:
@@ -76,7 +85,7 @@ def solve(L: Float, B: Float, transposed: bool) -> None:
 def multiply(T: Float, B: Float, transposed: bool) -> None:
     """The rows b of ``B`` (n, M) become Tb, or Tᵀb, for a lower triangular T."""
     n, M = B.shape
-    _call("dtrmm", "L", "U", "N" if transposed else "T", "N", M, n, 1.0, T, _stride(T), B, _stride(B))
+    _call(_of(B, "trmm"), "L", "U", "N" if transposed else "T", "N", M, n, 1.0, T, _stride(T), B, _stride(B))
 
 
 def multiply_columns(T: Float, B: Float, scale: float = 1.0) -> None:
@@ -88,7 +97,7 @@ def multiply_columns(T: Float, B: Float, scale: float = 1.0) -> None:
 def gram(B: Float, total: Float, keep: float = 1.0, scale: float = 1.0) -> None:
     """The upper triangle of ``total`` (M, M) becomes that of scale·BᵀB + keep·total."""
     n, M = B.shape
-    _call("dsyrk", "L", "N", M, n, scale, B, _stride(B), keep, total, _stride(total))
+    _call(_of(B, "syrk"), "L", "N", M, n, scale, B, _stride(B), keep, total, _stride(total))
 
 
 def gram_of_rows(A: Float, out: Float) -> None:
@@ -100,9 +109,10 @@ def gram_of_rows(A: Float, out: Float) -> None:
 def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float = 1.0) -> None:
     """``out`` (n, m) becomes scale·A @ B + keep·out; A (n, k) and B (k, m) are row-major or the transpose of such."""
     (n, k), m = A.shape, B.shape[1]
-    left, right = A if fits(A) else A.T, B if fits(B) else B.T
-    how = "N" if fits(B) else "T", "N" if fits(A) else "T"
-    _call("dgemm", *how, m, n, k, scale, right, _stride(right), left, _stride(left), keep, out, _stride(out))
+    along, across = fits(A, dtype=out.dtype), fits(B, dtype=out.dtype)
+    left, right = A if along else A.T, B if across else B.T
+    how = "N" if across else "T", "N" if along else "T"
+    _call(_of(out, "gemm"), *how, m, n, k, scale, right, _stride(right), left, _stride(left), keep, out, _stride(out))
 
 
 def invert(L: Float) -> None:

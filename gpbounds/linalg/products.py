@@ -77,7 +77,15 @@ def norms(A: Array) -> Array:
 
 
 def add_gram(total: Array, B: Array, *, keep: float = 1.0, scale: float = 1.0) -> None:
-    """scale·BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
+    """scale·BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it.
+
+    For B in single precision BᵀB is, too, and is added to a ``total`` in doubles.
+    """
+    if keep == 1.0 and blas.fits(total) and blas.fits(B, dtype=np.float32):
+        part = np.zeros(total.shape, dtype=np.float32)
+        blas.gram(B, part, scale=scale)
+        total += part
+        return
     if blas.fits(total, B):
         blas.gram(B, total, keep, scale)
     elif scale == 1.0 and device.fits(total, B):
@@ -88,7 +96,7 @@ def add_gram(total: Array, B: Array, *, keep: float = 1.0, scale: float = 1.0) -
 
 def product(A: Array, B: Array, out: Array) -> Array:
     """A @ B written into ``out`` (n, m)."""
-    if blas.takes(A) and blas.takes(B) and blas.fits(out):
+    if blas.multiplies(A, B, out):
         blas.product(A, B, out)
     elif device.fits(A, B, out):
         device.product(A, B, out)
@@ -105,7 +113,7 @@ def add_product(A: Array, B: Array, out: Array, *, scale: float = 1.0, keep: flo
     array([[4., 5.],
            [7., 9.]])
     """
-    if blas.takes(A) and blas.takes(B) and blas.fits(out):
+    if blas.multiplies(A, B, out):
         blas.product(A, B, out, keep=keep, scale=scale)
     elif device.fits(A, B, out):
         device.product(A, B, out, keep=keep, scale=scale)

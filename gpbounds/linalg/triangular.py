@@ -196,7 +196,7 @@ def multiply_rows(T: Array, B: Array, *, transposed: bool = False, whole: bool =
     >>> multiply_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0, 2.0]]))
     array([[8., 6.]])
     """
-    if blas.fits(T, B):
+    if blas.fits(T, B) or blas.fits(T, B, dtype=np.float32):
         _by_rows(lambda rows: blas.multiply(T, rows, transposed), B, whole)
     else:
         B[...] = B @ (T if transposed else T.T)

@@ -64,13 +64,13 @@ class Workspace:
         """
         return max(on_cpu, min(MOST, self.free // (8 * 4 * 8 * max(M, 1)))) if self.free else on_cpu
 
-    def array(self, name: str, shape: tuple[int, ...], xp: Any) -> Array:
+    def array(self, name: str, shape: tuple[int, ...], xp: Any, dtype: Any = np.float64) -> Array:
         """An array of ``shape`` with arbitrary entries; calls with the same ``name`` return the same memory."""
         size = int(np.prod(shape))
         with _ALLOCATION:  # two lanes that ask for the same memory at once must get the same
             buffer = self._buffers.get(name)
-            if buffer is None or buffer.size < size or namespace(buffer) is not xp:
-                buffer = self._buffers[name] = xp.empty(size)
+            if buffer is None or buffer.size < size or buffer.dtype != dtype or namespace(buffer) is not xp:
+                buffer = self._buffers[name] = xp.empty(size, dtype=dtype)
         return buffer[:size].reshape(shape)
 
     def release(self) -> None:
