@@ -58,12 +58,14 @@ def renyi(example):
 def pac_gp(example):
     script, settings = example("pac_sgp_inducing"), example("pac_settings")
 
-    def table(name, loss, full, N):
-        scores = [s for s in settings.load(RESULTS / f"{name}.csv") if (s.loss, s.N) == (loss, N)]
-        return example("pac_tables").markdown(script.groups(scores, script.PAPER, script.Study("kin40k", loss, full)))
+    def table(file, data, loss, N):
+        scores = [s for s in settings.load(RESULTS / f"{file}.csv") if (s.data, s.loss, s.N) == (data, loss, N)]
+        study = script.Study(data, loss, N == 0.8 * script.SHAPES[data][0])
+        return example("pac_tables").markdown(script.groups(scores, script.PAPER, study))
 
-    band = table("pac_sgp_inducing", "band", True, 32_000)
-    return [band, *(table("pac_sgp_exponential", "exponential", N == 32_000, N) for N in (32_000, 8_000))]
+    texts = [table("pac_sgp_inducing", "kin40k", "band", 32_000), table("pac_sgp_pol", "pol", "band", 12_000)]
+    exponential = (("kin40k", 32_000), ("kin40k", 8_000), ("pol", 12_000))
+    return texts + [table("pac_sgp_exponential", data, "exponential", N) for data, N in exponential]
 
 
 def dlm(example):
