@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import pickle
 from functools import partialmethod
 
 import numpy as np
@@ -612,6 +613,12 @@ def test_a_second_fit_forgets_the_first(data, tmp_path):
     fresh = SparseGP(n_inducing=5, target_gap=50.0, max_iter=20).fit(data[0][:, :1], data[1])
     assert set(vars(model)) == set(vars(fresh))
     assert (model.predict(NEW[:, :1]) == fresh.predict(NEW[:, :1])).all()
+
+
+def test_a_model_from_a_file_is_pickled(data, tmp_path):
+    ExactGP(KERNEL, 0.02, optimizer=None).fit(*data).save(tmp_path / "model.npz")
+    loaded = fitting.load(tmp_path / "model.npz")
+    assert (pickle.loads(pickle.dumps(loaded)).predict(NEW) == loaded.predict(NEW)).all()
 
 
 @pytest.mark.skipif(not cuda_fault(), reason="there is a GPU")

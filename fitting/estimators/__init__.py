@@ -50,6 +50,4 @@ def load(path: str | os.PathLike[str], device: str | None = None, features: Any 
     """
     from fitting.estimators.base import GaussianProcess
 
-    for name in _HOME:  # the file says which
-        __getattr__(name)
     return GaussianProcess.load(path, device, features)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import math
 import os
+import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -436,6 +437,7 @@ class GaussianProcess(_Arguments):
     def load(cls, path: str | os.PathLike[str], device: str | None = None, features: Any = None) -> Self:
         """The model in the file that `save` wrote, on ``device`` or on that of training; see `fitting.load`."""
         about, arrays = saving.read(path)
+        getattr(sys.modules["fitting.estimators"], about["class"], None)  # the package loads its class of this name
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
             got = about["class"][:60]
@@ -449,6 +451,7 @@ class GaussianProcess(_Arguments):
             saving.restore(model, about, arrays)
             model.posterior_ = saving.posterior(model, arrays, own)
             saving.check(model)
+        model._release()  # as after `fit`: a copy of the rows on a device, which no pickle takes
         return model
 
     # ------------------------------------------------------------------ data in, in the units of the model
