@@ -112,7 +112,7 @@ class _Move:
         M = steps.M
         self.M, self.convex, self.entries, self.slopes, self.precision = M, steps.convex, entries, slopes, precision
         self.rate, self.beta = rate, steps.beta
-        names = ("A", "turned", "factor", *(() if steps.convex else ("C", "mean precision", "F")))
+        names = ("A", "turned", "factor", *(() if steps.convex else ("C", "between", "F")))
         self.A, self.turned, self.factor, *rest = (space.array(name, (M, M), np) for name in names)
         self.C, self.between, self.F = rest or (self.A, self.A, self.A)
         self.tiles = list(slices(M, TILE if M >= 2 * TILE else M))
