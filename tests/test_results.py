@@ -41,6 +41,12 @@ def deep(example):
     return [table(rows, name) for name in script.TESTED for table in tables]
 
 
+def protocols(example):
+    script = example("deep_protocols")
+    with (RESULTS / "deep_protocols.csv").open(encoding="utf-8") as file:
+        return [script.table([tuple(row) for row in csv.reader(file)][1:], "elevators")]
+
+
 def renyi(example):
     study, tables, sharpness = (example(name) for name in ("renyi_study", "renyi_tables", "renyi_sharpness"))
 
@@ -79,7 +85,15 @@ def dlm(example):
 
 
 @pytest.mark.parametrize(
-    ("made", "page"), [(low_rank, "lowrank"), (deep, "lowrank"), (renyi, "renyi"), (pac_gp, "pac_gp"), (dlm, "dlm")]
+    ("made", "page"),
+    [
+        (low_rank, "lowrank"),
+        (deep, "lowrank"),
+        (protocols, "lowrank"),
+        (renyi, "renyi"),
+        (pac_gp, "pac_gp"),
+        (dlm, "dlm"),
+    ],
 )
 def test_tables_are_those_of_the_files(made, page, example):
     text = (RESULTS / f"{page}.md").read_text(encoding="utf-8")

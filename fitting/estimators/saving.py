@@ -56,6 +56,7 @@ UNWRITTEN: dict[str, Any] = {
     "share": 0.5,
     "order": "random",
     "structure": None,
+    "scheme": "variational",
 }
 """Arguments that were added later still: a file holds them where they have another value."""
 

@@ -41,6 +41,10 @@ KINDS: Variants[Any] = Variants(
 """The classes of this package, which are stored by their fields."""
 
 
+LATER = {"standardise": "start"}
+"""Fields that were added later: a file holds them where they have another value."""
+
+
 class UnknownClass(ValueError):
     """A file names a class of features that was not passed."""
 
@@ -58,7 +62,8 @@ def to_plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return plain(value)
     if KINDS.word(value):
-        return {name: to_plain(part) for name, part in KINDS.write(value).items()}
+        fields = KINDS.write(value).items()
+        return {name: to_plain(part) for name, part in fields if not (name in LATER and part == LATER[name])}
     if isinstance(value, tuple | list):
         return {"tuple": [to_plain(each) for each in value]}
     if hasattr(value, "shape") and hasattr(value, "dtype"):

@@ -587,6 +587,11 @@ def train_semi_stochastic(
     ------
     NotPositiveDefinite, NonFinite, ArithmeticError
         when the loss has no value at the start.
+
+    >>> loss = Stale(lambda x: (float(x @ x), 2.0 * x), lambda x: lambda w, rows: 2.0 * w, slice(1, 2), N=4, size=2)
+    >>> run = train_semi_stochastic(loss, np.ones(2), [(-9.0, 9.0)] * 2, max_iter=200, learning_rate=0.01)
+    >>> run.iterations, run.value > -1e-3
+    (200, True)
     """
     again: dict[str, Any] = {"earlier": earlier, "save": save, "progress": progress, "label": label}
     bounds = checked(loss.whole, start, bounds, max_iter=max_iter, learning_rate=learning_rate, **again)
