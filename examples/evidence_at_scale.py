@@ -149,7 +149,12 @@ def picture(rows: Sequence[Row], others: Sequence[dict[str, str]]) -> Any:
         ax.set_xscale("log")
         if max(abs(end) for end in ax.get_ylim()) > 20.0:
             ax.set_yscale("symlog", linthresh=10.0)
-    page.legend(*page.axes[0].get_legend_handles_labels(), fontsize=TEXT, loc="outside lower center", ncols=5)
+    page.legend(
+        *page.axes[0].get_legend_handles_labels(),
+        fontsize=TEXT,
+        loc="outside lower center",
+        ncols=min(2 * len(names), 5),
+    )
     return page
 
 
