@@ -115,7 +115,19 @@ def row(part: Standardised, hyper: Hyperparameters, dense: int, seed: int) -> Ro
 
 
 def picture(rows: Sequence[Row], others: Sequence[dict[str, str]]) -> Any:
-    from gpbounds.plotting.elements import BLACK, BLUE, GREEN, ORANGE, SKY, TEXT, VERMILLION, axes, figure, headline
+    from gpbounds.plotting.elements import (
+        BLACK,
+        BLUE,
+        GREEN,
+        ORANGE,
+        SKY,
+        TEXT,
+        VERMILLION,
+        axes,
+        figure,
+        headline,
+        plain_ticks,
+    )
 
     names = list(dict.fromkeys(row.data for row in rows))
     page = figure(4.6 * len(names) + 1.0, 5.6)
@@ -147,9 +159,15 @@ def picture(rows: Sequence[Row], others: Sequence[dict[str, str]]) -> Any:
             if known:
                 ax.plot(*zip(*known, strict=True), "x", color=ORANGE, markersize=8, label=library)
         ax.set_xscale("log")
+        plain_ticks(ax, N.min(), N.max())
         if max(abs(end) for end in ax.get_ylim()) > 20.0:
             ax.set_yscale("symlog", linthresh=10.0)
-    page.legend(*page.axes[0].get_legend_handles_labels(), fontsize=TEXT, loc="outside lower center", ncols=5)
+    page.legend(
+        *page.axes[0].get_legend_handles_labels(),
+        fontsize=TEXT,
+        loc="outside lower center",
+        ncols=min(2 * len(names), 5),
+    )
     return page
 
 

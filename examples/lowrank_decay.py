@@ -218,7 +218,7 @@ PLACES = {
     CERTIFICATE: (1e-5, (-14, 0), "right"),
     MERCER: (3e-8, (-14, 0), "right"),
     BEST: (1e-10, (-14, 0), "right"),
-    HILBERT: (1e-10, (24, 0), "left"),
+    HILBERT: (1e-8, (46, 0), "left"),
     ANY: (1e-6, (16, 0), "left"),
 }
 """Labels of steep curves: the level, the offset in points, the alignment of the text."""
