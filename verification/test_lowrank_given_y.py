@@ -90,6 +90,19 @@ def test_errors_of_entries_are_included(observe: Observer, claim: str, fast: Any
     observe.lower(claim, truth, mpf(float(pair.lower)))
 
 
+@PAIR
+@pytest.mark.claim("N-evgap", "N-predkl")
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_allowances_do_not_depend_on_the_unit(observe: Observer, claim: str, fast: Any, slow: Any, unit: float) -> None:
+    """K, Σ and σ² times the square of a power of two, and y times this power: the interval is as wide as before."""
+    K, features, y, noise = case(4)  # allowances in ΞΞᵀ outweigh those in logarithms of numbers with a unit
+    pair = fast(K, features, y, noise=noise)
+    other = fast(unit**2 * K, unit * features, unit * y, noise=unit**2 * noise)
+    observe.holds(claim, other.lower <= pair.upper)
+    observe.holds(claim, pair.lower <= other.upper)
+    observe.holds(claim, 0.9 * pair.width < other.width < 1.1 * pair.width)
+
+
 @pytest.mark.claim("N-evgap")
 @given(seed=SEEDS)
 def test_mean_variance_and_tail_of_the_gap(observe: Observer, seed: int) -> None:

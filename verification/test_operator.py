@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations, product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from gpbounds.reference import renyi as reference
 from gpbounds.reference.linalg import inverse
 from gpbounds.reference.renyi import matrix
 from gpbounds.renyi import operator, operator_gap
-from gpbounds.renyi.operator import Chain
+from gpbounds.renyi.operator import Chain, _Residual
 
 KERNELS: list[Kernel] = [
     SquaredExponential(1.5, 0.7),
@@ -280,3 +282,16 @@ def test_the_bound_fails_as_often_as_promised(
     observe.frequency("N-op-edge", sum(float(bound) < truth * (1.0 - 1e-9) for bound in bounds), runs, delta)
     observe.holds("N-op-edge", all(bound.terms["lower"] <= truth * (1.0 + 1e-9) for bound in bounds), runs)
     assert float(np.median([float(bound) for bound in bounds])) < 1.1 * truth
+
+
+@pytest.mark.claim("N-op-edge")
+def test_ends_of_epsilon_are_rounded_outwards(observe: Observer) -> None:
+    """Against rational arithmetic, for ends of λ_max(G) near its allowances and far from them."""
+    rng = np.random.default_rng(0)
+    for allowed, noise, far in 10.0 ** rng.uniform((-6, -3, -3), (3, 3, 6), (100, 3)):
+        G = allowed * (1.0 + far)
+        residual = _Residual(SimpleNamespace(noise=noise), np.zeros((1, 1)), np.zeros((0, 1)), allowed, allowed)
+        ends = residual.ends(G, G, G / noise)
+        low, high = ((Fraction(G) + sign * Fraction(allowed)) / Fraction(noise) for sign in (-1, 1))
+        observe.holds("N-op-edge", Fraction(ends.below) <= low)
+        observe.holds("N-op-edge", high <= Fraction(ends.above))

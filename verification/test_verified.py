@@ -228,6 +228,17 @@ def test_expected_losses_are_enclosed_with_the_change_of_the_law(
         observe.holds("N-proved-risk", float(ball.rad()) < 1e-12 and float(square.rad()) < 1e-12)
 
 
+@pytest.mark.claim("N-proved-risk")
+@pytest.mark.parametrize("name", ["exponential", "relative", "squared"])
+def test_a_mean_moves_by_no_more_than_the_coupling(observe: Observer, name: str) -> None:
+    """Near a point mass and at it √v moves by √variance_error, and the mean by the loss's slope times √(2/π) of it."""
+    loss, y, zero, error = LOSSES[name], np.ones(1), np.zeros(1), np.full(1, 1e-6)
+    farthest = 0.8001e-3 * float(np.max(loss._steepness(y)))
+    for v in (0.0, 1e-8):
+        ball = enclosed_sum(loss, y, (np.full(1, 0.7), zero), (np.full(1, v), zero), zero, error)
+        observe.holds("N-proved-risk", float(ball.rad()) <= farthest)
+
+
 @pytest.mark.claim("N-proved-risk", "N-sign")
 def test_a_point_mass_at_a_jump_is_decided(observe: Observer) -> None:
     """The edges of a band are right, 0 is wrong for both labels, and no rest of a mean is too small to decide."""

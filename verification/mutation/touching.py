@@ -23,8 +23,8 @@ def files_with_tests() -> list[Path]:
     return [path for path in tree.files() if path.parts[0] in ("tests", "verification") and path.match("test_*.py")]
 
 
-def _rests_on(test_file: Path) -> str:
-    """A digest of all that decides which lines the tests in a file run."""
+def _rests_on(test_files: list[Path]) -> dict[Path, str]:
+    """For each test file, a digest of all that decides which lines its tests run."""
     helps = [
         path
         for path in tree.files()
@@ -34,7 +34,8 @@ def _rests_on(test_file: Path) -> str:
         and not path.match("verification/mut*")
         and not path.match("verification/mutation/*")
     ]
-    return tree.digest([*helps, test_file])
+    shared = tree.digest(helps)
+    return {path: tree.digest([path], shared) for path in test_files}
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,6 @@ class Measured:
             for path, context, bits in base.execute(f"{rows} = context.id"):
                 contexts.setdefault(path, []).append((context, bits))
         return contexts
-
-    def nearest(self, tests: Iterable[str], names: set[str]) -> set[str]:
-        """Those of the tests in the two files that name most of ``names``, the module's own: likeliest to notice."""
-        counts = Counter(name.split("::")[0] for name in tests)
-
-        def nearness(file: str) -> tuple[int, float]:
-            words = set(re.findall(r"\w+", (tree.ROOT / file).read_text(encoding="utf-8")))
-            return len(names & words), counts[file] / len(self.measured[Path(file)].tests)
-
-        files = sorted(counts, key=nearness, reverse=True)[:2]
-        return {name for name in tests if name.split("::")[0] in files}
 
     def touching(self, file: str, lines: Iterable[int]) -> Iterator[str]:
         """The tests that run one of these lines of ``file``, themselves or by a fixture."""
@@ -93,7 +83,8 @@ class Touching:
         """Run what is not measured yet, or changed since."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stores = {
-            path: self.folder / f"{'.'.join(path.parts)}.{_rests_on(path)}.coverage" for path in files_with_tests()
+            path: self.folder / f"{'.'.join(path.parts)}.{digest}.coverage"
+            for path, digest in _rests_on(files_with_tests()).items()
         }
         for old in set(self.folder.iterdir()) - {f for s in stores.values() for f in (s, s.with_suffix(".json"))}:
             old.unlink()

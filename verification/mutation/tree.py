@@ -33,9 +33,9 @@ def copy(target: Path) -> Path:
     return target
 
 
-def digest(paths: list[Path]) -> str:
-    """One number for the contents of files, given relative to the root."""
-    hashed = hashlib.sha256()
+def digest(paths: list[Path], begun: str = "") -> str:
+    """One number for the contents of files, given relative to the root, and for another digest before them."""
+    hashed = hashlib.sha256(begun.encode())
     for path in paths:
         hashed.update(f"{path}\0".encode() + (ROOT / path).read_bytes() + b"\0")
     return hashed.hexdigest()[:16]
