@@ -135,15 +135,17 @@ def of_traces(folder: Path, sizes: Sizes) -> Iterator[Line]:
     """Shares of Tr K that draws leave, with the kernel of the VFE of 64 points."""
     part = rows_of(folder, "elevators", (), sizes)
     kernel = sparse_model(part, 1.0, SPARSE[3] if not sizes.quick else 10, sizes).kernel_
-    found = traces(part.name, kernel, part.X, 4 if sizes.quick else 10, sizes.draws, np.random.default_rng(sizes.seed))
+    measured = traces(
+        part.name, kernel, part.X, 4 if sizes.quick else 10, sizes.draws, np.random.default_rng(sizes.seed)
+    )
     line = Line("traces", part.name, "", 0.0, 0, part.N, np.nan, np.nan)
-    for j, M in enumerate(found.M):
-        if np.isin(M, np.rint(np.geomspace(1, found.M[-1], 60))) or np.isin(M, found.sizes):
-            for what, values in (("exact mean", found.mean), ("bound", found.sharp)):
+    for j, M in enumerate(measured.M):
+        if np.isin(M, np.rint(np.geomspace(1, measured.M[-1], 60))) or np.isin(M, measured.sizes):
+            for what, values in (("exact mean", measured.mean), ("bound", measured.sharp)):
                 yield replace(line, what=what, x=float(M), upper=float(values[j]))
-            yield replace(line, what="floor", x=float(M), lower=float(found.optimum[j]))
-    for draw, row in enumerate(found.drawn):
-        for M, value in zip(found.sizes, row, strict=True):
+            yield replace(line, what="floor", x=float(M), lower=float(measured.optimum[j]))
+    for draw, row in enumerate(measured.drawn):
+        for M, value in zip(measured.sizes, row, strict=True):
             yield replace(line, what="k-DPP draw", x=float(M), draw=draw, lower=float(value), upper=float(value))
 
 
