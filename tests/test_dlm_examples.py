@@ -176,27 +176,10 @@ def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, caps
     out = tmp_path / "beta.png"
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 2))
-    np.savetxt(
-        tmp_path / "airline.csv.gz", np.column_stack([X, X[:, 0] > 0.3 * rng.standard_normal(80)]), delimiter=","
-    )
-    few = [
-        "--large",
-        "airline",
-        "--data",
-        str(tmp_path),
-        "--only",
-        "Branin",
-        "--sizes",
-        "20",
-        "--splits",
-        "2",
-        "--inducing",
-        "3",
-        "--steps",
-        "2",
-        "--tests",
-        "20",
-    ]
+    labels = X[:, 0] > 0.3 * rng.standard_normal(80)
+    np.savetxt(tmp_path / "airline.csv.gz", np.column_stack([X, labels]), delimiter=",")
+    few = ["--only", "Branin", "--sizes", "20", "--splits", "2", "--inducing", "3", "--steps", "2", "--tests", "20"]
+    few += ["--large", "airline", "--data", str(tmp_path)]
     few += ["--factor", "3000", "--rows", "40", "--batch", "20", "--epochs", "1", "--out", str(out)]
     example("dlm_beta").main(few)
     assert out.read_bytes().startswith(b"\x89PNG")
