@@ -58,6 +58,11 @@ def renyi(example):
     texts += [tables.by_inducing(groups("inducing"), metric) for metric in ("RMSE", "NLPD")]
     texts += [tables.by_size(groups("sizes")), tables.by_time(groups("times"))]
     texts.append(tables.by_function(groups("boxplots", orders=(0.2, 0.5, 0.8))))
+    large = example("renyi_large")
+    many = groups("large", large.Timed)
+    most = groups("large", large.Timed, rows=(33_334,), methods=("SGP", "PEP"))
+    texts += [large.table(each, metric) for each in (many, most) for metric in ("RMSE", "NLPD")]
+    texts.append(large.by_time(many))
     return texts + [sharpness.table(group) for group in groups("sharpness", sharpness.Flat)]
 
 
