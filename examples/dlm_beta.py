@@ -233,8 +233,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.quick:
         args.splits, args.tests, args.inducing, args.steps, args.tol, args.factor = 2, 200, 6, 8, 1e-2, 20.0
         args.rows, args.batch, args.epochs, args.only = 400, 100, 3, args.only or ["Branin"]
-    checked(made, args, inducing=1, steps=1, rows=10, batch=1, epochs=1)
-    names = present([name for name in args.only or ("cal_housing", "concrete") if name in SIZES], args.data)
+    checked(made, args, tuple(SIZES), inducing=1, steps=1, rows=10, batch=1, epochs=1)
+    names = present(args.only or ("cal_housing", "concrete"), args.data)
     if not present([args.large], args.data):
         made.exit(2)
     path, curves = args.out.with_suffix(".csv"), args.out.with_stem(f"{args.out.stem}_epochs").with_suffix(".csv")

@@ -284,8 +284,10 @@ def parser(doc: str | None, splits: int = 5, tests: int = 2000, **defaults: int)
     return made
 
 
-def checked(made: argparse.ArgumentParser, args: argparse.Namespace, **whole: int) -> None:
-    """End with one sentence if a number is too small or a data set has no likelihood here."""
+def checked(
+    made: argparse.ArgumentParser, args: argparse.Namespace, names: Sequence[str] = tuple(LIKELIHOODS), **whole: int
+) -> None:
+    """End with one sentence if a number is too small or a data set is not one of ``names``."""
     from gpbounds.validation import choice, count, positive
 
     try:
@@ -294,7 +296,7 @@ def checked(made: argparse.ArgumentParser, args: argparse.Namespace, **whole: in
                 count(f"--{name.replace('_', '-')}", getattr(args, name), least)
         positive("--lengthscale", vars(args).get("lengthscale", 1.0))
         for name in args.only or ():
-            choice("--only", name, tuple(LIKELIHOODS))
+            choice("--only", name, tuple(names))
     except ValueError as error:
         made.exit(2, f"{Path(sys.argv[0]).name}: {error}\n")
     args.out.parent.mkdir(parents=True, exist_ok=True)
