@@ -34,7 +34,8 @@ from fitting.objectives.laws import FreeLaw, LowRankLaw
 from fitting.objectives.objective import Objective, at_point, objective
 from fitting.objectives.packing import packing_of
 from fitting.objectives.point import Parameters
-from fitting.training import Steps, train_semi_stochastic
+from fitting.training import Steps
+from fitting.training.adam import train_semi_stochastic
 from gpbounds.arrays import Float
 from gpbounds.cli import options
 from gpbounds.linalg.parallel import one_blas_thread

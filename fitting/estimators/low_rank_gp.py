@@ -30,7 +30,8 @@ from fitting.objectives.point import Parameters
 from fitting.prior_means import residuals
 from fitting.rows.columns import Columns
 from fitting.starts.starts import choose_inducing, mean_square, passed_kernel, units, with_noise_apart
-from fitting.training import Run, Session, Stale
+from fitting.training import Run, Session
+from fitting.training.adam import Stale
 from gpbounds.arrays import Float, host
 from gpbounds.bound import UP
 from gpbounds.errors import shown
@@ -104,7 +105,7 @@ class LowRankGP(Regression, GaussianProcess):
         How mini-batches train weights, as those of a network.  "variational": as ``batch_size`` says.
         "semi-stochastic" (Al-Shedivat et al., 2017; Daskalakis et al., supplement D.2): a pass over all rows computes
         log p(y), its derivatives and q; the weights then take a step for each batch at this q, and all else one step
-        (`fitting.training.train_semi_stochastic`).  ``max_iter`` counts passes then, and the point with the largest
+        (`fitting.training.adam.train_semi_stochastic`).  ``max_iter`` counts passes then, and the point with the largest
         log p(y) is kept.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
 random_state, device, progress, checkpoint : as in `ExactGP`

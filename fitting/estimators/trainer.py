@@ -16,19 +16,8 @@ from fitting.objectives.packing import Packing, each_input, packing_of
 from fitting.objectives.point import Minimised, Parameters
 from fitting.objectives.unit_noise import RowNoise
 from fitting.rows.data import Data
-from fitting.training import (
-    RESUMED,
-    Batches,
-    Ending,
-    Loss,
-    Resolution,
-    Run,
-    Session,
-    Stale,
-    train_adam,
-    train_lbfgs,
-    train_semi_stochastic,
-)
+from fitting.training import RESUMED, Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
+from fitting.training.adam import Stale, train_semi_stochastic
 from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite

@@ -595,6 +595,7 @@ def train_semi_stochastic(
     """
     again: dict[str, Any] = {"earlier": earlier, "save": save, "progress": progress, "label": label}
     bounds = checked(loss.whole, start, bounds, max_iter=max_iter, learning_rate=learning_rate, **again)
+    instances(rng=(rng, np.random.Generator))
     watch = Watch(start, max_iter=int(max_iter), earlier=earlier, save=save, progress=progress, label=label)
     rng = np.random.default_rng(0) if rng is None else rng
     turns = _Turns(watch, loss, bounds, learning_rate, rng, {} if earlier is None else earlier.state)
