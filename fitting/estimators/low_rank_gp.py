@@ -105,8 +105,8 @@ class LowRankGP(Regression, GaussianProcess):
         How mini-batches train weights, as those of a network.  "variational": as ``batch_size`` says.
         "semi-stochastic" (Al-Shedivat et al., 2017; Daskalakis et al., supplement D.2): a pass over all rows computes
         log p(y), its derivatives and q; the weights then take a step for each batch at this q, and all else one step
-        (`fitting.training.adam.train_semi_stochastic`).  ``max_iter`` counts passes then, and the point with the largest
-        log p(y) is kept.
+        (`fitting.training.adam.train_semi_stochastic`).  ``max_iter`` counts passes then, and the point with the
+        largest log p(y) is kept.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, lengthscales, fixed, limits, normalize_y, mean, \
 random_state, device, progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
