@@ -304,7 +304,7 @@ def test_a_command_loads_what_it_needs(words, own):
 def test_a_plan_of_a_table_fits_its_kernel_without_scikit_learn(tmp_path):
     """Loading scikit-learn, with statistics and dataframes, takes longer than the fit."""
     rows = [f"{x},{math.sin(x) + 0.1 * math.cos(40 * x)}" for x in range(12)]
-    (tmp_path / "table.csv").write_text("\n".join(["x,y", *rows]))
+    (tmp_path / "table.csv").write_text("\n".join(["x,y", *rows]), encoding="utf-8")
     loaded = loaded_by("plan", "--data", str(tmp_path / "table.csv"), "--simulate", "0", "--refits", "0")
     assert "fitting.estimators.trainer" in loaded
     assert not {"scipy.stats", "sklearn", "pandas", "matplotlib", "fitting.estimators.base"} & loaded
