@@ -140,6 +140,7 @@ CASES: dict[str, tuple[str, Callable[[], np.ndarray]]] = {
     "step by stages, negative weights": ("free", lambda: step(StudentT(4.0, 0.3), "log-loss", 20, narrow=False)),
     "step by stages, natural": ("free", lambda: step(Gaussian(0.3), "log-loss", 20, narrow=False, natural=True)),
     "step by groups": ("free", lambda: step(Bernoulli("probit"), "log-loss", 7, narrow=False)),
+    "step by groups, natural": ("free", lambda: step(Bernoulli("probit"), "log-loss", 7, narrow=False, natural=True)),
     "step by groups, small variances": ("free", lambda: step(Poisson("exp"), "log-loss", 7, narrow=True)),
     "natural step, convex": ("adam", lambda: natural_step(True)),
     "natural step": ("adam", lambda: natural_step(False)),

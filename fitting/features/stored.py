@@ -41,8 +41,8 @@ KINDS: Variants[Any] = Variants(
 """The classes of this package, which are stored by their fields."""
 
 
-LATER = {"standardise": "start"}
-"""Fields that were added later: a file holds them where they have another value."""
+UNWRITTEN = {"standardise": "start"}
+"""Fields that were added later, as `fitting.estimators.saving.UNWRITTEN`: a file holds them where they differ."""
 
 
 class UnknownClass(ValueError):
@@ -63,7 +63,7 @@ def to_plain(value: Any) -> Any:
         return plain(value)
     if KINDS.word(value):
         fields = KINDS.write(value).items()
-        return {name: to_plain(part) for name, part in fields if not (name in LATER and part == LATER[name])}
+        return {name: to_plain(part) for name, part in fields if not (name in UNWRITTEN and part == UNWRITTEN[name])}
     if isinstance(value, tuple | list):
         return {"tuple": [to_plain(each) for each in value]}
     if hasattr(value, "shape") and hasattr(value, "dtype"):
