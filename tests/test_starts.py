@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import PACGP, ExactGP, LowRankGP, RenyiGP, SparseGP, SparsePACGP, VariationalGP
-from fitting.objectives.objective import at_point, objective
+from fitting.objectives.objective import Objective, at_point, objective
 from fitting.objectives.packing import packing_of
 from fitting.starts.pilot import (
     FAR,
@@ -461,6 +461,52 @@ def test_a_start_by_random_rows_is_a_run_of_its_own_and_repeats(monkeypatch):
     ended = objective(X, y).evaluate(one.kernel_, one.noise_, one.inducing_)
     assert one.objective_ == pytest.approx(ended.value, rel=1e-12)  # L-BFGS-B is in doubles
     assert one.objective_ >= plain.objective_ - 0.01 * len(y)
+
+
+@pytest.mark.parametrize(("tol", "end"), [(0.01, "Features are in single precision."), (1e-4, "before were in")])
+def test_a_run_in_single_precision_ends_by_values_in_doubles(tol, end, monkeypatch, tmp_path):
+    """The objective is that of doubles, also where the run goes on in them; a resumed fit has the same bits; with
+    ``tol=None`` no evaluation of all rows is in single precision."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-2.0, 2.0, (300, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    for name, value in (("FEW", 200), ("MANY", 20), ("STEPS", 20)):
+        monkeypatch.setattr(f"fitting.estimators.trainer.{name}", value)
+
+    def fitted(**settings):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return SparseGP("vfe", n_inducing=8, random_state=0, **{"tol": tol, **settings}).fit(X, y)
+
+    def in_doubles(model):
+        return objective(X, y).evaluate(model.kernel_, model.noise_, model.inducing_).value
+
+    model, path = fitted(), tmp_path / "fit.npz"
+    assert end in model.stop_reason_
+    assert model.n_iter_ == len(model.history_) - 1
+    assert model.objective_ == pytest.approx(in_doubles(model), rel=1e-12)
+    short = fitted(max_iter=5, checkpoint=path)
+    assert short.stop_reason_.startswith("All 5 iterations")
+    assert short.objective_ == pytest.approx(in_doubles(short), rel=1e-12)
+    resumed = fitted(checkpoint=path)
+    assert resumed.objective_ == model.objective_
+    assert np.array_equal(resumed.inducing_, model.inducing_)
+
+    precisions = []
+    minimised = Objective.minimised
+
+    def watched(self, point, *, gradient=True):
+        if self.N == len(y):
+            precisions.append(self.data.single_precision)
+        return minimised(self, point, gradient=gradient)
+
+    monkeypatch.setattr(Objective, "minimised", watched)
+    fitted(max_iter=5)
+    assert sum(precisions) > 5
+    precisions.clear()
+    fitted(max_iter=5, tol=None)
+    assert len(precisions) > 5
+    assert not any(precisions)
 
 
 KERNELS = [SquaredExponential(1.0, [0.8, 1.0, 1.2]), Matern(1.5), SquaredExponential() + Linear()]

@@ -44,8 +44,9 @@ class SparseGP(InducingGP):
     """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.objective`.
 
     A step takes O(NM²) time (PIC with blocks of n: O(N(M² + nM + n²))) and O(M² + M·chunk + N) memory.  VFE of rows in
-    memory, 4096 and 64·M or more, starts L-BFGS-B after 200 steps of Adam on 8·M random rows each (``random_state``),
-    whose features are in single precision on a CPU; all of L-BFGS-B is in doubles.
+    memory, 4096 and 64·M or more, starts L-BFGS-B after 200 steps of Adam on 8·M random rows each (``random_state``).
+    On a CPU the features of the steps are in single precision, and, unless ``tol`` is None, those of L-BFGS-B while its
+    values err by less than a tenth of ``tol``; where it does not settle, it goes on in doubles.
 
     Parameters
     ----------

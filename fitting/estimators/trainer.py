@@ -282,11 +282,35 @@ class Trainer:
         adam: dict[str, Any] = {"optimizer": "adam", "max_iter": STEPS, "learning_rate": RATE, "period": STEPS}
         steps = replace(self, batch_size=ROWS * len(start.Z), single_precision=True, **adam)  # type: ignore[arg-type]
         first = steps.run(f"{name} by random rows", start)
-        if first.run.status != "interrupted":
-            ending = replace(self.ending, after=RESUMED)
-            return replace(self, anew=False, ending=ending).run(name, first.parameters)
-        value = -self.objective.minimised(first.parameters, gradient=False).value
-        return replace(first, run=replace(first.run, value=value, values=(value,)))
+        if first.run.status == "interrupted":
+            value = self._value(first.parameters)
+            return replace(first, run=replace(first.run, value=value, values=(value,)))
+        rest = replace(self, anew=False, ending=replace(self.ending, after=RESUMED))
+        return rest._in_two_precisions(name, first.parameters)
+
+    def _in_two_precisions(self, name: str, start: Parameters) -> Outcome:
+        """A run in single precision, whose value is that of doubles; unless it has settled, it goes on in doubles.
+
+        It is in doubles from its start where the precisions differ there by a tenth of the tolerance or more, and where
+        they do not differ, as on a GPU, which has doubles only.
+        """
+        problem: Any = self.objective
+        single = replace(self, objective=replace(problem, data=replace(problem.data, single_precision=True)))
+        allowed = 0.1 * self.ending.tol * self.ending.unit
+        if not (allowed and 0.0 < abs(single._value(start) - self._value(start)) < allowed):
+            return self.run(name, start)
+        first = single.run(f"{name} in single precision", start)
+        run, value = first.run, self._value(first.parameters)
+        left = self.max_iter - run.iterations
+        if run.status == "interrupted" or left < 1 or (run.status == "settled" and abs(run.value - value) < allowed):
+            return replace(
+                first, run=replace(run, value=value, reason=f"{run.reason} Features are in single precision.")
+            )
+        last = replace(self, max_iter=left).run(name, first.parameters)
+        return replace(last, run=_joined(run, last.run))
+
+    def _value(self, point: Parameters) -> float:
+        return -self.objective.minimised(point, gradient=False).value
 
     def packing(self, start: Parameters) -> Packing:
         """The vector of a point: its free parameters, limits and units."""
@@ -385,6 +409,17 @@ class Trainer:
         own, rest = np.split(moved, [start.kernel.log_parameters.size])
         kernel, likelihood = start.kernel.with_log_parameters(own), start.likelihood.with_log_parameters(rest)
         return replace(start, kernel=kernel, likelihood=likelihood, q=None)
+
+
+def _joined(single: Run, last: Run) -> Run:
+    """``last`` with the part in single precision before it."""
+    return replace(
+        last,
+        values=(*single.values, *last.values[1:]),
+        reason=f"{last.reason} The {single.iterations} iterations before were in single precision.",
+        evaluations=single.evaluations + last.evaluations,
+        failures=single.failures + last.failures,
+    )
 
 
 def _words(seed: int) -> list[int]:

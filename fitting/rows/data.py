@@ -185,7 +185,7 @@ class Data:
     space : Workspace
         Memory that is reused from one evaluation to the next.
     single_precision : bool
-        Whether VFE's features are in single precision where that is harmless in random steps; see `InducingBasis`.
+        Whether VFE's features are in single precision where that is harmless on the way; see `InducingBasis`.
     """
 
     X: Array
