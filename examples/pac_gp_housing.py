@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.patheffects import Normal, Stroke
 from pac_settings import DELTA, PAPER, VARIANTS, Part, Score, figures, save, split, table
 from pac_tables import FIGURES, HEADS, agreement, beside, markdown, mean_and_error, printed
 from sklearn.exceptions import ConvergenceWarning
@@ -138,12 +139,17 @@ def panel(ax: Any, scores: Sequence[Score], variant: str, name: str) -> None:
             ax.bar(
                 at, mean, 0.25, color=color, label=method if e == 0 else None, yerr=np.nan_to_num(error), ecolor="0.4"
             )
-            top = max(top, mean)
+            top = max(top, mean + float(np.nan_to_num(error)))
+            if name == "B":
+                risk, _ = mean_and_error([s.test for s in mine])
+                line = {"color": "white", "linewidth": 2.5, "solid_capstyle": "butt"}
+                line["path_effects"] = [Stroke(linewidth=4.0, foreground=BLACK), Normal()]
+                ax.plot([at - 0.1, at + 0.1], [risk, risk], label="test risk" if (e, m) == (0, 0) else None, **line)
             if variant == PAPER and (epsilon, method) in PRINTED:
                 theirs, spread = printed(PRINTED[epsilon, method])[name]
                 style: dict[str, Any] = {"fmt": "D", "markersize": 3.5, "color": BLACK, "markerfacecolor": "white"}
                 ax.errorbar(at, theirs, spread, label="paper" if (e, m) == (0, 0) else None, capsize=2, **style)
-                top = max(top, theirs)
+                top = max(top, theirs + spread)
     ax.set_ylim(0.0, 1.12 * top)
     ax.set_xticks(range(len(epsilons)), [f"{e:g}" for e in epsilons])
     ax.set_xlabel("ε", fontsize=TEXT)
@@ -169,14 +175,15 @@ def picture(scores: Sequence[Score]) -> Any:
         for i, name in enumerate(shown):
             ax = page.add_subplot(grid[v, i])
             panel(ax, scores, variant, name)
-            ax.set_title(HEADS[FIGURES.index(name)], fontsize=TEXT, loc="right")
+            title = HEADS[FIGURES.index(name)]
+            ax.set_title(f"{title}, and test risk" if name == "B" else title, fontsize=TEXT, loc="right")
             if i == 0:
                 ax.set_ylabel(VARIANTS[variant].replace(": ", ":\n").replace(", ", ",\n"), fontsize=TEXT - 1)
             if (v, i) == (0, 0):
                 named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    order = [name for name in (*METHODS, "paper") if name in named]
+    order = [name for name in (*METHODS, "test risk", "paper") if name in named]
     page.legend(
-        [named[name] for name in order], order, loc="outside lower center", ncols=4, fontsize=TEXT, frameon=False
+        [named[name] for name in order], order, loc="outside lower center", ncols=5, fontsize=TEXT, frameon=False
     )
     return page
 

@@ -74,7 +74,9 @@ def pac_gp(example):
         study = script.Study(data, loss, N == 0.8 * script.SHAPES[data][0])
         return example("pac_tables").markdown(script.groups(scores, script.PAPER, study))
 
-    texts = [table("pac_sgp_inducing", "kin40k", "band", 32_000), table("pac_sgp_pol", "pol", "band", 12_000)]
+    housing, scores = example("pac_gp_housing"), settings.load(RESULTS / "pac_gp_housing.csv")
+    texts = [example("pac_tables").markdown(housing.groups(scores, variant)) for variant in settings.VARIANTS]
+    texts += [table("pac_sgp_inducing", "kin40k", "band", 32_000), table("pac_sgp_pol", "pol", "band", 12_000)]
     exponential = (("kin40k", 32_000), ("kin40k", 8_000), ("pol", 12_000))
     return texts + [table("pac_sgp_exponential", data, "exponential", N) for data, N in exponential]
 
