@@ -532,3 +532,16 @@ def test_single_precision_errs_far_less_than_random_rows_and_is_left_where_it_wo
     assert np.linalg.norm(slopes(other, X[:30]) - truth) > 0.1 * scale
     close = 1e-4 * X[:30]
     assert np.array_equal(slopes(single, close), slopes(exact, close))
+
+
+def test_single_precision_is_left_where_products_of_entries_would_be_denormal():
+    """Most of k(Z, Z) is below 1e-20: such rows would take a hundred times as long, and have the bits of doubles."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((1500, 3))
+    exact = objective(X, np.sin(X.sum(axis=1)))
+    single = replace(exact, data=replace(exact.data, single_precision=True))
+    kernel = SquaredExponential(1.0, 0.15)
+    assert np.median(kernel(X[:30])) < 1e-20
+    one, two = (problem.evaluate(kernel, 0.1, X[:30]) for problem in (exact, single))
+    assert one.value == two.value
+    assert np.array_equal(one.gradient.Z, two.gradient.Z)

@@ -173,6 +173,10 @@ GENTLE = 100.0
 of derivatives in Z are 2e-6·κ² of their size; those of two batches of 8·M rows lie .45 or more apart
 (`benchmarks/README.md`, "Random rows first")."""
 
+TINY, MOST = 1e-15, 1e-3
+"""Entries of L⁻¹ below TINY of a typical one, and the share of them up to which rows may be in single precision: more
+products of tiny numbers would be denormal, which take a hundred times as long."""
+
 ROWS = 256
 """Rows of the cotangent of Kuu that a lane pulls back at a time."""
 
@@ -191,7 +195,7 @@ class InducingBasis(Basis):
     relative_jitter : float
         If positive, the jitter is relative_jitter·k(z, z), and derivatives include it; 0 for a constant jitter.
     single_precision : bool
-        Whether features on a CPU are in single precision where |L|·|L⁻¹|/M ≤ `GENTLE`.
+        Whether features on a CPU are in single precision where |L|·|L⁻¹|/M ≤ `GENTLE`, and few entries are `TINY`.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> basis = InducingBasis(SquaredExponential(), np.array([[0.0], [2.0]]))
@@ -235,7 +239,10 @@ class InducingBasis(Basis):
         """L⁻¹ in single precision if features are, otherwise None."""
         if not self.single_precision or namespace(self.Z) is not np or self.inverse is None:
             return None
-        gentle = tame(self.inducing.chol.L, self.inverse, self.readings, GENTLE * self.rank)
+        L = self.inducing.chol.L
+        sizes = np.abs(self.inverse) * float(L[0, 0])
+        has_few_tiny = np.count_nonzero((sizes > 0.0) & (sizes < TINY)) <= MOST * sizes.size
+        gentle = has_few_tiny and tame(L, self.inverse, self.readings, GENTLE * self.rank)
         return self.inverse.astype(np.float32) if gentle else None
 
     @property
