@@ -133,8 +133,9 @@ class Trial:
         hypothesis.settings.load_profile("mutants")
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         by_id = {item.nodeid: item for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.limits])
         items[:] = [by_id[name] for name in self.limits if name in by_id]
 
     @pytest.hookimpl(wrapper=True)
