@@ -41,7 +41,7 @@ from gpbounds.renyi import (
     operator_gap,
     predict,
 )
-from gpbounds.row_noise import at_unit_noise
+from gpbounds.row_noise import UnitNoise, at_unit_noise
 
 SEEDS = st.integers(0, 10**6)
 KERNELS: tuple[Kernel, ...] = (
@@ -143,6 +143,29 @@ def test_intervals_of_the_gap_hold_the_dense_formula(
     observe.upper("N-rows-noise", truth, float(gap_from_trace(*rows.data, alpha, noise=rows.noise)))
     ends = expected_gap_bounds(rows.kernel, rows.X, rows.Z, alpha, noise=rows.noise)
     contains(observe, ends, max(reference.expected_gap_of_rows(*rows.prior, rows.noise, mpf(alpha)), mpf(0)))
+
+
+@pytest.mark.claim("N-rows-noise")
+@given(seed=SEEDS, alpha=ORDERS, shift=st.sampled_from([1e-9, 1e-4]), relative=st.sampled_from([0.0, 1e-9, 1e-4]))
+def test_a_gap_moves_by_no_more_than_the_error(
+    observe: Observer, seed: int, alpha: float, shift: float, relative: float
+) -> None:
+    """Noise variances e^±ε and targets moved by η along the slope of the gap, with ε and η far above rounding."""
+    rng = np.random.default_rng(seed)
+    kernel, X, y = SquaredExponential(4.0, 1.0), rng.uniform(-3.0, 3.0, (3, 1)), rng.standard_normal(3)
+    y *= 10.0 ** rng.uniform(-1.0, 3.0)
+    rows = Rows(kernel, X, y, rng.uniform(-9.0, 9.0, (1, 1)), np.ones(3))
+    K, cross = kernel(X), kernel(X, rows.Z)
+    slope = (np.linalg.inv(cross @ cross.T / 4.0 + np.eye(3)) - np.linalg.inv(K + np.eye(3))) @ y
+    eta = relative * float(np.linalg.norm(y))
+    moved = y + rng.choice([-1.0, 1.0]) * eta * slope / np.linalg.norm(slope)
+    variances = np.exp(rng.choice([-1.0, 1.0]) * shift * rng.choice([-1.0, 1.0, 1.0], 3))
+    unit = UnitNoise(kernel, np.column_stack([X, np.ones(3)]), y, 0.0, rows.noise, 1.001 * eta)
+    before = reference.gap_of_rows(*rows.prior, rows.targets, rows.noise, mpf(alpha))
+    after = reference.gap_of_rows(*rows.prior, reference.matrix(moved), variances, mpf(alpha))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpbounds.row_noise.SHIFT", 1.001 * shift)
+        observe.upper("N-rows-noise", abs(after - before), unit.gap_error(float(before)))
 
 
 @pytest.mark.claim("N-rows-noise")
