@@ -34,6 +34,14 @@ def test_the_factor_is_the_matrix_and_no_jitter_is_added(seed, n, scale):
         np.testing.assert_allclose(factor.L @ factor.L.T, A, rtol=0, atol=8 * n * EPS * A.max())
 
 
+@given(seed=seeds, n=st.integers(1, 12))
+def test_a_matrix_in_single_precision_has_a_factor_in_single_precision(seed, n):
+    A = random_psd(seed, n, 2 * n).astype(np.float32)
+    L = psd.cholesky(A).L
+    assert L.dtype == np.float32
+    np.testing.assert_allclose(L @ L.T, A, rtol=0, atol=8 * n * 6e-8 * A.max())
+
+
 @given(seed=seeds, n=st.integers(1, 8), columns=st.integers(1, 3), jitter=st.sampled_from([0.0, 0.1]))
 def test_solves_and_logdet_are_those_of_the_shifted_matrix(seed, n, columns, jitter):
     A = random_psd(seed, n, 2 * n + 2)

@@ -12,6 +12,7 @@ from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, i
 from gpbounds.errors import NotConverged
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import LARGEST, sum_bound
+from gpbounds.rates.draws import line
 from gpbounds.rates.draws.from_trace import prior_from_trace, streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
 from gpbounds.rates.draws.statement import DrawsFromRows, least_prior
@@ -192,6 +193,16 @@ def test_draws_from_inputs_on_a_line_without_simulation(kernel, inputs, N, M):
     there = rate(kernel, N, M, 0.8, inputs=inputs, draws=10)
     assert float(back) == pytest.approx(4.0 * float(there))
     assert back.quantity == "D_0.8[p||q*]"
+
+
+def test_the_shares_of_delta_on_a_line_give_the_least_of_their_bounds(monkeypatch):
+    options = {"inputs": Uniform(), "draws": 10}
+    best, each = float(rate(Matern(1.5), 50, 20, 1.0, **options)), []
+    for share in line.SHARES:
+        monkeypatch.setattr(line, "SHARES", (share,))
+        each.append(float(rate(Matern(1.5), 50, 20, 1.0, **options)))
+    assert min(each) < max(each)
+    assert best == min(each)
 
 
 @pytest.mark.slow

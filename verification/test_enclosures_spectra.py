@@ -19,6 +19,7 @@ from gpbounds.reference.kdpp import expected_trace
 from gpbounds.rigor import above, at_bits, below, enclosed
 from gpbounds.spectra import spectrum
 from gpbounds.spectra.balls import FiniteRank, laws
+from gpbounds.spectra.box import _ritz_tails
 
 SCALES = st.floats(-1.0, 1.0).map(lambda e: 10.0**e)
 Pair = tuple[Kernel, InputLaw]
@@ -139,6 +140,15 @@ def test_domination_in_balls_is_above_ritz_values(
     grid = np.stack(np.meshgrid(*[x] * dim), -1).reshape(-1, dim)[:: 1 if dim == 1 else 3]
     values = np.linalg.eigvalsh(kernel(grid, grid) / len(grid))[::-1]
     observe.upper("L-44", 1.0 - values[: M + 1].sum(), tail + 0.05)
+
+
+@pytest.mark.claim("L-48")
+@pytest.mark.parametrize("g", [0.3, 2.0, 20.0])
+def test_bounds_of_tails_by_ritz_values_begin_at_the_trace(observe: Observer, g: float) -> None:
+    """All eigenvalues of k with k(x, x) = 1 sum to 1; by Ritz values alone, in balls and in doubles."""
+    tails = _ritz_tails(g, 60 if g > 2.0 else 24)
+    observe.upper("L-48", 1.0, float(tails[0]))
+    observe.holds("L-48", bool((np.diff(tails) <= 0.0).all()))
 
 
 @pytest.mark.claim("N-pop")

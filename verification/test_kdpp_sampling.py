@@ -254,6 +254,7 @@ def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: i
     steps = steps_for(tv, M, rarity)
     observe.holds("N-walk", tv_after(steps, M, rarity) <= tv)
     observe.holds("N-walk", steps == 0 or tv_after(steps - 1, M, rarity) >= tv * (1 - 1e-9))
+    observe.equal("N-walk", tv_after(0, M, rarity), mp.sqrt(mp.mpf(rarity) / 2), rtol=1e-15)  # Pinsker
 
 
 @pytest.mark.claim("N-round")

@@ -19,6 +19,7 @@ from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
 from gpbounds.numerics.scalars import F_hat, tangent
 from gpbounds.rates.base import Numbers
+from gpbounds.rates.draws.from_trace import prior_from_trace
 from gpbounds.rates.one_draw import OneDraw
 from gpbounds.rates.trace import FAR, given_eigenvalues
 from gpbounds.reference import renyi as reference
@@ -394,3 +395,15 @@ def test_at_the_ends_of_the_doubles_the_bound_is_on_its_side(
     assert float(doubles) >= float(balls) * (1.0 - 2.0**-51)
     if math.isfinite(float(doubles)) and doubles.terms["expected_trace"] > 1e-280 and float(balls) > 1e-229:
         assert float(doubles) <= float(balls) * (1.0 + 1e-9)
+
+
+@pytest.mark.claim("N-trace")
+def test_a_bound_from_the_trace_is_rounded_upwards(observe: Observer) -> None:
+    """For one draw the form is t², and p = δ: half of all values would be below theirs without the last factor."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        t, delta, alpha = 10.0 ** rng.uniform(-6.0, 2.0), rng.uniform(0.01, 0.5), rng.uniform(0.1, 1.0)
+        bound = prior_from_trace(t, 0.0, noise=1.0, delta=delta, draws=1, alpha=alpha)
+        p, a, form = (mp.mpf(x) for x in (bound.terms["p"], alpha, t))
+        exact = a / 2 * form / p * (p + form) / (p + (1 - a) * form)
+        observe.upper("N-trace", exact, float(bound))

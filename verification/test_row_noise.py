@@ -23,6 +23,7 @@ from gpbounds.iterative import exact_predictions
 from gpbounds.kernels import Constant, Kernel, Linear, Matern, SquaredExponential
 from gpbounds.kernels.errors import entry_bound
 from gpbounds.kernels.plain import kernel_to_plain
+from gpbounds.rates.noisy_rows import NoisyRows
 from gpbounds.reference import renyi as reference
 from gpbounds.reference.divergences import gaussian_kl
 from gpbounds.reference.linalg import trace
@@ -166,6 +167,16 @@ def test_a_gap_moves_by_no_more_than_the_error(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpbounds.row_noise.SHIFT", 1.001 * shift)
         observe.upper("N-rows-noise", abs(after - before), unit.gap_error(float(before)))
+
+
+@pytest.mark.claim("N-rows-noise")
+@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.8])
+def test_the_other_direction_is_charged_its_share_of_a_change(observe: Observer, alpha: float) -> None:
+    """D_α[p‖q] = α/(1 − α)·D_{1−α}[q‖p], so that a change of the gap counts at least so many times."""
+    unit = at_unit_noise(KERNELS[0], np.array([[0.0], [1.0]]), np.zeros(2), noise=np.array([0.1, 0.2]))
+    inner: Any = None
+    stated = NoisyRows.of(unit, inner, "divergence", "p||q", alpha)
+    observe.holds("N-rows-noise", bool(np.all(stated.factor >= max(alpha / (1.0 - alpha), (1.0 - alpha) / alpha))))
 
 
 @pytest.mark.claim("N-rows-noise")
