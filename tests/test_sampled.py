@@ -165,6 +165,17 @@ def test_product_sampling_reports_the_exact_value():
         assert value == pytest.approx(-likelihood.log_expected_density(Y[:, 0], m[:, 0], s).sum(), rel=1e-12)
 
 
+def test_product_sampling_has_no_derivatives_where_the_samples_have_the_moments_of_q(monkeypatch):
+    """Samples m ± √v have the mean and the variance of N(m, v): the likelihood has moved neither."""
+    rng = np.random.default_rng(3)
+    Y, (m, s) = targets_of(MODELS[0], rng, 20), moments(rng, 20)
+    pairs = m + np.sqrt(s)[:, None] * np.array([-1.0, 1.0])
+    monkeypatch.setattr("fitting.objectives.losses.product_draws", lambda *_: (pairs, np.zeros(20)))
+    expected = sampling("ups", 2).loss(MODELS[0], 0).at(slice(0, 20))(Y, m, s)
+    np.testing.assert_allclose(expected.in_mean, 0.0, atol=1e-12)
+    np.testing.assert_allclose(s * expected.in_variance, 0.0, atol=1e-12)
+
+
 # ---------------------------------------------------------------------- samples by row and step
 
 

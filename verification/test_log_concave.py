@@ -331,3 +331,28 @@ def test_streamed_beside_dense(observe: Observer, likelihood: Likelihood) -> Non
     observe.upper("N-fisher-sampled", float(dense.fisher), float(streamed.bound))
     observe.holds("N-fisher-sampled", float(streamed.bound) <= 1.5 * float(dense.fisher) + 1e-6)
     observe.equal("N-fisher-sampled", streamed.estimate, dense.estimate, atol=7.0 * streamed.estimate_error + 1e-9)
+
+
+@pytest.mark.claim("N-fisher-curved")
+@pytest.mark.parametrize("likelihood", [Bernoulli("logit"), Bernoulli("probit"), Poisson("exp"), Poisson("softplus")])
+def test_the_least_curvature_is_below_that_of_every_point(observe: Observer, likelihood: Any) -> None:
+    """−ℓ'' on an interval, by differences of log p in 50 digits; the least is met, but by the softplus."""
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        low = float(rng.uniform(-6.0, 4.0))
+        high = low + float(rng.uniform(0.1, 3.0))
+        y = float(rng.choice([-1.0, 1.0]) if isinstance(likelihood, Bernoulli) else rng.integers(0, 5))
+        least = float(likelihood.least_curvature(np.array([y]), np.array([low]), np.array([high]))[0])
+        with mp.workdps(50):
+            points = [mpf(low) + (mpf(high) - mpf(low)) * k / 20 for k in range(21)]
+            curvatures = [-mp.diff(lambda f, y=y: log_density(likelihood, y, f), f, 2) for f in points]
+        for curvature in curvatures:
+            observe.upper("N-fisher-curved", least, curvature)
+        observe.holds("N-fisher-curved", likelihood.link == "softplus" or least >= 0.999 * min(curvatures))
+
+
+def log_density(likelihood: Any, y: float, f: Any) -> Any:
+    """log p(y|f) but for a constant in f."""
+    if isinstance(likelihood, Bernoulli):
+        return mp.log(mp.ncdf(y * f)) if likelihood.link == "probit" else -mp.log1p(mp.exp(-y * f))
+    return y * f - mp.exp(f) if likelihood.link == "exp" else y * mp.log(mp.log1p(mp.exp(f))) - mp.log1p(mp.exp(f))
