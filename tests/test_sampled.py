@@ -195,6 +195,27 @@ def test_numbers_belong_to_their_row_and_step():
     assert abs(np.corrcoef(normals[1:, 0], normals[:-1, 0])[0, 1]) < 4.0 / np.sqrt(20_000)
 
 
+def test_draws_by_flat_proposals_have_the_law_of_the_product():
+    """Counts far from a wide q, whose product is narrow: its proposals are flat on an interval about the mode."""
+    likelihood, y, m, v, count = (
+        Poisson("exp"),
+        np.array([3.0, 5.0]),
+        np.array([-5.0, 0.0]),
+        np.array([100.0, 40.0]),
+        4000,
+    )
+    assert (cover(likelihood, y, m, v).width > 0.0).all()
+    samples, log_mean = product_draws(
+        likelihood, y, m, v, count, lambda turn, k: DRAWS.uniforms(1, slice(0, 2), k, turn)
+    )
+    np.testing.assert_allclose(log_mean, likelihood.log_expected_density(y, m, v), rtol=1e-12)
+    for row in range(2):
+        grid = np.linspace(-8.0, 5.0, 8001)
+        weights = np.exp(likelihood.log_density(y[row], grid) + norm.logpdf(grid, m[row], np.sqrt(v[row])))
+        cdf = np.cumsum(weights) / weights.sum()
+        assert kstest(samples[row], lambda f, grid=grid, cdf=cdf: np.interp(f, grid, cdf)).pvalue > 1e-3
+
+
 @every_model
 def test_product_draws_have_the_law_of_the_product(likelihood):
     """Against the distribution function of q̃ by the trapezoidal rule, for three rows at once."""

@@ -140,6 +140,7 @@ def test_elementary_bounds(observe: Observer) -> None:
         observe.holds("L-33", mp.exp(s) * (1 - slack * (1 + g)) <= enclosures[1] <= b_high * (1 + slack * (1 + g)))
         observe.holds("L-33", t_low * (1 - slack) <= enclosures[2] <= (1 + u) * (1 + slack))
         observe.holds("L-33", (1 + u) * (1 - slack) <= enclosures[3] <= t_high * (1 + slack))
+        observe.holds("L-33", g > 0.1 or enclosures[3] <= 1 + u + g * mp.sqrt(g) + slack)  # to the third order in √γ
         old = explicit(float(g), form="printed")
         observe.equal("L-33", old[0], low, rtol=1e-15 * (1 + float(g)))
         observe.equal("L-33", old[3], high, rtol=1e-15)
