@@ -124,7 +124,7 @@ class Workplace:
             kind, by, words = "killed", failed["failed"], failed["message"]
         elif finished and code == 0 and len(started) == len(seconds):
             kind, by, words = "survived", "", ""
-        elif finished and code in (1, 2) and not started:  # of pytest: 1 with "-x", which ends the collection
+        elif finished and code in (1, 2, 4) and not started:  # 1 with "-x", which ends the collection, 4 in a conftest
             kind, by, words = "import", "", said.strip().splitlines()[-1]
         elif finished or not started:
             words = f"{len(started)} of {len(seconds)} tests ran, return code {code}: {said[-300:]}"
