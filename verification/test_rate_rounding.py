@@ -399,7 +399,7 @@ def test_at_the_ends_of_the_doubles_the_bound_is_on_its_side(
 
 @pytest.mark.claim("N-trace")
 def test_a_bound_from_the_trace_is_rounded_upwards(observe: Observer) -> None:
-    """For one draw the form is t², and p = δ: half of all values would be below theirs without the last factor."""
+    """For one draw W = t, and p = δ; rounded to nearest, half of all values would be below theirs."""
     rng = np.random.default_rng(0)
     for _ in range(40):
         t, delta, alpha = 10.0 ** rng.uniform(-6.0, 2.0), rng.uniform(0.01, 0.5), rng.uniform(0.1, 1.0)
