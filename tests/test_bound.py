@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, Cost
 
 numbers = st.floats(-1e6, 1e6)
 
@@ -193,3 +193,9 @@ def test_what_is_printed_is_a_bound_too(value):
         assert abs(shown - value) <= 1e-5 * abs(value) or np.isinf(value)
         assert 0.99999 <= sure <= 1.0 - 1e-8
     assert str(Bound(0.1, "upper", 0.95, "R-thm1", quantity="x")).startswith("x <= 0.1 with probability at least 0.95")
+
+
+def test_the_cost_counts_whitening_its_gram_matrix_and_their_derivatives():
+    cost = Cost.of(1000, 300)
+    assert cost.flops == 4 * 1000 * 300**2 + 2 * 300**3 / 3
+    assert cost.bytes == 8 * (2 * 1000 * 300 + 3 * 300**2)

@@ -115,6 +115,13 @@ def test_the_error_of_values_is_within_its_bound(seed: int, which: str, offset: 
     assert allowed <= (1e-13 + waves) * kernel.largest_variance(np.abs(points).max(axis=0)[None, :])
 
 
+def test_the_error_of_a_product_has_the_unit_of_both_factors() -> None:
+    def error(first: float, second: float) -> float:
+        return value_error(SquaredExponential(first, 1.3) * Matern(1.5, second, 0.7), np.array([2.0]))
+
+    assert [error(6.0, 1.0), error(1.5, 4.0)] == pytest.approx([4.0 * error(1.5, 1.0)] * 2, rel=1e-12)
+
+
 @given(seed=st.integers(0, 2**32 - 1), power=st.sampled_from([0.0, 0.5, 1.0]))
 def test_posteriors_of_rank_deficient_priors_are_within_their_allowances(seed: int, power: float) -> None:
     """KL, means and variances of `enclose` at 60 digits: K is singular, and Kuu too, except for its jitter.

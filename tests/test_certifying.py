@@ -206,6 +206,16 @@ def test_data_that_were_scaled_before_are_certified_raw():
         certify(model, raw_X, raw_y)
 
 
+def test_rows_whose_last_digits_a_unit_has_changed_are_those_of_training():
+    model = MODELS["exact"].fit(X, Y)
+    usual = certify(model, X, Y)
+    for unit in (1e-3, 7.0):
+        assert certify(model, X / unit * unit, Y / unit * unit).bound == pytest.approx(usual.bound, rel=1e-9)
+    for changed in ((X + 1e-7, Y), (X, Y - 1e-7)):
+        with pytest.raises(ValueError, match="expected the data that the model was trained on"):
+            certify(model, *changed)
+
+
 def test_normalised_targets_are_refused_unless_their_constants_are_accounted_for():
     model = ExactGP(KERNEL, 0.2, normalize_y=True, **START).fit(X, 3.0 * Y + 2.0)
     raw = X, 3.0 * Y + 2.0

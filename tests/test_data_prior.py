@@ -326,3 +326,11 @@ def test_the_grid_of_one_point_holds_every_hyperparameter():
         grid, moved = one_point(kernel)
         assert grid.size == 1
         np.testing.assert_allclose(np.exp(moved.log_parameters), np.exp(kernel.log_parameters), rtol=1e-14)
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.5, 0.999])
+@pytest.mark.parametrize("N", [2, 3, 10])
+def test_a_split_leaves_a_row_on_either_side(share, N):
+    split = Split("random", share, 0)
+    assert 1 <= split.certified(N) <= N - 1
+    assert split.prior(N).sum() == N - split.certified(N)

@@ -152,6 +152,7 @@ def test_partitions_give_the_model_of_the_array() -> None:
     [
         (Hilbert(0), "m: expected"),
         (Hilbert(4, 1.0), "c: expected numbers above 1"),
+        (Hilbert(4, (1.5, 1e101), (1.0, 1.0)), "c, half_width: expected numbers below 1e\\+100"),
         (Hilbert((4, 3), (1.5, 1.5, 1.5)), "m: expected a number or one for each of the 3"),
         (Hilbert(4, half_width=-1.0), "half_width: expected"),
         (Hilbert(4, centre=1.0), "half_width: expected a number beside centre"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from gpbounds import losses
 from gpbounds.errors import NonFinite
-from gpbounds.losses import Band, Exponential, Interval, Relative, Sign, Squared
+from gpbounds.losses import Band, Exponential, Interval, Relative, Sign, Squared, cuda
+from gpbounds.losses.base import spread
 
 ALL = [
     *(Band(0.6), Squared(0.6), Exponential(0.6), Relative(), Sign()),
@@ -242,3 +244,19 @@ def test_cupy_arrays_stay_on_the_device(cupy, loss):
     pairs = zip(loss.expectation(*arrays, gradient=True)[1:], loss.expectation(y, m, v, gradient=True)[1:], strict=True)
     for far, near in pairs:
         np.testing.assert_allclose(far.get(), near, rtol=1e-11, atol=1e-13)
+
+
+@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([1e-18, 1e-16, 1e-3, 2.0]))
+def test_standard_deviations_are_rounded_outwards(seed, share):
+    s = 10.0 ** np.random.default_rng(seed).uniform(-30.0, 30.0, 20)
+    error = share * s * s
+    least, largest = spread(s, error)
+    for low, value, off, high in zip(least, s, error, largest, strict=True):
+        square = Fraction(value) ** 2
+        assert Fraction(low) ** 2 <= max(square - Fraction(off), 0)
+        assert Fraction(high) ** 2 >= square + Fraction(off)
+
+
+def test_expectations_on_a_device_are_those_of_the_kernel(monkeypatch):
+    monkeypatch.setattr(cuda, "_compiled", lambda body: lambda y, m, v, one, two: (y * one, m * two, v * one))
+    assert cuda.expectation(cuda.LossSource("", 2.0, 3.0), 1.0, 10.0, 100.0) == (2.0, 30.0, 200.0)

@@ -98,3 +98,11 @@ def test_coefficients_are_integrated_out_by_constant_and_linear_kernels() -> Non
 def test_bad_input_gets_one_sentence(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["constant", "linear"])
+def test_equal_noise_of_all_rows_is_one_noise(kind: str) -> None:
+    _, X, kernel, noise, trend = problem(3)
+    y = trend + np.sin(X[:, 0])
+    one, other = (fitted_mean(kernel, X, y, noise=given, mean=kind) for given in (noise, np.full(25, noise)))
+    np.testing.assert_allclose(one(X), other(X), rtol=1e-9)

@@ -68,6 +68,7 @@ def test_auto_takes_the_least_step_that_factorises(scale, depth):
     # Least eigenvalue -depth: the steps below it fail, the first above it does.
     A = scale * (np.eye(3) - (1.0 + depth) * np.full((3, 3), 1 / 3)) + 0.0
     largest = np.diag(A).max()
+    assert psd.AUTO_LADDER == (0.0, *(float(f"1e-{k}") for k in range(12, 5, -1)))
     ladder = [step * largest for step in psd.AUTO_LADDER]
     factor = psd.cholesky(A, "auto")
     least = next(j for j in ladder if j > depth * scale)

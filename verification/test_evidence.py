@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from mpmath import det, eye, log, mp, mpf
 from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Data, Instance, data, gram, instance, is_psd
 
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.numerics.scalars import log1p_sum_bounds
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.linalg import log_det, solve, trace
 from gpbounds.renyi import blocks, evidence, nystrom
-from gpbounds.renyi.blocks import moments, two_sided
+from gpbounds.renyi.blocks import Edge, moments, two_sided
 from gpbounds.renyi.brackets import GRID, Order, bracket
 from gpbounds.renyi.streamed import spread_of_block, streamed
 
@@ -400,3 +402,15 @@ def test_adversarial_data(observe: Observer, kind: str, noise: float) -> None:
     observe.lower("R-amgm", truth, values, tol=tol)
     if kind == "flat":
         observe.equal("R-lem1", [float(lower), float(upper)], truth, rtol=1e-5, atol=tol)
+
+
+@pytest.mark.claim("R-eq8")
+def test_a_negative_eigenvalue_of_the_residual_is_refused(observe: Observer) -> None:
+    """λ_max bounds nothing of a D that is not positive semi-definite: eigenvalues 3 and −1 here."""
+    D = np.array([[1.0, 2.0], [2.0, 1.0]])
+    edge = Edge(D.diagonal())
+    edge.add(slice(0, 2), D, np.ones(2))
+    problem: Any = SimpleNamespace(spectrum=SimpleNamespace(values=np.ones(1)), noise=1.0, white=SimpleNamespace(M=1))
+    with pytest.raises(NotPositiveDefinite, match="its least eigenvalue is -1"):
+        edge.above(problem)
+    observe.holds("R-eq8", True)

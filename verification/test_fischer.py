@@ -229,3 +229,13 @@ def test_members_agree_with_their_definitions(observe: Observer) -> None:
     assert (
         solved.terms["quadratic"] >= quadratic - 0.02
     )  # the determinant of "conditioned", and a solve within .01 nats
+
+
+@pytest.mark.claim("N-fischer")
+@pytest.mark.parametrize(("noise", "proved"), [(1e-3, True), (2e-12, False)])
+def test_nothing_is_proved_if_one_block_has_lost_its_digits(observe: Observer, noise: float, proved: bool) -> None:
+    """Blocks of one row and of 300: at σ² = 2e-12 only the error of the larger one is more than 1."""
+    X, none = 10.0 * np.arange(301.0)[:, None], np.empty(0, dtype=np.int64)
+    problem = streamed(kernels.Matern(0.5), X, np.zeros((301, 1)), X[:1], noise, 0.0)
+    known = of_blocks(problem, Blocks(np.arange(301), [slice(0, 1), slice(1, 301)], [none, none]))
+    observe.holds("N-fischer", known.error >= 0.0 and bool(np.isfinite(known.error)) == proved)

@@ -537,3 +537,24 @@ def test_the_error_of_the_kernel(observe: Observer, seed: int, nu: float, dim: i
     observe.upper("N-hilbert-images", np.abs(Xi @ Xi.T - kernel(X)), float(error), tol=1e-12)
     sharp = hilbert_kernel_error(kernel, m, c, half_width=S, rigor="sharp")
     observe.upper("N-hilbert-tail", float(sharp), float(error))
+
+
+@pytest.mark.claim("N-hilbert-nodes")
+@pytest.mark.parametrize("c", [1.05, 1.3, 2.0])
+@pytest.mark.parametrize("S", [0.7, 2.0])
+def test_all_functions_are_the_images(observe: Observer, S: float, c: float) -> None:
+    """K_m − K of many functions is K_∞ − K, which signed images give, at the nodes."""
+    line = one_line(math.inf, S, c, m=200)
+    for (_, many), (_, every) in zip(
+        dirichlet._blocks(line, 12, True), dirichlet._blocks(line, 12, False), strict=True
+    ):
+        observe.equal("N-hilbert-nodes", many, every, atol=1e-12)
+
+
+@pytest.mark.claim("N-hilbert-nodes")
+def test_the_divergence_at_nodes_allows_for_its_rounding(observe: Observer) -> None:
+    """Of 300 functions in a wide box nothing is left but errors: rounding, of interpolation and of the images."""
+    for S, level in ((0.5, 1e-6), (2.0, 1e-5)):
+        box = one_line(math.inf, S, 4.0, m=300, N=1000, level=level)
+        numbers, *_ = dirichlet.nodes(box)
+        observe.upper("N-hilbert-nodes", 1e-15 * numbers[0] * 1000 / level, dirichlet.at_nodes(box, kept=True))

@@ -18,6 +18,7 @@ from scipy.stats import binom
 from thinning import one_in
 
 from gpbounds.pacbayes import bound, coverage_factor, coverage_rank, holdout, holdout_bound, kl, tandem_bound, xi
+from gpbounds.pacbayes.certificate.statement import mean_bound
 from gpbounds.reference import pacbayes as reference
 from gpbounds.rigor import at_bits, rational
 
@@ -496,3 +497,20 @@ def test_failure_frequency_of_the_vote(observe: Observer) -> None:
     observe.frequency("N-tandem", int((true > np.asarray(B.terms["T"])).sum()), 10_000, delta)
     observe.frequency("N-tandem", int((of_vote > np.asarray(B)).sum()), 10_000, delta)
     assert float(bound(0.5, 0.0, N, delta=delta)) < 1.0  # the bound says something at this size
+
+
+@pytest.mark.claim("N-tandem", "P-38")
+@given(seed=SEEDS)
+def test_the_bound_on_the_mean_prediction_is_the_least_of_three(observe: Observer, seed: int) -> None:
+    """min(1, 2B, 4T) by kl⁻¹ in 30 digits, rounded up by 1e-9 of it at most."""
+    rng = np.random.default_rng(seed)
+    risk, kl, delta = rng.uniform(0.0, 0.4), rng.uniform(0.0, 50.0), 0.02
+    N, count, tandem = int(rng.integers(100, 5000)), int(rng.integers(2, 20)), risk * rng.uniform()
+    value = mean_bound(risk, tandem, kl, count, N, delta)
+    with mp.workdps(30):
+        paid = mp.log(count) + mp.log(reference.xi(N) / mp.mpf(delta))
+        once = 2 * reference.kl_inverse(mp.mpf(risk), (mp.mpf(kl) + paid) / N)[0]
+        twice = 4 * reference.kl_inverse(mp.mpf(tandem), (2 * mp.mpf(kl) + paid) / N)[0]
+        least = min(mp.mpf(1), once, twice)
+        observe.upper("N-tandem", least, value)
+        observe.upper("N-tandem", mp.mpf(value), least * (1 + mp.mpf("1e-9")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,10 @@ from gpbounds.reference import fisher
 from gpbounds.reference.likelihoods import student_t
 from gpbounds.reference.renyi import matrix
 from gpbounds.renyi import posterior_gap
-from gpbounds.renyi.log_concave_sums import total_above
+from gpbounds.renyi.log_concave import _law
+from gpbounds.renyi.log_concave_curvature import _density
+from gpbounds.renyi.log_concave_rows import AtRows, latent_at
+from gpbounds.renyi.log_concave_sums import every_pair, sampled_rows, total_above
 from gpbounds.whitening import inducing
 
 LIKELIHOODS = [Bernoulli("logit"), Bernoulli("probit"), Poisson("exp"), Poisson("softplus"), Gaussian(0.3)]
@@ -356,3 +360,36 @@ def log_density(likelihood: Any, y: float, f: Any) -> Any:
     if isinstance(likelihood, Bernoulli):
         return mp.log(mp.ncdf(y * f)) if likelihood.link == "probit" else -mp.log1p(mp.exp(-y * f))
     return y * f - mp.exp(f) if likelihood.link == "exp" else y * mp.log(mp.log1p(mp.exp(f))) - mp.log1p(mp.exp(f))
+
+
+@pytest.fixture(scope="module")
+def counts() -> AtRows:
+    """A law far from the posterior of 120 counts, whose total is that of Q Cov r."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-2.0, 2.0, (120, 1)), rng.poisson(3.0, 120).astype(float)
+    points = inducing(SquaredExponential(4.0), np.linspace(-2.0, 2.0, 8)[:, None], 1e-6)
+    return latent_at(points, X, y, Poisson("exp"), _law(np.full(8, 0.1), np.eye(8), 8), np.zeros(120))
+
+
+@pytest.mark.claim("N-fisher-sampled")
+def test_sampled_sums_of_every_kind_are_below_their_bound(observe: Observer, counts: AtRows) -> None:
+    """The three sums and what is beyond them: fewer than the stated share of all choices of rows are below the truth."""
+    delta, trials = 0.2, 40
+    whole = every_pair(counts)
+    truth = whole.of_shape + whole.of_spread + whole.of_lines
+    sampled = [sampled_rows(counts, delta, np.random.default_rng(seed)) for seed in range(trials)]
+    below = sum(s.of_shape + s.of_spread + s.of_lines + s.beyond - s.series_rest < truth for s in sampled)
+    observe.frequency("N-fisher-sampled", below, trials, delta)
+
+
+@pytest.mark.claim("N-fisher-sampled")
+def test_the_rest_of_the_series_is_added(observe: Observer, counts: AtRows) -> None:
+    series = replace(counts.series, rest=np.full(120, 100.0))
+    sums = sampled_rows(replace(counts, series=series), 0.2, np.random.default_rng(0))
+    observe.upper("N-fisher-sampled", sums.series_rest, sums.beyond)
+
+
+@pytest.mark.claim("N-fisher-curved")
+def test_the_density_of_the_tails_is_normal(observe: Observer) -> None:
+    z = np.linspace(-30.0, 30.0, 121)
+    observe.equal("N-fisher-curved", _density(z), [npdf(mpf(float(x))) for x in z], rtol=1e-13)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,12 @@ from gpbounds.lowrank import (
     kl_features,
     predictive_kl,
 )
+from gpbounds.lowrank.given_y import blocked
 from gpbounds.reference import linalg
 from gpbounds.reference import lowrank as reference
 from gpbounds.reference.linalg import trace
 from gpbounds.reference.renyi import matrix
+from gpbounds.renyi.accuracy import gamma
 
 SEEDS = st.integers(0, 2**32 - 1)
 TINY = mpf("1e-30")
@@ -316,3 +320,24 @@ def test_errors_name_the_argument(function: Any) -> None:
             function(**{"K": K, "features": features, "y": y, "noise": 0.5} | change)
     with pytest.raises(NonFinite, match="y"):
         function(K, features, [np.nan, 0.0], noise=0.5)
+
+
+@pytest.mark.claim("N-evgap")
+@pytest.mark.parametrize("columns", [1, 10, 300, 5000])
+def test_a_product_by_blocks_has_the_error_of_one_block_and_their_sum(observe: Observer, columns: int) -> None:
+    """n of γ_n grows with the number of blocks of 256 columns, and up to 256 with the columns themselves."""
+    *_, n = blocked(np.ones((1, columns)), np.ones((columns, 1)))
+    own = min(columns, 256)
+    observe.holds("N-evgap", own <= n <= own + columns / 256 + 5.0)
+
+
+@pytest.mark.claim("N-basis")
+@given(seed=SEEDS)
+def test_the_trace_beside_the_span_is_rounded_up(observe: Observer, seed: int) -> None:
+    """tr K − tr UᵀKU/(1 + f) at least, where both traces are nearly equal."""
+    rng = np.random.default_rng(seed)
+    matrix, unit = np.diag(rng.uniform(0.5, 1.0, 4)), 10.0 ** rng.uniform(-16.0, -8.0)
+    inside = float(np.trace(matrix)) * (1.0 - gamma(8.0))
+    whole = inside * (1.0 + rng.integers(0, 4) * 2.0**-52)
+    side = ThroughBasis._side(SimpleNamespace(p=4, unit=unit), whole, matrix, 0.0)
+    observe.holds("N-basis", Fraction(side.outside) >= Fraction(whole) - Fraction(inside) / (1 + Fraction(unit)))

@@ -77,6 +77,14 @@ def random_kernel(rng: np.random.Generator) -> Kernel:
 
 
 @pytest.mark.claim("N-pairs")
+def test_exp_of_numbers_below_its_range_is_that_of_its_end(observe: Observer) -> None:
+    far, least = (exp((np.array([t]), np.array([0.0]))) for t in (-1000.0, -680.0))
+    assert exact(far) == exact(least)
+    with mp.workdps(50):
+        observe.equal("N-pairs", exact(least), [mp.exp(-680)], rtol=(8 * 680 + 20) * UNIT)
+
+
+@pytest.mark.claim("N-pairs")
 @given(seed=seeds)
 def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int) -> None:
     """Near, far, equal and offset points."""

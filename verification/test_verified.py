@@ -17,6 +17,7 @@ from observer import Observer
 
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import pairs as laws
+from gpbounds.divergences.measured import measured
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Constant, Kernel, RationalQuadratic, matrices
 from gpbounds.kernels.matrices import EnclosedKernel
@@ -33,6 +34,7 @@ from gpbounds.reference import divergences as reference
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import spectra as reference_kernels
 from gpbounds.rigor import at_bits, exact
+from gpbounds.whitening import inducing
 
 SEEDS = st.integers(0, 2**32 - 1)
 DIGITS = 100
@@ -519,3 +521,35 @@ def test_errors_of_entries_are_carried_to_the_end(
         observe.lower("N-proved-kl", kl + slack, proof.kl_below)
         observe.upper("N-proved-risk", risk - slack, proof.risk)
         observe.lower("N-proved-risk", risk + slack, proof.risk_below)
+
+
+@pytest.mark.claim("N-pairs")
+@given(seed=SEEDS)
+def test_the_defect_of_a_factor_is_the_distance_from_its_matrix(observe: Observer, seed: int) -> None:
+    """‖LLᵀ − Kuu − jitter·I‖_F in 60 digits, and at most a tenth above it; low parts of Kuu are half of it."""
+    rng = np.random.default_rng(seed)
+    kernel = SquaredExponential(rng.uniform(0.5, 2.0), rng.uniform(0.5, 2.0))
+    points = inducing(kernel, 1e-3 * rng.standard_normal((6, 1)), 1e-9)
+    with mp.workdps(60):
+        L, K = mp.matrix(points.chol.L.tolist()), reference_kernels.gram(kernel_to_plain(kernel), points.Z.tolist())
+        apart = L * L.T - K - mp.mpf(points.chol.jitter) * mp.eye(6)
+        truth = mp.sqrt(sum(a**2 for a in apart))
+        defect = measured(points, 1e-15).defect
+        observe.upper("N-pairs", truth, defect)
+        observe.upper("N-pairs", mp.mpf(defect), truth * mp.mpf("1.1"))
+
+
+@pytest.mark.claim("N-pairs")
+def test_errors_of_sums_over_rows_do_not_depend_on_the_unit(observe: Observer) -> None:
+    """Σ V_iV_iᵀ/D_i has no unit: with K, jitter and noise times 4^k, y times 2^k, its error is the same."""
+    rng = np.random.default_rng(0)
+    Z, X, y = rng.standard_normal((4, 1)), rng.standard_normal((9, 1)), rng.standard_normal(9)
+
+    def errors(unit: float) -> tuple[float, float]:
+        basis = laws._PairBasis.of(EnclosedKernel.of(SquaredExponential(1.5 * unit**2, 0.8)), Z, 1e-9 * unit**2)
+        sums = laws._Sums.empty(4)
+        laws._add(sums, basis, X, y * unit, 0.1 * unit**2, 0.5)
+        return sums.gram_error, sums.fit_error
+
+    for k in (-20, 20):
+        observe.equal("N-pairs", errors(2.0**k), errors(1.0), rtol=1e-9)

@@ -12,9 +12,11 @@ from mpmath import eye, mp, mpf
 from observer import Observer
 from renyi_instances import ORDERS, SEEDS, data, is_psd
 
+from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.linalg import log_det, trace
+from gpbounds.renyi.accuracy import accuracy
 from gpbounds.renyi.streamed import streamed
 from gpbounds.whitening import whiten
 
@@ -70,3 +72,17 @@ def test_jitter_lowers_the_nystrom_approximation(observe: Observer, seed: int, a
             observe.upper("N-monoQ", objective, before[1], tol=1e-30 * float(1 + abs(objective)))
             observe.lower("N-monoQ", T, before[2], tol=1e-9 * float(trace(prior[0])))
         before = Q, objective, T
+
+
+@pytest.mark.claim("N-Q")
+def test_the_errors_have_the_unit_of_the_kernel(observe: Observer) -> None:
+    """With variance, jitter and errors of entries times 4^k they are 4^k times as large, all powers of two."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((40, 1)), rng.standard_normal((9, 1))
+
+    def errors(unit: float) -> np.ndarray:
+        known = accuracy(whiten(SquaredExponential(1.5 * unit, 0.8), X, Z, jitter=2e-3 * unit), 5e-5 * unit, True)
+        return np.array([known.factor, known.below, known.above, known.columns]) / unit
+
+    for k in (-20, 20):
+        observe.equal("N-Q", errors(4.0**k), errors(1.0), rtol=1e-9)
