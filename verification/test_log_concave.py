@@ -373,7 +373,7 @@ def counts() -> AtRows:
 
 @pytest.mark.claim("N-fisher-sampled")
 def test_sampled_sums_of_every_kind_are_below_their_bound(observe: Observer, counts: AtRows) -> None:
-    """The three sums and what is beyond them: fewer than the stated share of all choices of rows are below the truth."""
+    """The three sums and what is beyond them are below the truth for at most the stated share of choices of rows."""
     delta, trials = 0.2, 40
     whole = every_pair(counts)
     truth = whole.of_shape + whole.of_spread + whole.of_lines
