@@ -37,7 +37,8 @@ class Large(Part):
 class Timed(Score):
     """A trained model of N rows: whether training converged, and processor seconds of its start and predictions.
 
-    ``converged`` is 1 where L-BFGS-B ended before its limit; 0 where it did not, and for mini-batches, which use all.
+    ``points`` is the number of inducing points, 0 for EGP.  ``converged`` is 1 where L-BFGS-B ended before its limit; 0
+    where it did not, and for mini-batches, which use all.
     """
 
     N: int
@@ -45,6 +46,7 @@ class Timed(Score):
     converged: int
     starting: float
     predicting: float
+    points: int
 
 
 @lru_cache(maxsize=2)
@@ -87,7 +89,8 @@ def measured(job: Job, settings: Large, folder: Path) -> Timed:
     predicting = round(time.process_time() - trained, 3)
     ended = not by_batches and fitted.stop_reason_.startswith(("Converged", "Stopped"))
     batch = settings.batch if by_batches else 0
-    return Timed(*astuple(record), len(part.y), batch, int(ended), round(starting, 3), predicting)
+    points = 0 if job.method == "EGP" else len(fitted.inducing_)
+    return Timed(*astuple(record), len(part.y), batch, int(ended), round(starting, 3), predicting, points)
 
 
 def models(group: Group) -> list[tuple[str, float]]:
@@ -115,15 +118,23 @@ def table(groups: Sequence[Group], metric: str) -> str:
         gaps = [group.gap(own, each, metric) for each in rivals]
         cells = [cell(group.values(*each, metric)) for each in every]
         cells += [f"**{gap}**" if gap.surely_less or gap.surely_more else str(gap) for gap in gaps]
-        rows.append([group.data, f"{round(0.6 * group.rows)}", f"{group.M}", *cells, f"{len(group.seeds)}"])
+        rows.append([group.data, f"{round(0.6 * group.rows)}", _points(group), *cells, f"{len(group.seeds)}"])
     return markdown(header, rows)
+
+
+def _points(group: Group) -> str:
+    """M, or the numbers that the gap asked for."""
+    if group.M:
+        return f"{group.M}"
+    numbers = sorted({each.points for each in group.scores if isinstance(each, Timed) and each.points})
+    return " to ".join(f"{number}" for number in dict.fromkeys((numbers[0], numbers[-1])))
 
 
 def by_time(groups: Sequence[Group]) -> str:
     """Processor seconds of training, and of the predictions of the test rows."""
     every = models(groups[0])
     rows = [
-        [f"{group.data}, {what}", f"{round(0.6 * group.rows)}", f"{group.M}"]
+        [f"{group.data}, {what}", f"{round(0.6 * group.rows)}", _points(group)]
         + [cell(group.values(*each, metric)) for each in every]
         for group in sorted(groups, key=lambda group: (group.rows, group.M, group.data))
         for what, metric in (("training", "seconds"), ("prediction", "predicting"))

@@ -41,7 +41,8 @@ CLAIMED, NEAR = 0.5, 0.15
 class Job:
     """A model to train: ``order`` is α of the Rényi GP, the power of power EP, and 0 otherwise.
 
-    ``rows`` counts training and test rows, 60 % and 40 %.  ``learned`` is 1 where training moves the inducing points.
+    ``rows`` counts training and test rows, 60 % and 40 %.  M = 0 stands for as many inducing points as bring the gap
+    below 1 nat (``n_inducing="auto"``).  ``learned`` is 1 where training moves the inducing points.
     With ``folds`` > 0, the training rows also give a cross-validated RMSE.
     """
 
@@ -132,7 +133,8 @@ def model(job: Job, part: Split, steps: int) -> Any:
     shared["limits"] = {"noise": (LEAST_NOISE, 10.0)}
     if job.method == "EGP":
         return ExactGP(**shared)
-    shared |= {"n_inducing": job.M, "inducing": "kmeans", "learn_inducing": bool(job.learned)}
+    shared |= {"n_inducing": job.M, "inducing": "kmeans"} if job.M else {"n_inducing": "auto"}
+    shared["learn_inducing"] = bool(job.learned)
     if job.method == "Rényi":
         return RenyiGP(job.order, **shared)
     return SparseGP("vfe", **shared) if job.method == "SGP" else SparseGP("pep", power=job.order, **shared)

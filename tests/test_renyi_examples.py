@@ -175,12 +175,25 @@ def test_models_of_many_rows_begin_at_one_exact_gp_and_the_exact_one_and_the_ren
     for each in records:
         if each.method in ("SGP", "PEP"):
             assert (each.batch, each.converged) == (0, int(each.steps < 200))
+    assert {each.method: each.points for each in records} == {"EGP": 0, "SGP": 4, "PEP": 4, "Rényi": 4}
     (_, pilot, _), *others = begun  # the pilot comes first, and once
     assert len(others) == 4
     assert len({str(given[1].kernel) for given in others}) == 1
     assert str(pilot.kernel) != str(others[0][1].kernel)
     held = setting.split(setting.source("own", tmp_path), 100, 0)
     assert {len(given[1].X_test) for given in begun} == {15} != {len(held.X_test)}
+
+
+def test_theory_chooses_as_many_inducing_points_as_bring_the_gap_below_a_nat(example, tmp_path):
+    large = example("renyi_large")
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 1))
+    np.savetxt(tmp_path / "own.csv.gz", np.column_stack([X, np.sin(X[:, 0])]), delimiter=",")
+    part = large.Large(("own",), (100,), (0,), 1, (0.5,), (0.5,), methods=("SGP",), pilot=30, tested=15)
+    (record,) = [large.measured(job, part, tmp_path) for job in part.jobs()]
+    study = example("renyi_study")
+    assert 0 < record.points < 60
+    assert f"| own | 60 | {record.points} |" in study.report("large", study.groups([record], part))[0]
 
 
 RECORD = (0.0, np.nan, 0.0, 0.1, 1, "Converged", 2.0)
