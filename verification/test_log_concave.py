@@ -364,17 +364,17 @@ def log_density(likelihood: Any, y: float, f: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def counts() -> AtRows:
-    """A law far from the posterior of 120 counts, whose total is that of Q Cov r."""
+    """A law far from the posterior of 60 counts, whose total is that of Q Cov r."""
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-2.0, 2.0, (120, 1)), rng.poisson(3.0, 120).astype(float)
+    X, y = rng.uniform(-2.0, 2.0, (60, 1)), rng.poisson(3.0, 60).astype(float)
     points = inducing(SquaredExponential(4.0), np.linspace(-2.0, 2.0, 8)[:, None], 1e-6)
-    return latent_at(points, X, y, Poisson("exp"), _law(np.full(8, 0.1), np.eye(8), 8), np.zeros(120))
+    return latent_at(points, X, y, Poisson("exp"), _law(np.full(8, 0.1), np.eye(8), 8), np.zeros(60))
 
 
 @pytest.mark.claim("N-fisher-sampled")
 def test_sampled_sums_of_every_kind_are_below_their_bound(observe: Observer, counts: AtRows) -> None:
     """The three sums and what is beyond them are below the truth for at most the stated share of choices of rows."""
-    delta, trials = 0.2, 40
+    delta, trials = 0.2, 100
     whole = every_pair(counts)
     truth = whole.of_shape + whole.of_spread + whole.of_lines
     sampled = [sampled_rows(counts, delta, np.random.default_rng(seed)) for seed in range(trials)]
@@ -384,7 +384,7 @@ def test_sampled_sums_of_every_kind_are_below_their_bound(observe: Observer, cou
 
 @pytest.mark.claim("N-fisher-sampled")
 def test_the_rest_of_the_series_is_added(observe: Observer, counts: AtRows) -> None:
-    series = replace(counts.series, rest=np.full(120, 100.0))
+    series = replace(counts.series, rest=np.full(60, 100.0))
     sums = sampled_rows(replace(counts, series=series), 0.2, np.random.default_rng(0))
     observe.upper("N-fisher-sampled", sums.series_rest, sums.beyond)
 
