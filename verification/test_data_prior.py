@@ -7,7 +7,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 
@@ -121,6 +121,7 @@ def test_the_update_with_the_prior_s_noise_is_the_posterior_given_all_rows(obser
 
 
 @pytest.mark.claim(CLAIM)
+@example(seed=455, loss=Band(0.4), trained=False)  # an eigenbasis whose UUᵀ is I up to rounding only
 @given(seed=SEEDS, loss=st.sampled_from([Band(0.4), Squared(1.0), Exponential(0.5)]), trained=st.booleans())
 def test_the_bound_is_never_above_that_of_the_prior_s_own_risk(
     observe: Observer, seed: int, loss: Loss, trained: bool
