@@ -326,8 +326,7 @@ def update(
         start = np.concatenate([mu, np.clip(np.log(c), -WIDEST, WIDEST)])
         run = train_lbfgs(at.value_and_slopes, start, limits, max_iter=max_iter, ending=ending, gtol=1e-8)
         points.append((run.vector[:M], np.exp(run.vector[M:])))
-    prior_itself = FactorLaw(np.zeros((M, 1)), np.eye(M))  # without the rounding of UUᵀ = I
-    laws = [prior_itself, *(law_in(U, *point) for point in points[1:])]
+    laws = [FactorLaw(np.zeros((M, 1)), np.eye(M)), *(law_in(U, *point) for point in points[1:])]  # P is exact
     if share < 1.0:
         total = rows.run(Program.one_pass(partial(_risks, aim, laws), begin=partial(_given, prior)))
         risks, tandems = total.losses / sums.rows, total.squares / sums.rows
