@@ -7,7 +7,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from observer import Observer
 
@@ -69,6 +69,7 @@ CLOSED: st.SearchStrategy[Pair] = st.one_of(
 
 
 @pytest.mark.claim("N-finite", "N-cov", "N-tensor", "N-direct", "L-49b", "N-pop", "R-thm1")
+@example(pair=(Polynomial(3, 1.0), Uniform([-1.0, 0.0], [1.0, 10.0])), M=9, N=30, noise=1.0, tv=0.0, form="printed")
 @given(
     pair=CLOSED,
     M=st.integers(1, 24),
@@ -80,7 +81,10 @@ CLOSED: st.SearchStrategy[Pair] = st.one_of(
 def test_rate_in_doubles_is_above_the_ball(
     observe: Observer, pair: Pair, M: int, N: int, noise: float, tv: float, form: str
 ) -> None:
-    """Certified doubles are not below the upper end of the ball; the balls have fewer eigenvalues left out."""
+    """Certified doubles are not below the upper end of the ball; the balls have fewer eigenvalues left out.
+
+    What doubles allow for rounding is relative to the largest eigenvalues, which the bound for M = 1 contains.
+    """
     kernel, inputs = pair
     mixed = isinstance(inputs, Uniform) and "SquaredExponential" in repr(kernel)
     assume(not mixed)  # there the doubles have Ritz values and the balls domination
@@ -91,7 +95,8 @@ def test_rate_in_doubles_is_above_the_ball(
     assert proved.certified
     observe.holds("N-pop", float(proved) <= float(fast))
     if form == "printed":
-        observe.upper("R-thm1", float(fast), float(proved) * (1 + 1e-9) + 1e-12 * N)
+        allowed = 1e-10 * float(gpbounds.rate(kernel, N, 1, 1.0, **options)) + 1e-12 * N
+        observe.upper("R-thm1", float(fast), float(proved) * (1 + 1e-9) + allowed)
 
 
 @pytest.mark.claim("N-finite", "N-pop")

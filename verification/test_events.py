@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 from observer import Observer
@@ -68,6 +68,8 @@ def test_both_ends_are_attained(observe: Observer, a: float, kappa: float) -> No
 
 
 @pytest.mark.claim("N-event")
+@example(kappa=7.5e-215)  # 1 − e^−κ is 0 at fifty digits
+@example(kappa=5e-324)  # κ/2 is 0 in doubles
 @given(kappa=st.floats(0.0, 800.0))
 def test_total_variation_agrees_with_the_reference(observe: Observer, kappa: float) -> None:
     bound = event_bounds(Bound(kappa, "upper", 1.0, "N-fisher"))

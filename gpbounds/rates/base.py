@@ -99,7 +99,7 @@ def total_variation(gamma: float, alpha: float) -> float:
     0.1
     """
     odds = max(1.0, (1.0 - alpha) / alpha)
-    return min(math.sqrt(gamma / (2.0 * alpha)), math.sqrt(-math.expm1(-odds * gamma)))
+    return min(math.sqrt(gamma) / math.sqrt(2.0 * alpha), math.sqrt(-math.expm1(-odds * gamma)))  # γ/(2α) may underflow
 
 
 def sentences(gamma: float, alpha: float) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpmath import diag, eigsy, exp, eye, inf, log, mp, mpf, pi, sqrt
+from mpmath import diag, eigsy, expm1, eye, inf, log, mp, mpf, pi, sqrt
 
 from gpbounds.reference import linalg
 from gpbounds.reference.linalg import inverse, is_positive_definite, log_det, solve, trace
@@ -170,7 +170,7 @@ def sandwich_series(terms: int) -> list[Any]:
 
 def total_variation(divergence: Any) -> Any:
     """min{√(κ/2), √(1 − e^−κ)} ≥ TV(q, p) where KL[q‖p] ≤ κ  (N-event)."""
-    return min(sqrt(divergence / 2), sqrt(1 - exp(-divergence)))
+    return min(sqrt(divergence / 2), sqrt(-expm1(-divergence)))
 
 
 def discrete_kl(q: Any, p: Any) -> Any:
