@@ -102,10 +102,13 @@ def test_a_thorough_run_in_two_parts_is_stored_as_their_sum(tmp_path):
     second = {"cases": 21, "tests": 2, "violations": 1, "seconds": 10.0}
     outputs = [f"...\nproperty cases: {line(counts)}\n1 passed in 2 s" for counts in (first, second)]
     assert counts_in(outputs[0]) == first | {"seconds": 3000}
+    with pytest.raises(ValueError, match="expected the output of pytest -v"):
+        store(outputs, "abc", tmp_path / "none.json")
+    outputs[1] = f"[gw1] [  7%] PASSED tests/test_property_cases.py::test_this_run_is_counted \n{outputs[1]}"
     added = store(outputs, "abc", tmp_path / "thorough.json")
     assert json.loads((tmp_path / "thorough.json").read_text(encoding="utf-8")) == added
     here = "tests/test_property_cases.py::test_this_run_is_counted"
-    assert here in added.pop("properties")
+    assert added.pop("properties") == [here]
     assert added == {"commit": "abc", "cases": 1_234_588, "tests": 302, "violations": 1, "seconds": 3010, "mended": 0}
     with pytest.raises(ValueError, match="property cases"):
         counts_in("1 passed in 2 s")
