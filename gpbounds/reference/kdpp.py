@@ -122,10 +122,10 @@ def miss(eigenvalues: Sequence[Any], M: int) -> list[Any]:
 
 
 def mean_residual(K: Any, M: int) -> Any:
-    """E_Z(K − Q_Z) under the k-DPP, by enumeration; subsets of probability 0 are left out."""
+    """E_Z(K − Q_Z) under the k-DPP, by enumeration; subsets of probability 0 up to rounding are left out."""
     total = mp.zeros(K.rows)
     for Z, probability in law(K, M).items():
-        if probability > 0:
+        if probability > 1e6 * mp.eps:
             total += probability * residual(K, Z)
     return total
 
