@@ -7,7 +7,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 
@@ -109,6 +109,7 @@ def test_tails_increase_with_the_covariance(observe: Observer, seed: int, dim: i
 
 
 @pytest.mark.claim("N-cov")
+@example(seed=95, dim=6, rank=2)
 @given(seed=seeds, dim=st.integers(2, 6), rank=st.integers(1, 3))
 def test_a_singular_covariance_has_the_spectrum_of_fewer_columns(
     observe: Observer, seed: int, dim: int, rank: int
@@ -120,7 +121,7 @@ def test_a_singular_covariance_has_the_spectrum_of_fewer_columns(
     variances = np.linalg.eigvalsh(scaled.T @ scaled)[-min(rank, dim) :]
     fewer = spectrum(SquaredExponential(), inputs=Gaussian(np.sqrt(np.maximum(variances, 1e-30)), len(variances)))
     M, tails = np.arange(12), spectrum(kernel, inputs=inputs).tail(np.arange(12))
-    observe.upper("N-cov", fewer.tail(M), tails + 1e-15)
+    observe.upper("N-cov", fewer.tail(M), tails + 1e-14)  # both to rounding, which bounds count on their own
     observe.equal("N-cov", tails, fewer.tail(M), rtol=1e-6, atol=1e-11)
     assert inputs.slack > 0.0 or rank >= dim
     draws = inputs.sample(5, rng)
@@ -139,12 +140,12 @@ def test_mercer_features_along_the_principal_axes(observe: Observer, seed: int, 
     features = MercerFeatures(kernel, 10, inputs=inputs).fit(X)
     left = np.diag(kernel(X) - features(X) @ features(X).T)
     observe.equal("N-cov", features.residual_diagonal(X), left, rtol=1e-9, atol=1e-12)
-    z, w = np.polynomial.hermite_e.hermegauss(24)
+    z, w = np.polynomial.hermite_e.hermegauss(40)
     grid = np.stack(np.meshgrid(*[z] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
     weights = math.prod(np.meshgrid(*[w / w.sum()] * dim, indexing="ij")).ravel()
     Xi = features(grid @ np.linalg.cholesky(inputs.cov).T + inputs.means)
     gram = (Xi * weights[:, None]).T @ Xi
-    observe.equal("N-cov", gram, np.diag(features.eigenvalues), atol=1e-7)
+    observe.equal("N-cov", gram, np.diag(features.eigenvalues), atol=1e-9)
     observe.equal("N-cov", spectrum(kernel, inputs=inputs).tail(10), features.tail, rtol=1e-12)
 
 
