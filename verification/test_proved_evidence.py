@@ -7,7 +7,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 
@@ -45,7 +45,12 @@ def drawn(seed: int) -> tuple[Kernel, np.ndarray, np.ndarray, float]:
     ]
     Y = np.sin(X[:, :1] / scale + np.arange(P)) + rng.choice([0.0, 1e-6, 1.0]) * rng.standard_normal((N, P))
     Y *= np.sqrt(v) * rng.choice([0.0, 1.0, 1e-9], p=[0.1, 0.7, 0.2])
-    return choices[int(rng.integers(3))], X, Y, float(v * 10.0 ** rng.uniform(-28.0, 2.0))
+    return (
+        choices[int(rng.integers(3))],
+        X,
+        Y,
+        max(float(v * 10.0 ** rng.uniform(-28.0, 2.0)), 1e-300),
+    )  # the least noise
 
 
 def matrix(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
@@ -62,6 +67,7 @@ def evidences(kernel: Kernel, X: np.ndarray, Y: np.ndarray, noise: float) -> Any
 
 
 @pytest.mark.claim("N-exact")
+@example(seed=97427)  # v about 1e-288
 @given(seed=seeds)
 def test_the_exact_evidence_is_enclosed(observe: Observer, seed: int) -> None:
     """The ball contains log p(y), and is narrow; where it is refused, the noise that the error names is accepted."""
@@ -86,6 +92,7 @@ def test_the_exact_evidence_is_enclosed(observe: Observer, seed: int) -> None:
 
 
 @pytest.mark.claim("N-nystrom", "N-exact-gap")
+@example(seed=536)
 @given(seed=seeds)
 def test_bounds_from_inducing_points_enclose_the_evidence(observe: Observer, seed: int) -> None:
     """Points among the rows and others, and rows twice; "elbo 1" is also below L_VI of the exact Q, so gaps are not
