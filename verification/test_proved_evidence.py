@@ -45,12 +45,8 @@ def drawn(seed: int) -> tuple[Kernel, np.ndarray, np.ndarray, float]:
     ]
     Y = np.sin(X[:, :1] / scale + np.arange(P)) + rng.choice([0.0, 1e-6, 1.0]) * rng.standard_normal((N, P))
     Y *= np.sqrt(v) * rng.choice([0.0, 1.0, 1e-9], p=[0.1, 0.7, 0.2])
-    return (
-        choices[int(rng.integers(3))],
-        X,
-        Y,
-        max(float(v * 10.0 ** rng.uniform(-28.0, 2.0)), 1e-300),
-    )  # the least noise
+    kernel, least = choices[int(rng.integers(3))], 1e-300
+    return kernel, X, Y, max(float(v * 10.0 ** rng.uniform(-28.0, 2.0)), least)
 
 
 def matrix(kernel: Kernel, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
