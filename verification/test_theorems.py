@@ -89,7 +89,7 @@ def test_rate_against_fifty_digits(
         # Never below the theorem's value, and above it by the declared rounding only.
         observe.upper(claim, truth, mp.mpf(float(value)))
         if truth > mp.mpf(10) ** -300:
-            observe.equal(claim, mp.mpf(float(value)), truth, rtol=1.2e-11 if dim == 1 else 2e-11)
+            observe.equal(claim, mp.mpf(float(value)), truth, rtol=1.2e-11 if dim == 1 else 3e-11)
 
 
 def dense(K: np.ndarray, Z: tuple[int, ...], noise: float, alpha: float) -> tuple[np.ndarray, float, np.ndarray]:
