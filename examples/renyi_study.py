@@ -21,9 +21,9 @@ Smaller than the papers': 500 random rows of a table, 300 of which train (`sizes
 `--inducing` ask for more; a step of the Rényi GP takes O(N³) time.  Mini-batches, by which the papers train, would sum
 bounds of independent subsets, which is no bound on log p(y) of all rows; only EGP and Rényi of `large` have them, whose
 models all begin at an exact GP of 500 of the rows (`renyi_large`), and `--inducing 0` has as many inducing points as
-bring the gap below 1 nat, so that SGP, PEP and Rényi are one GP.  RMSE is in standard deviations of y: predicting
-the mean has RMSE 1, and no sensible model reaches the values above 8 that the papers print for standardised data; so
-only orders of methods are compared.
+bring the gap below 1 nat: there SGP, PEP and Rényi of one kernel and noise are one GP.  RMSE is in standard deviations
+of y: predicting the mean has RMSE 1, and no sensible model reaches the values above 8 that the papers print for
+standardised data; so only orders of methods are compared.
 
 A CSV file beside each picture holds every model and grows by each; --resume continues from it, and --minutes limits the
 processor time of one call.
