@@ -177,7 +177,7 @@ def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
     """The least and the largest standard deviation with a square within ``variance_error`` of s², rounded outwards."""
     xp = namespace(s)
     squares = s * s
-    error = xp.where(variance_error == 0.0, 0.0, variance_error + 4.0 * EPS * squares)
+    error = xp.where(variance_error == 0.0, 0.0, variance_error + 4.0 * EPS * (squares + variance_error))
     return xp.sqrt(xp.maximum(squares - error, 0.0)), xp.sqrt(squares + error)
 
 
