@@ -38,6 +38,7 @@ from fitting.training import Steps
 from fitting.training.adam import train_semi_stochastic
 from gpbounds.arrays import Float
 from gpbounds.cli import options
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg.parallel import one_blas_thread
 
 SCHEMES = ("variational form", "semi-stochastic scheme")
@@ -56,7 +57,11 @@ def variational(F: Objective, start: Parameters, rng: np.random.Generator) -> Ep
     steps = Steps(layout.pack(layout.start), layout.bounds, RATE, bound.natural(layout.start, 0.1))
     while True:
         for rows in parts(F.N, rng):
-            steps.take(layout.loss(bound.batch(rows))(steps.x)[1])
+            slopes = layout.loss(bound.batch(rows))(steps.x)[1]
+            try:
+                steps.take(slopes)
+            except NotPositiveDefinite:  # slopes so steep that their rounding exceeds the precision of q
+                steps.back(steps.x)
         yield layout.unpack(steps.x)
 
 

@@ -264,13 +264,15 @@ def test_a_model_whose_parts_do_not_fit_is_refused_in_a_sentence(model, change, 
         lambda about, arrays: put(about, "runs", value={"a": 1}),
         lambda about, arrays: put(about, "seed", value=-1),
         lambda about, arrays: put(about, "runs", 0, "state", "candidate", value="x"),
+        lambda about, arrays: put(about, "runs", 0, "state", "bad" if "0/state/x" in arrays else "candidate", value=[]),
+        lambda about, arrays: put(about, "runs", 0, "state", "since" if "0/state/x" in arrays else "candidate", value=-1),
         lambda about, arrays: arrays[next(n for n in ("0/state/losses", "0/state/x") if n in arrays)].fill(np.nan),
         lambda about, arrays: (
             [arrays.pop(name) for name in list(arrays) if "/state/" in name and "second" not in name]
             + [put(about, "runs", 0, "state", "more", value=1)]
         ),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused_in_a_sentence(train, change, tmp_path):
     def run(most):

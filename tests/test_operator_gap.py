@@ -52,6 +52,17 @@ def test_a_smaller_probability_of_failure_needs_a_larger_bound(monkeypatch):
     assert float(loose) < float(tight)
 
 
+@pytest.mark.parametrize("dense", [operator.DENSE, 0])
+def test_the_allowance_for_rounding_does_not_underflow(monkeypatch, dense):
+    """The norm of a residual of 1e-200 was 0, and with it that allowance: the lower end was higher than at 1."""
+    monkeypatch.setattr(operator, "DENSE", dense)
+    kernels = SquaredExponential(1.0, 0.6), SquaredExponential(2.0**-664, 0.6)
+    one, tiny = (operator_gap(kernel, X, Z, noise=kernel.variance / 8.0, jitter=0.0) for kernel in kernels)
+    for end in ("lower", "estimate", "trace"):
+        assert tiny.terms[end] == pytest.approx(one.terms[end], rel=1e-15)
+    assert float(tiny) == pytest.approx(float(one), rel=1e-15)
+
+
 def test_without_work_the_trace_is_left(monkeypatch):
     bound = by_probes(monkeypatch, work=1.0)
     assert float(bound) == bound.terms["trace"]

@@ -49,3 +49,9 @@ def test_both_neither_or_an_unknown_target_is_refused(y, target, message):
 def test_an_array_has_no_column_to_name():
     with pytest.raises(ValueError, match="no names: X is an array"):
         inputs_and_target(np.eye(3), target="price")
+
+
+def test_an_array_of_dask_names_no_columns():
+    """Its ``name`` is a token, which reports had as the name of an input."""
+    array = pytest.importorskip("dask.array")
+    assert inputs_and_target(array.ones((3, 1)), array.ones(3))[::3] == ((), "y")

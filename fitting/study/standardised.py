@@ -206,7 +206,7 @@ def columns_of(table: Any, argument: str) -> tuple[tuple[str, ...], Float]:
         names = tuple(map(str, table.columns))
     elif hasattr(table, "__dataframe__"):
         names = tuple(map(str, table.__dataframe__().column_names()))
-    elif getattr(table, "name", None) is not None:
+    elif hasattr(table, "to_frame") and table.name is not None:  # arrays of Dask have a name, too: a token
         names = (str(table.name),)
     if names and np.asarray(table).dtype == object:
         _refuse_text(table, names, argument)

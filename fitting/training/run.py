@@ -225,9 +225,10 @@ def _check_state(state: dict[str, Any], p: int) -> None:
         shapes = {"losses": (k,), "digests": (k,), "gradients": (k, p)}
     elif "x" in state:
         shapes = dict.fromkeys(("x", "first", "second"), (p,))
-        for name, kind in (("t", int), ("failed", int), ("rate", float)):
-            if isinstance(state[name], bool) or not isinstance(state[name], kind) or not 0 <= state[name] < 2**53:
-                raise ValueError(f"{name}: expected a number >= 0, got {state[name]!r}")
+        for name, kind in (("t", int), ("failed", int), ("rate", float), ("bad", int), ("since", int)):
+            value = state.get(name, 0) if name in ("bad", "since") else state[name]  # not of all walks
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**53:
+                raise ValueError(f"{name}: expected a number >= 0, got {value!r}")
         np.random.default_rng(0).bit_generator.state = state["rng"]
     elif unknown := set(state) - {"kept", "candidate"}:
         raise ValueError(f"state: expected that of L-BFGS-B or of Adam, got {', '.join(map(repr, sorted(unknown)))}")

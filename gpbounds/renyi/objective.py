@@ -89,7 +89,8 @@ def elbo(
     Returns
     -------
     Bound
-        ``side`` is "lower" for α ≥ 0 and "upper" for α < 0.
+        ``side`` is "lower" for α ≥ 0 and "upper" for α < 0.  Its rounding is not bounded (``certified`` is False), and
+        may exceed it where σ² is below the rounding error of K, which `evidence` refuses.
 
     Raises
     ------

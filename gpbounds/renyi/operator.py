@@ -17,6 +17,7 @@ from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import Products, additions
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import ENTRY
+from gpbounds.linalg.products import norm
 from gpbounds.linalg.residuals import largest_eigenvalue
 from gpbounds.numerics.search import halved
 from gpbounds.overflow import within_doubles
@@ -127,7 +128,7 @@ def operator_gap(
     problem = streamed(kernel, points, np.zeros(points.shape[0]), Z, noise, jitter)
     white, known = problem.white, problem.accuracy
     residual = _Residual.of(problem)
-    trace = problem.trace_above / problem.noise * (1.0 + 8.0 * EPS)
+    trace = _in_noise(problem.trace_above, problem.noise)
     if residual.n == 0:  # every row of X is a row of Z, without jitter: K = Q
         trace, best = 0.0, Found(0.0, 0.0)
     elif residual.n <= DENSE:
@@ -138,7 +139,7 @@ def operator_gap(
             probed = _probed(residual, min(trace, best.above), share, source, most, products.update)
         best = best.and_probed(probed)
     above = min(trace, best.above)
-    random, above = best.random and above < trace, float(normal_or_zero(above, above > 0.0))
+    random = best.random and above < trace
     terms = {
         "lower": min(best.below, above),
         "estimate": min(max(best.estimate, 0.0), above),
@@ -207,7 +208,7 @@ class _Residual:
     def ends(self, above: float, below: float, estimate: float, products: int = 0, random: bool = False) -> Found:
         """Bounds on ε from those on λ_max(G), in squared units of y."""
         noise = self.problem.noise
-        high = (above + self.below) / noise * (1.0 + 8.0 * EPS)
+        high = _in_noise(above + self.below, noise)
         low = (below - self.above) / noise * (1.0 - 8.0 * EPS) if math.isfinite(self.above) else 0.0
         return Found(high, max(low, 0.0), estimate / noise, products, random)
 
@@ -223,7 +224,7 @@ class _Residual:
         w = vectors[:, 0]
         square = float(w @ w)
         quotient = float(w @ (G @ w)) / square
-        rounded = 1.01 * gamma(2 * n + 8) * float(np.linalg.norm(G)) / square
+        rounded = 1.01 * gamma(2 * n + 8) * norm(G) / square
         return self.ends(largest_eigenvalue(G, float(values[0])) + off, quotient - rounded - off, quotient)
 
     @property
@@ -380,6 +381,11 @@ def _spectral(W: Float) -> float:
     return math.sqrt(largest + gamma(W.shape[0] + 4) * _norm(W) ** 2) * (1.0 + 4.0 * EPS)
 
 
+def _in_noise(above: float, noise: float) -> float:
+    """At least ``above``/``noise``, also where that is below all doubles."""
+    return float(normal_or_zero(above / noise * (1.0 + 8.0 * EPS), above > 0.0))
+
+
 def _norm(A: Array) -> float:
     """At least the Frobenius norm."""
-    return 1.01 * float(np.linalg.norm(A))
+    return 1.01 * norm(A)
