@@ -421,6 +421,7 @@ def test_a_rank_below_the_inducing_points_is_no_obstacle():
     "model", one_in(2, [pytest.param(model, id=name) for model, name in zip(ODD, NAMES, strict=True)])
 )
 @unconverged
+@pytest.mark.filterwarnings("ignore::gpbounds.errors.RoundingWarning")
 @given(data=st.data())
 def test_whatever_the_data_are(model, data):
     """For columns and targets of any unit, offset, rounding and repetition, training improves F and stays finite."""

@@ -10,6 +10,7 @@ from thinning import one_in
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
 from gpbounds.errors import NotConverged
+from gpbounds.rates import to_come
 from gpbounds.rates.base import Numbers
 from gpbounds.rates.concentration import LARGEST, sum_bound
 from gpbounds.rates.draws import line
@@ -116,8 +117,9 @@ def test_any_kernel_and_any_law_that_can_be_sampled():
 
 
 @pytest.mark.slow
-def test_pivots_in_place_of_eigenvalues():
+def test_pivots_in_place_of_eigenvalues(monkeypatch):
     """More rows than are decomposed: the bounds from pivots are above, and by little."""
+    monkeypatch.setattr(to_come, "_DECOMPOSED", 600)
     X = np.random.default_rng(0).standard_normal((700, 2))
     kernel = Matern(2.5, 1.0, 2.0)
     dense, streamed = DenseRows(kernel, X, None), StreamedRows(kernel, X, None, 64)
@@ -139,8 +141,9 @@ def test_pivots_in_place_of_eigenvalues():
 
 
 @pytest.mark.slow
-def test_smooth_kernels_whose_pivots_end_early():
+def test_smooth_kernels_whose_pivots_end_early(monkeypatch):
     """A line of 700 points has 20 pivots or so: below that many they serve, beyond it the eigenvalues."""
+    monkeypatch.setattr(to_come, "_DECOMPOSED", 400)
     kernel, options = SquaredExponential(), {"inputs": Gaussian(), "draws": 10, "simulate": 39, "rng": 0}
     plan = inducing_points(kernel, 700, 1.0, target=1e-3, **options)
     assert 10 < plan.M < 30

@@ -251,6 +251,33 @@ def test_collapsed_posteriors_in_double_precision(observe: Observer, seed: int, 
         observe.equal("P-27", cov, [B[i, j] for i in range(len(c.Z)) for j in range(len(c.Z))], atol=loose)
 
 
+@pytest.mark.claim("P-37")
+@pytest.mark.parametrize("seed", [217, 550, 656, 1, 2, 3])
+def test_predictions_where_the_inducing_points_nearly_coincide(observe: Observer, seed: int) -> None:
+    """A computed K − Q of −2e-9 K is rounding where Kuu is nearly singular: the proved allowance says how much is."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(8, 1))
+    y, Z = (
+        0.6 * rng.standard_normal(8),
+        X[rng.permutation(8)[:4]] + rng.choice([0.0, 1e-2]) * rng.standard_normal((4, 1)),
+    )
+    c = Case(
+        SquaredExponential(0.018, 10.0 ** rng.uniform(0.0, 1.8)),
+        X,
+        y,
+        Z,
+        np.linspace(0.0, 1.0, 9)[:, None],
+        0.3,
+        (0.0, 0.0),
+    )
+    q = collapsed_posterior(c.kernel, X, y, Z, noise=c.noise, power=1.0, jitter=0.0)
+    with mp.workdps(80):
+        K, Kuf, Kuu = c.blocks
+        _, Kus, Kss = c.at(c.new)
+        mean, law = divergences.sparse_law(Kuu, Kus, Kss, *divergences.collapsed_law(K, Kuf, Kuu, c.r, c.n, mpf(1)))
+        check(observe, "P-37", q.predict(c.new), mean, law, 0.0 * c.new[:, 0])
+
+
 @pytest.mark.claim("P-27")
 @given(seed=SEEDS, alpha=ALPHAS)
 def test_collapsed_posterior_is_prior_times_likelihood(observe: Observer, seed: int, alpha: float) -> None:

@@ -202,15 +202,16 @@ class SparsePosterior:
         squares = xp.einsum("ij,ij->j", V, V)
         left = diagonal - squares
         left[at_inducing] = 0.0
-        seen = xp.maximum(-left, 0.0)  # rounding below 0
-        left = rounded_up(left, max(1e-10, 100.0 * M * EPS) * diagonal, "K - Q")
         half = self.factor.T @ V
         within = xp.einsum("ij,ij->j", half, half)
         w = self.inducing.lift(V)
         sizes = xp.sqrt(squares), xp.sqrt(within), xp.sqrt(xp.einsum("ij,ij->j", w, w))
         mean_error = errors.of_mean(*sizes) + 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
-        variance_error = errors.of_variance(*sizes) + self.entry_error + 2.0 * seen
+        variance_error = errors.of_variance(*sizes) + self.entry_error
         variance_error += 4.0 * errors.rounding.steps * squares + 4.0 * EPS * (diagonal + within)
+        allowed = xp.maximum(max(1e-10, 100.0 * M * EPS) * diagonal, variance_error)
+        variance_error += 2.0 * xp.maximum(-left, 0.0)  # rounding below 0
+        left = rounded_up(left, allowed, "K - Q")
         return mean, left + within, mean_error, variance_error
 
 
