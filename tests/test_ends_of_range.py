@@ -84,7 +84,7 @@ def contains(interval: Any, truth: Any) -> bool:
     ),
 )
 def test_proved_bounds_hold_or_are_refused_at_ends_of_the_range(noise, variance, y, length):
-    """Upper ends at 1e-321 were below the truth, as relative errors of numbers below 1e-308 are large; 0 was below it."""
+    """Upper ends at 1e-321, and of 0, were below the truth: relative errors of numbers below 1e-308 are large."""
     check_proved_bounds(noise, variance, y, length)
 
 

@@ -249,6 +249,11 @@ def test_a_model_whose_parts_do_not_fit_is_refused_in_a_sentence(model, change, 
     assert "\n" not in str(caught.value)
 
 
+def of_adam(name, arrays):
+    """A number in the state of Adam, or for L-BFGS-B the one that its state has."""
+    return name if "0/state/x" in arrays else "candidate"
+
+
 @pytest.mark.parametrize("train", [train_lbfgs, train_adam])
 @pytest.mark.parametrize(
     "change",
@@ -264,8 +269,8 @@ def test_a_model_whose_parts_do_not_fit_is_refused_in_a_sentence(model, change, 
         lambda about, arrays: put(about, "runs", value={"a": 1}),
         lambda about, arrays: put(about, "seed", value=-1),
         lambda about, arrays: put(about, "runs", 0, "state", "candidate", value="x"),
-        lambda about, arrays: put(about, "runs", 0, "state", "bad" if "0/state/x" in arrays else "candidate", value=[]),
-        lambda about, arrays: put(about, "runs", 0, "state", "since" if "0/state/x" in arrays else "candidate", value=-1),
+        lambda about, arrays: put(about, "runs", 0, "state", of_adam("bad", arrays), value=[]),
+        lambda about, arrays: put(about, "runs", 0, "state", of_adam("since", arrays), value=-1),
         lambda about, arrays: arrays[next(n for n in ("0/state/losses", "0/state/x") if n in arrays)].fill(np.nan),
         lambda about, arrays: (
             [arrays.pop(name) for name in list(arrays) if "/state/" in name and "second" not in name]

@@ -57,7 +57,7 @@ def test_log_density_and_its_derivatives_keep_their_digits(model, seed, reach):
         truth = density(target, mp.mpf(f))
         log_density = model.log_density(y, f)
         size = max(abs(truth), y if isinstance(model, Poisson) else 0)
-        assert abs(log_density - truth) <= 2e-13 * size + mp.mpf("1e-300")
+        assert abs(log_density - truth) <= 3e-13 * size + mp.mpf("1e-300")  # rounding of f²/2 up to 38²/2, in probit
         if reach <= 100.0:
             true = reference.derivatives(density, target, f)
             g = float(reference.rate(mp.mpf(f), model.link)) if isinstance(model, Poisson) else 0.0

@@ -354,6 +354,7 @@ def test_small_derivatives_count_as_zero_whatever_their_errors():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_inputs_that_do_not_matter_do_not_keep_training_going(monkeypatch):
     """Their derivatives are 1e-4 nats, with standard errors of 1e-6: training took 263 evaluations for their sake."""
+    monkeypatch.undo()  # `small`: with blocks as large as they are
     calls, evaluate = [], IterativeEvidence.evaluate
     counted = lambda *args, **options: (calls.append(args), evaluate(*args, **options))[1]  # noqa: E731
     monkeypatch.setattr(IterativeEvidence, "evaluate", counted)
