@@ -127,13 +127,28 @@ def test_sampled_gradients_lower_the_exact_log_loss(gradient, batch_size, data, 
     assert start < model.objective_ <= exact.objective_ + 0.5
 
 
+@pytest.mark.parametrize("likelihood", ["poisson", "student-t", "gaussian"])
+def test_a_kernel_that_is_given_is_all_that_q_needs(likelihood, data):
+    """With nothing to train, q is the best one; for counts the fit had ended in an error without a sentence."""
+    X, y, counts, _ = data
+    targets = counts if likelihood == "poisson" else y
+    fixed = {"fixed": "all"} if likelihood == "gaussian" else {"fixed": tuple(KERNEL.parameter_names)}
+    model = VariationalGP(likelihood=likelihood, learn_inducing=False, **fixed, **GIVEN).fit(X, targets)
+    J, q = variational_objective(X, targets, likelihood, jitter=model.jitter_), model.posterior_.q
+    given = (model.kernel_, model.likelihood_, model.inducing_)
+    assert model.objective_ == pytest.approx(J.evaluate(*given, q.mean, q.factor, gradient=False).value, rel=1e-9)
+    for scale in (0.99, 1.01):
+        assert J.evaluate(*given, scale * q.mean, q.factor, gradient=False).value < model.objective_
+        assert J.evaluate(*given, q.mean, scale * q.factor, gradient=False).value < model.objective_
+
+
 @pytest.mark.slow
 def test_mini_batches_approach_the_optimum_of_all_rows(data, monkeypatch):
     """From the prior."""
-    monkeypatch.setattr(laws, "settled", lambda problem, prior: prior)
     X, _, counts, _ = data
     q_alone = {"fixed": tuple(KERNEL.parameter_names), "learn_inducing": False}
     whole = VariationalGP(likelihood="poisson", tol=0.0, **q_alone, **GIVEN).fit(X, counts)
+    monkeypatch.setattr(laws, "settled", lambda problem, prior: prior)
     batches = clone(whole).set_params(optimizer="adam", batch_size=30, max_iter=400, learning_rate=0.02).fit(X, counts)
     untrained = clone(batches).set_params(max_iter=1, learning_rate=1e-12).fit(X, counts)
     assert whole.objective_ - 0.1 * (whole.objective_ - untrained.objective_) < batches.objective_ < whole.objective_

@@ -96,6 +96,7 @@ class _Point:
     """q with J, its natural parameters [S⁻¹ − I, S⁻¹w], the sites (2, N) at q, and the parameters that these give."""
 
     q: GramLaw
+    total: float
     value: float
     natural: Array
     given: Array
@@ -117,7 +118,7 @@ class _Solve:
         except FAULTS:
             return None
         times = in_total / in_kl
-        return _Point(q, value, natural, times * given, times * sites) if math.isfinite(value) else None
+        return _Point(q, total, value, natural, times * given, times * sites) if math.isfinite(value) else None
 
     def start(self, likelihood: Likelihood, sites: Array | None) -> _Point | None:
         """The point of ``sites``, or the better one of the prior and of that of quadratic losses."""
@@ -180,7 +181,7 @@ def optimal(
     end = solve.end(start)
     q = FactorLaw(end.q.mean, end.q.factor)
     if not gradient:
-        return q, Evaluation(end.value, None, sites=end.sites)
+        return q, Evaluation(end.value, None, total=end.total, kl=end.q.kl, sites=end.sites)
     return q, replace(free_whole(source.basis, q, free_sums(q, source, losses), price), sites=end.sites)
 
 
