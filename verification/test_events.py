@@ -150,7 +150,7 @@ def _sampled(seed: int):
 @pytest.mark.claim("N-elbos", "N-fisher")
 @pytest.mark.parametrize("start", [0, *(pytest.param(25 * k, marks=pytest.mark.slow) for k in range(1, 9))])
 def test_brackets_contain_log_evidence_by_importance_sampling(observe: Observer, start: int) -> None:
-    """Thirty rows in two dimensions; draws from the best law with all rows, of which at least a twentieth is effective."""
+    """Thirty rows in two dimensions; draws from the best law with all rows, of which a twentieth at least counts."""
     for seed in range(start, start + (25 if start else 1)):
         about, truth, error, effective = _sampled(seed)
         observe.holds("N-elbos", effective > 0.05)
