@@ -74,7 +74,7 @@ def root(kind: str, N: int, rng: np.random.Generator) -> np.ndarray:
         V = rng.standard_normal((N, 3))
     if kind == "steep":  # six decades between the eigenvalues
         V = np.linalg.qr(rng.standard_normal((N, N)))[0] * 10.0 ** -np.linspace(0.0, 3.0, N)
-    return {"tiny": 1e-150, "huge": 1e150}.get(kind, 1.0) * V
+    return {"tiny": 1e-139, "huge": 1e139}.get(kind, 1.0) * V
 
 
 def exact(V: np.ndarray, M: int) -> Callable[[np.random.Generator], np.ndarray]:
