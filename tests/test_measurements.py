@@ -10,6 +10,7 @@ import subprocess
 import history
 import measurements
 import pytest
+import slow
 from history import age, commit, measured, named, stored_with
 
 from gpbounds.pages import claims_page
@@ -104,6 +105,13 @@ CURRENT = {
         "seconds": 3,
         "properties": ["tests/test_property_cases.py::test_this_run_is_counted"],
     },
+    "slow tests": {
+        "commit": "abc",
+        "passed": 3,
+        "failed": 0,
+        "mended": 1,
+        "functions": ["tests/test_property_cases.py::test_this_run_is_counted"],
+    },
     "changed files": {
         "commits": {"abc": 20},
         "files": 20,
@@ -122,6 +130,7 @@ CURRENT = {
 ABOUT = {
     "mutation testing": "modules",
     "thorough run": "properties",
+    "slow tests": "functions",
     "changed files": "by reader",
     "kills": "by work",
     "rows against bounds of Hilbert-space GPs": "kinds",
@@ -169,3 +178,25 @@ def test_the_page_of_claims_shows_what_was_measured_and_when():
     page = claims_page({}, earlier=["kills: 7 < 8 (measured on abc)"])
     assert page.count("<li>") == claims_page({}).count("<li>") + 1
     assert "<li>kills: 7 &lt; 8 (measured on abc)</li>" in page
+
+
+def test_a_slow_test_counts_as_it_ended_at_last(tmp_path):
+    first = """tests/test_a.py::test_one PASSED [ 25%]
+tests/test_a.py::test_two[a b] FAILED [ 50%]
+tests/test_a.py::test_three SKIPPED (slow) [ 75%]
+FAILED tests/test_a.py::test_two[a b] - assert 1 == 2
+"""
+    again = "[gw1] [ 50%] PASSED tests/test_a.py::test_two[a b]\n[gw0] [100%] ERROR tests/test_a.py::test_four\n"
+    record = slow.store([first, again], "abc", tmp_path / "slow.json")
+    assert json.loads((tmp_path / "slow.json").read_text(encoding="utf-8")) == record
+    assert record == {
+        "commit": "abc",
+        "passed": 2,
+        "failed": 1,
+        "mended": 1,
+        "functions": [f"tests/test_a.py::test_{name}" for name in ("four", "one", "two")],
+    }
+    assert slow.line(record) == "2 passed (1 of them failed before they were mended), 1 failed"
+    with pytest.raises(ValueError, match="expected the output of pytest -v"):
+        slow.store(["no tests ran"], "abc", tmp_path / "slow.json")
+    assert slow.functions() >= {"tests/test_measurements.py::test_a_slow_test_counts_as_it_ended_at_last"}

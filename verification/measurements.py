@@ -15,6 +15,7 @@ from typing import Any
 
 import cases
 import history
+import slow
 from mutation import score
 
 HERE = Path(__file__).parent
@@ -123,6 +124,14 @@ THOROUGH = Measurement(
     _thorough,
     "python verification/cases.py",
 )
+SLOW = Measurement(
+    "slow tests",
+    slow.SLOW,
+    lambda record: record["functions"],
+    lambda name: name in slow.functions(),
+    slow.line,
+    "python verification/slow.py",
+)
 FUZZ = Measurement(
     "changed files",
     HERE / "fuzz.json",
@@ -147,7 +156,7 @@ HILBERT = Measurement(
     _attacked,
     "python verification/hilbert_rows.py --store",
 )
-ALL = (MUTANTS, THOROUGH, FUZZ, KILLS, HILBERT)
+ALL = (MUTANTS, THOROUGH, SLOW, FUZZ, KILLS, HILBERT)
 
 
 def lines() -> list[str]:

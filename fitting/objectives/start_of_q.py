@@ -173,16 +173,15 @@ def optimal(
         where J has no value at any start.
     """
     source.basis.prepare()
-    losses, price = at.losses, at.price
-    solve = _Solve(source, losses, price)
+    solve = _Solve(source, at.losses, at.price)
     start = solve.start(at.likelihood, sites)
     if start is None:
         raise NonFinite("the objective: expected a finite value at a start of q, got none")
     end = solve.end(start)
     q = FactorLaw(end.q.mean, end.q.factor)
-    if not gradient:
-        return q, Evaluation(end.value, None, total=end.total, kl=end.q.kl, sites=end.sites)
-    return q, replace(free_whole(source.basis, q, free_sums(q, source, losses), price), sites=end.sites)
+    if gradient:
+        return q, replace(free_whole(source.basis, q, free_sums(q, source, at.losses), at.price), sites=end.sites)
+    return q, Evaluation(end.value, None, total=end.total, kl=end.q.kl, sites=end.sites)
 
 
 def settled(objective: Objective, point: Parameters) -> Parameters:

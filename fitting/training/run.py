@@ -218,6 +218,7 @@ def _run(i: int, record: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, R
 
 def _check_state(state: dict[str, Any], p: int) -> None:
     """Refuse a state of Adam or of L-BFGS-B with p numbers that does not fit together."""
+    numbers: dict[str, type[int] | type[float]] = {"candidate": int}
     if "losses" in state:
         k = len(state["losses"])
         if k == 0 or np.isnan(state["losses"]).any() or not math.isfinite(state["losses"][0]):
@@ -225,18 +226,16 @@ def _check_state(state: dict[str, Any], p: int) -> None:
         shapes = {"losses": (k,), "digests": (k,), "gradients": (k, p)}
     elif "x" in state:
         shapes = dict.fromkeys(("x", "first", "second"), (p,))
-        for name, kind in (("t", int), ("failed", int), ("rate", float), ("bad", int), ("since", int)):
-            value = state.get(name, 0) if name in ("bad", "since") else state[name]  # not of all walks
-            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**53:
-                raise ValueError(f"{name}: expected a number >= 0, got {value!r}")
+        numbers |= {"t": int, "failed": int, "rate": float, "bad": int, "since": int}
         np.random.default_rng(0).bit_generator.state = state["rng"]
     elif unknown := set(state) - {"kept", "candidate"}:
         raise ValueError(f"state: expected that of L-BFGS-B or of Adam, got {', '.join(map(repr, sorted(unknown)))}")
     else:
         shapes = {}
-    candidate = state.get("candidate", 0)
-    if isinstance(candidate, bool) or not isinstance(candidate, int) or candidate < 0:
-        raise ValueError(f"candidate: expected a whole number >= 0, got {candidate!r}")
+    for name, kind in numbers.items():
+        value = ({"candidate": 0, "bad": 0, "since": 0} | state)[name]
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 2**53:
+            raise ValueError(f"{name}: expected a number >= 0, got {value!r}")
     for name, shape in shapes.items():
         if state[name].shape != shape or (name != "losses" and not np.isfinite(state[name]).all()):
             raise ValueError(f"{name}: expected finite numbers of shape {shape}, got others")

@@ -174,8 +174,7 @@ class SparsePosterior:
     def predict(self, X: ArrayLike | Array, *, chunk: int = CHUNK) -> Prediction:
         """Mean and latent variance at X (n, D), streamed: O(nM²) time, O(M·chunk) memory.
 
-        mean = m + Vᵀμ, variance = [k(x,x) − |V|²] + |CᵀV|², V = L⁻¹k(Z, x)  (P-25, P-37): two terms ≥ 0, the first
-        exactly 0 at the rows of Z.
+        mean = m + Vᵀμ, variance = [k(x,x) − |V|²] + |CᵀV|², V = L⁻¹k(Z, x)  (P-25, P-37): both ≥ 0, [·] = 0 at Z.
         """
         points = double(as_points(X, "X", self.inducing.Z.shape[1]), "X")
         xp = namespace(points, self.inducing.Z)
@@ -209,10 +208,9 @@ class SparsePosterior:
         mean_error = errors.of_mean(*sizes) + 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
         variance_error = errors.of_variance(*sizes) + self.entry_error
         variance_error += 4.0 * errors.rounding.steps * squares + 4.0 * EPS * (diagonal + within)
-        allowed = xp.maximum(max(1e-10, 100.0 * M * EPS) * diagonal, variance_error)
-        variance_error += 2.0 * xp.maximum(-left, 0.0)  # rounding below 0
-        left = rounded_up(left, allowed, "K - Q")
-        return mean, left + within, mean_error, variance_error
+        seen = xp.maximum(-left, 0.0)  # rounding below 0
+        left = rounded_up(left, xp.maximum(max(1e-10, 100.0 * M * EPS) * diagonal, variance_error), "K - Q")
+        return mean, left + within, mean_error, variance_error + 2.0 * seen
 
 
 def as_sparse(posterior: object, name: str = "posterior") -> SparsePosterior:

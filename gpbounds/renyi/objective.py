@@ -89,8 +89,7 @@ def elbo(
     Returns
     -------
     Bound
-        ``side`` is "lower" for α ≥ 0 and "upper" for α < 0.  Its rounding is not bounded (``certified`` is False), and
-        may exceed it where σ² is below the rounding error of K, which `evidence` refuses.
+        ``side`` is "lower" for α ≥ 0 and "upper" for α < 0; rounding is not bounded (`evidence` has ends with proof).
 
     Raises
     ------

@@ -128,7 +128,7 @@ def operator_gap(
     problem = streamed(kernel, points, np.zeros(points.shape[0]), Z, noise, jitter)
     white, known = problem.white, problem.accuracy
     residual = _Residual.of(problem)
-    trace = _in_noise(problem.trace_above, problem.noise)
+    trace = float(normal_or_zero(problem.trace_above / problem.noise * (1.0 + 8.0 * EPS), problem.trace_above > 0.0))
     if residual.n == 0:  # every row of X is a row of Z, without jitter: K = Q
         trace, best = 0.0, Found(0.0, 0.0)
     elif residual.n <= DENSE:
@@ -208,7 +208,7 @@ class _Residual:
     def ends(self, above: float, below: float, estimate: float, products: int = 0, random: bool = False) -> Found:
         """Bounds on ε from those on λ_max(G), in squared units of y."""
         noise = self.problem.noise
-        high = _in_noise(above + self.below, noise)
+        high = float(normal_or_zero((above + self.below) / noise * (1.0 + 8.0 * EPS), above + self.below > 0.0))
         low = (below - self.above) / noise * (1.0 - 8.0 * EPS) if math.isfinite(self.above) else 0.0
         return Found(high, max(low, 0.0), estimate / noise, products, random)
 
@@ -379,11 +379,6 @@ def _spectral(W: Float) -> float:
     gram = W.T @ W
     largest = largest_eigenvalue(gram, float(np.linalg.eigvalsh(gram)[-1]))
     return math.sqrt(largest + gamma(W.shape[0] + 4) * _norm(W) ** 2) * (1.0 + 4.0 * EPS)
-
-
-def _in_noise(above: float, noise: float) -> float:
-    """At least ``above``/``noise``, also where that is below all doubles."""
-    return float(normal_or_zero(above / noise * (1.0 + 8.0 * EPS), above > 0.0))
 
 
 def _norm(A: Array) -> float:
