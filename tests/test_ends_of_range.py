@@ -15,7 +15,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from thinning import one_in
 
-from gpbounds import SquaredExponential, iterative, lowrank, renyi, vecchia
+from gpbounds import Matern, SquaredExponential, iterative, lowrank, renyi, vecchia
 from gpbounds.divergences import posterior_kl
 from gpbounds.errors import NonFinite
 from gpbounds.overflow import within_doubles
@@ -120,6 +120,32 @@ def check_proved_bounds(noise: int, variance: int, y: int, length: int) -> None:
             assert answers["gap"] is None or contains(answers["gap"], gap)
             assert answers["expected"] is None or contains(answers["expected"], expected)
             assert answers["operator"] is None or mp.mpf(float(answers["operator"])) >= largest
+
+
+@pytest.mark.parametrize("power", [-900, -660, 330])
+@pytest.mark.parametrize("kernel", [SquaredExponential, partial(Matern, 1.5)], ids=["SE", "Matern"])
+def test_another_unit_leaves_allowances_as_wide(kernel, power):
+    """K, σ² and yyᵀ times 2^power: the same ends but for rounding, no allowance for which may underflow."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.uniform(0.0, 6.0, (60, 2)), rng.uniform(0.0, 6.0, (12, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(60)
+
+    def ends(power):
+        unit = 2.0**power
+        rows = {"kernel": kernel(1.3 * unit, 0.8), "X": X, "Z": Z, "noise": 0.05 * unit}
+        targets, shift = 2.0 ** (power // 2) * y, 30.0 * power * np.log(2.0)
+        evidence, operator = renyi.evidence(y=targets, **rows), renyi.operator_gap(**rows)
+        gaps = renyi.gap(y=targets, alpha=0.5, **rows), renyi.expected_gap_bounds(alpha=0.5, **rows)
+        log_p = [float(evidence.lower) + shift, float(evidence.upper) + shift]
+        return [
+            *([float(gap.lower), float(gap.upper)] for gap in gaps),
+            log_p,
+            [operator.terms["lower"], float(operator)],
+        ]
+
+    for one, other in zip(ends(0), ends(power), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9)
+        assert np.ptp(other) >= (1.0 - 1e-3) * np.ptp(one)
 
 
 @given(powers, powers)
