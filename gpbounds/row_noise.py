@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, TINIEST, Array, Float, as_number, as_points, exactly, host, namespace
+from gpbounds.arrays import EPS, TINIEST, Array, Float, array_of, as_number, as_points, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.interval import Interval, possible
 from gpbounds.kernels import Kernel, Linear, Product
@@ -311,7 +311,7 @@ def at_unit_noise(kernel: Kernel, X: Any, y: Any, noise: Any) -> UnitNoise:
     given = as_points(X, "X")
     rows = namespace(given).asarray(given, dtype=np.float64)
     xp, (N, D) = namespace(rows), rows.shape
-    variances = noise_of_rows(exactly("noise", noise), N)
+    variances = noise_of_rows(array_of(namespace(noise), "noise", noise), N)
     weights = 1.0 / np.sqrt(variances)
     scaled, moved = None, 0.0
     if y is not None:

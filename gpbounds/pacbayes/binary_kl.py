@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, blockwise, kind_of_caller
 from gpbounds.numerics.pairs import two_product
-from gpbounds.validation import closed_unit
+from gpbounds.validation import broadcast, closed_unit
 
 NEAR = 0.6
 """The series is used where |b − a|/(a + b) is at most this: a/4 <= b <= 4a."""
@@ -38,10 +38,10 @@ def kl(q: ArrayLike, p: ArrayLike) -> Any:
     >>> float(kl(0.02, 0.05)), float(kl(0.5, 0.5 + 1e-9))
     (0.012142960691147363, 1.9999998868722757e-18)
     """
-    q, p = closed_unit("q", q), closed_unit("p", p)
-    d = p - q
+    a, b = broadcast(q=closed_unit("q", q), p=closed_unit("p", p))
+    d = b - a
     with np.errstate(all="ignore"):
-        return (_excess(q, p, d) + _excess(1.0 - q, 1.0 - p, -d))[()]
+        return (_excess(a, b, d) + _excess(1.0 - a, 1.0 - b, -d))[()]
 
 
 def _excess(a: Float, b: Float, d: Float) -> Float:

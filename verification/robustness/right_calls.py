@@ -316,6 +316,7 @@ RIGHT: dict[tuple[str, str], tuple[str, ...]] = {
     ("*", "record"): ("a dict",),  # whose fields the error names
     ("*", "X"): ("a word",),  # a path of rows, of which the error names what is missing
     ("gpbounds.Gaussian", "cov"): ("None",),
+    ("gpbounds.at_unit_noise", "y"): ("None",),
     ("gpbounds.Sampler", "draw"): ("a function",),
     ("gpbounds.Sampler", "name"): ("a word",),
     ("gpbounds.divergences.whitened_posterior", "prior_mean"): ("a function",),  # called when somebody predicts

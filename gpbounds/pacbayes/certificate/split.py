@@ -61,11 +61,11 @@ class Split(Record):
         first = self._count(rows)
         with within_memory("N"):
             mask = np.zeros(rows, dtype=bool)
-        if self.order == "as given":
-            mask[:first] = True
-        else:
-            words = np.random.Philox(key=self.seed).random_raw(rows)
-            mask[np.argsort(words, kind="stable")[:first]] = True
+            if self.order == "as given":
+                mask[:first] = True
+            else:
+                words = np.random.Philox(key=self.seed).random_raw(rows)
+                mask[np.argsort(words, kind="stable")[:first]] = True
         return mask
 
     def certified(self, N: int) -> int:
