@@ -161,11 +161,7 @@ def mixture_kl(kl: ArrayLike, log_prior_penalty: ArrayLike, axis: int = -1) -> A
     )
     if divergences.ndim == 0:
         raise ValueError("kl: expected one number for each θ, got a single number")
-    if (
-        isinstance(axis, bool)
-        or not isinstance(axis, int | np.integer)
-        or not -divergences.ndim <= axis < divergences.ndim
-    ):
+    if type(axis) is bool or not isinstance(axis, int | np.integer) or not -divergences.ndim <= axis < divergences.ndim:
         raise ValueError(f"axis: expected the number of an axis of kl, shape {divergences.shape}, got {shown(axis)}")
     with np.errstate(under="ignore"):
         mass = np.exp(-prior).sum(axis=axis)
