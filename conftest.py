@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import zlib
@@ -35,11 +36,21 @@ type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the checks marked slow")
-    parser.addoption("--tenth", action="store_true", help="run a fixed tenth of the tests: CRC-32 of the id % 10 == 0")
+    parser.addoption(
+        "--part", type=part, metavar="I/N", help="run a fixed N-th of the tests: CRC-32 of the id = I mod N"
+    )
     parser.addoption("--gpu", action="store_true", help="fail if a gpu test is skipped, or if none runs")
     parser.addoption("--lanes", type=int, metavar="N", help="N lanes share all work, however small it is")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness of each claim as JSON")
     parser.addoption("--claims-html", metavar="DIR", help="write a page of all claims, DIR/index.html")
+
+
+def part(text: str) -> tuple[int, int]:
+    """I and N of ``I/N``."""
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and int(number) < int(parts)):
+        raise argparse.ArgumentTypeError(f"expected I/N with whole numbers 0 <= I < N, got {text!r}")
+    return int(number), int(parts)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -146,10 +157,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("slow"):
                 item.add_marker(skip)
         thin([item for item in items if item.get_closest_marker("broad")])
-    if config.getoption("--tenth"):  # chosen by id: a new test moves no other in or out, and every file is imported
-        others = [item for item in items if not in_tenth(item)]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if in_tenth(item)]
+    if chosen := config.getoption("--part"):  # by id: a new test moves no other in or out, and every file is imported
+        number, parts = chosen
+        inside = [zlib.crc32(item.nodeid.encode()) % parts == number for item in items]
+        config.hook.pytest_deselected(items=[item for item, kept in zip(items, inside, strict=True) if not kept])
+        items[:] = [item for item, kept in zip(items, inside, strict=True) if kept]
 
 
 def thin(items: list[pytest.Item]) -> None:
@@ -160,10 +172,6 @@ def thin(items: list[pytest.Item]) -> None:
         if function in begun and zlib.crc32(item.nodeid.encode()) % 3:
             item.add_marker(skip)
         begun.add(function)
-
-
-def in_tenth(item: pytest.Item) -> bool:
-    return zlib.crc32(item.nodeid.encode()) % 10 == 0
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,27 @@ def test_files_are_read_and_written_as_utf_8():
             for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
                 if isinstance(call.func, ast.Attribute) and call.func.attr in ("read_text", "write_text"):
                     assert "encoding" in [each.arg for each in call.keywords], f"{path.name}:{call.lineno}"
+
+
+def test_help_shows_the_options_of_this_project():
+    """A percent sign in the help of one had made the help an error."""
+    ran = subprocess.run([sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert all(option in ran.stdout for option in ("--slow", "--part=I/N", "--lanes=N", "--claims-report=FILE"))
+
+
+def test_the_parts_of_the_tests_are_all_of_them_once(request):
+    plugin = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
+
+    def kept(chosen):
+        options = {"--slow": True, "--part": plugin.part(chosen)}
+        hook = types.SimpleNamespace(pytest_deselected=lambda items: None)
+        items = [*request.session.items]
+        plugin.pytest_collection_modifyitems(types.SimpleNamespace(getoption=options.get, hook=hook), items)
+        return [item.nodeid for item in items]
+
+    parts = [kept("0/2"), kept("1/2")]
+    assert sorted(parts[0] + parts[1]) == sorted(item.nodeid for item in request.session.items)
+    for wrong in ("3/3", "1/0", "one", "-1/3"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"expected I/N .* 0 <= I < N, got '{wrong}'"):
+            plugin.part(wrong)

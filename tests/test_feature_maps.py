@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fitting.features import Composed, FeatureKernel, FourierMap, HilbertMap, MercerMap, MixedMap, Projection, Scaled
@@ -185,12 +185,14 @@ def test_many_features_are_the_kernel_at_every_hyperparameter() -> None:
         assert np.abs(FeatureKernel(made, kernel.log_parameters)(X) - kernel(X)).max() < 0.08
 
 
+@example(seed=770)
+@example(seed=640361)
 @given(seed=SEEDS)
 def test_projections_are_standardised_for_every_matrix(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 4)) + 5.0
     projection = Projection.of(X, 2)
-    weights = rng.standard_normal(8)
+    weights = rng.standard_normal(projection.size)  # fewer than 8 where columns are nearly dependent
     z = projection.project(weights, X)
     np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=1e-10)
     np.testing.assert_allclose(z.std(axis=0), 1.0, rtol=1e-7)  # columns of X may be nearly dependent
