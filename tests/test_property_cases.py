@@ -112,6 +112,11 @@ def test_a_thorough_run_in_two_parts_is_stored_as_their_sum(tmp_path):
     assert added == {"commit": "abc", "cases": 1_234_588, "tests": 302, "violations": 1, "seconds": 3010, "mended": 0}
     with pytest.raises(ValueError, match="property cases"):
         counts_in("1 passed in 2 s")
+    earlier = added | {"properties": ["tests/test_property_cases.py::test_the_counts_of_worker_processes_add_up"]}
+    both = store(outputs, "def", tmp_path / "thorough.json", earlier=earlier)
+    assert (both["commits"], both["cases"], both["tests"], both["violations"]) == (["abc", "def"], 2_469_176, 604, 2)
+    assert "commit" not in both
+    assert store(outputs, "ghi", tmp_path / "thorough.json", earlier=both)["commits"] == ["abc", "def", "ghi"]
 
 
 def test_a_check_that_is_mended_is_no_violation_and_is_named(tmp_path):

@@ -1,10 +1,11 @@
 """Count property cases: Hypothesis examples that the test accepted and passed.
 
-    python verification/cases.py tests.log verification.log
+    python verification/cases.py [--add] tests.log verification.log
 
 stores the counts of a thorough run, whose output was saved in these files by ``pytest -v``, in
 ``verification/thorough.json`` for the claims report, with the properties that these files name.  A property that failed
 in one file and passed in a later one counts as mended: it is no violation, and the report says how many there were.
+With ``--add`` the counts come to those that are stored, as where the two folders are run on different commits.
 """
 
 from __future__ import annotations
@@ -167,8 +168,12 @@ def properties(root: Path = history.ROOT) -> list[str]:
     ]
 
 
-def store(outputs: Sequence[str], commit: str, path: Path = THOROUGH) -> dict[str, Any]:
+def store(
+    outputs: Sequence[str], commit: str, path: Path = THOROUGH, *, earlier: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Add up the counts of runs of different folders, whose times add up too, and store them with their properties.
+
+    Those of an ``earlier`` record of other tests are added.
 
     A violation is ``mended`` if its test, which failed in one output, passed in a later one.
     """
@@ -187,6 +192,10 @@ def store(outputs: Sequence[str], commit: str, path: Path = THOROUGH) -> dict[st
     ran = set(re.findall(r"\w\S*/test_\w+\.py::\w+", "\n".join(outputs)))
     if not ran:
         raise ValueError("expected the output of pytest -v, which names the tests that ran, got none with a name")
+    if earlier is not None:
+        record |= {name: record[name] + earlier[name] for name in ("cases", "tests", "violations", "seconds", "mended")}
+        record["commits"] = [*(earlier.get("commits") or [earlier["commit"]]), record.pop("commit")]
+        ran |= set(earlier["properties"])
     record["properties"] = [name for name in properties() if name in ran]
     from gpbounds.files import replacing  # conftest.py imports this file before mutation testing counts lines
 
@@ -212,4 +221,7 @@ def of_size(test: Callable[..., Any], count: int) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    print(line(store([Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]], history.commit())))
+    given = [name for name in sys.argv[1:] if name != "--add"]
+    before = json.loads(THOROUGH.read_text(encoding="utf-8")) if "--add" in sys.argv[1:] else None
+    texts = [Path(name).read_text(encoding="utf-8") for name in given]
+    print(line(store(texts, history.commit(), earlier=before)))
