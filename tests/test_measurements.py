@@ -106,7 +106,7 @@ CURRENT = {
         "properties": ["tests/test_property_cases.py::test_this_run_is_counted"],
     },
     "slow tests": {
-        "commit": "abc",
+        "commits": ["abc"],
         "passed": 3,
         "failed": 0,
         "mended": 1,
@@ -187,10 +187,10 @@ tests/test_a.py::test_three SKIPPED (slow) [ 75%]
 FAILED tests/test_a.py::test_two[a b] - assert 1 == 2
 """
     again = "[gw1] [ 50%] PASSED tests/test_a.py::test_two[a b]\n[gw0] [100%] ERROR tests/test_a.py::test_four\n"
-    record = slow.store([first, again], "abc", tmp_path / "slow.json")
+    record = slow.store([first, again], ["abc", "def"], tmp_path / "slow.json")
     assert json.loads((tmp_path / "slow.json").read_text(encoding="utf-8")) == record
     assert record == {
-        "commit": "abc",
+        "commits": ["abc", "def"],
         "passed": 2,
         "failed": 1,
         "mended": 1,
@@ -198,5 +198,5 @@ FAILED tests/test_a.py::test_two[a b] - assert 1 == 2
     }
     assert slow.line(record) == "2 passed (1 of them failed before they were mended), 1 failed"
     with pytest.raises(ValueError, match="expected the output of pytest -v"):
-        slow.store(["no tests ran"], "abc", tmp_path / "slow.json")
+        slow.store(["no tests ran"], ["abc"], tmp_path / "slow.json")
     assert slow.functions() >= {"tests/test_measurements.py::test_a_slow_test_counts_as_it_ended_at_last"}

@@ -32,8 +32,8 @@ def ends_in(output: str) -> list[tuple[str, str]]:
     return _ALONE.findall(output) + [(test, end) for end, test in _BY_WORKERS.findall(output)]
 
 
-def store(outputs: Sequence[str], commit: str, path: Path = SLOW) -> dict[str, Any]:
-    """Store the last end of each test, and that of tests which failed first as ``mended``."""
+def store(outputs: Sequence[str], commits: Sequence[str], path: Path = SLOW) -> dict[str, Any]:
+    """Store the last end of each test, how many of those that passed had failed before, and the commits of the runs."""
     last, failed = dict[str, str](), set[str]()
     for test, end in (each for output in outputs for each in ends_in(output)):
         last[test] = end
@@ -42,7 +42,7 @@ def store(outputs: Sequence[str], commit: str, path: Path = SLOW) -> dict[str, A
         raise ValueError("expected the output of pytest -v, which names the tests that ran, got none with a name")
     passed = {test for test, end in last.items() if end == "PASSED"}
     counts = {"passed": len(passed), "failed": len(last) - len(passed), "mended": len(failed & passed)}
-    record = {"commit": commit, **counts, "functions": sorted({test.partition("[")[0] for test in last})}
+    record = {"commits": [*commits], **counts, "functions": sorted({test.partition("[")[0] for test in last})}
     from gpbounds.files import replacing
 
     with replacing(path) as file:
@@ -68,4 +68,4 @@ def functions(root: Path = history.ROOT) -> frozenset[str]:
 
 
 if __name__ == "__main__":
-    print(line(store([Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]], history.commit())))
+    print(line(store([Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]], [history.commit()])))
