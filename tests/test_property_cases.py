@@ -129,6 +129,8 @@ def test_a_check_that_is_mended_is_no_violation_and_is_named(tmp_path):
     assert (added["cases"], added["violations"], added["mended"]) == (150, 1, 1)
     assert line(added).endswith("1 violations, 11 s (1 failing checks mended and run again)")
     assert store([passed, failed], "abc", tmp_path / "other.json")["violations"] == 2  # it failed last
+    twice = store([failed, failed, passed], "abc", tmp_path / "other.json")  # test_x failed, failed again, and passed
+    assert (twice["violations"], twice["mended"]) == (2, 1)
     with pytest.raises(ValueError, match="test_x"):
         store([failed.replace("2 violations", "0 violations"), passed], "abc", tmp_path / "none.json")
 
