@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -389,6 +391,32 @@ def test_a_damaged_parquet_file_is_refused_in_a_sentence(cut, tmp_path):
     for read in (read_table, lambda file: source(file, "y")):
         with pytest.raises(ValueError, match="expected a Parquet file, got a damaged file"):
             read(path)
+
+
+ABORTS = (
+    "c-jka3^EjD5&gg@`i)U^+WCKz7;Qx5L>Yt_7%D!LpUeMV-FWo-{sf-s_fG%5Y2Wfzfg`cw+x~eUWj0yW{ocRD!{Bn}#y|E2w<d&KJ@R0`%b6V;"
+    "Id43%e`S60YrFRM{RW%nYb2a|YX8Qz=2?d87yF94b_`y}|JfTnntQIh>9jqANYl>8#~<xKb}vxs@`n%m`}Y5sn$q;$UX(#pK~zO_e(R!zEHXgn"
+    "2#B(YvdKtr!1POSz+524pn*kHP>_LvLBNIyNXjv?unHK3l+D<6hY#-0Upu>+S&;n6;PP|ku9fNgk7Zw){8jVcex6M?P0pwPw%_1<ch-rG-}ism"
+    "^DE}C@qPOPm0CBK1uwUMvx&iF-Jv)8s~o4zx6S`#&%nCo_tWT=_8XS3J({9$(%vNMyK3OePx~8UxBOXuWW)Z7Wp9m66<xQV@%ZT*&+yOoR^o?F"
+    "rycsfAD2I2_DgWUTm<qby68KC{(QCS^%Yhme_qfG=gHjOV!!u{>D1Y~p4uyI5&drP<?jAhXMS^T?!0c_rOiL>S=^=lR~|OLYFqktzk`A6y;s^F"
+    "?Kd#`I^3JEaDPH%ux7)bxAxJqFHE&jyk*aA)@3rO{n7r_s|v%fT)S)k{BG8YX;shmf3Egyls*1&|BF<EzjwE9#2KG3^CdW7Izax!6vgRJNgq=N"
+    "3AW<ojMUsjQ8orqE>$K8#zYXUB*B;j<ySI@$w|sc+Nd$eh;m7qGO!6q0u_leiOGo_V-~x>thS0tjRTarScy(uk~+XJW)Nj!01^T~%0`n-QjI|l"
+    "=spxnl8`L<#j19LndrFvM}jStNVc5fR9nGLTFBzIMeGunn4B7i*at2KNf`+q$Dknpa4Se)OUz)>2LX$8M<57vgaB_x$8txfbVoNw$8<+$u#}^d"
+    "lcS?Ah~ez$=m{1;(2fu(r(zfjVw7_^$Y`*V3b0@(LcJrLnF><s?E`XzBgjaj03fp*WP~r+J#LQ3PJ=StK~}qXL(O*vndAm`Po$$$Im8LB2u(2i"
+    "BeB^Z8R+N^@+Z*0?oe@{7j11BBoqn~iwa9qOLUV93Um{Tit@`9%2JDpGxPHljLh^5^b93!WEdDAh~X$ORR;hIVE}P>>An"
+)
+"""A Parquet file whose second column states one level too many: asked for it, pyarrow 26 aborts the process."""
+
+
+def test_a_parquet_file_whose_metadata_abort_pyarrow_is_refused_in_a_sentence(tmp_path):
+    """In a process of its own, which had ended without a word of ours."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    path.write_bytes(zlib.decompress(base64.b85decode(ABORTS)))
+    program = f"from gpbounds.rows.table_rows import read_rows; read_rows({str(path)!r})"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].startswith(f"ValueError: {path}: expected a Parquet file")
 
 
 def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path):

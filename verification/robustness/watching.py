@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import sys
 import sysconfig
 import time
@@ -10,6 +12,9 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import fitting
+import gpbounds
 
 CONSTANT, FACTOR = 2**24, 400
 """A reader may take 16 MB and 400 bytes for each byte of the file: Python's lists of short cells need so many."""
@@ -46,7 +51,13 @@ def _ours(name: str) -> bool:
 
 
 def begin() -> None:
-    """Watch this process from now on; an audit hook stays until its end."""
+    """Watch this process from now on; an audit hook stays until its end.
+
+    All modules are imported first: one that is loaded on first use makes its data classes by executing text.
+    """
+    for package in (gpbounds, fitting):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     sys.addaudithook(_hook)
     tracemalloc.start()
 
