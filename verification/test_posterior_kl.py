@@ -257,19 +257,10 @@ def test_predictions_where_the_inducing_points_nearly_coincide(observe: Observer
     """A computed K − Q of −2e-9 K is rounding where Kuu is nearly singular: the proved allowance says how much is."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(8, 1))
-    y, Z = (
-        0.6 * rng.standard_normal(8),
-        X[rng.permutation(8)[:4]] + rng.choice([0.0, 1e-2]) * rng.standard_normal((4, 1)),
-    )
-    c = Case(
-        SquaredExponential(0.018, 10.0 ** rng.uniform(0.0, 1.8)),
-        X,
-        y,
-        Z,
-        np.linspace(0.0, 1.0, 9)[:, None],
-        0.3,
-        (0.0, 0.0),
-    )
+    y = 0.6 * rng.standard_normal(8)
+    Z = X[rng.permutation(8)[:4]] + rng.choice([0.0, 1e-2]) * rng.standard_normal((4, 1))
+    kernel, new = SquaredExponential(0.018, 10.0 ** rng.uniform(0.0, 1.8)), np.linspace(0.0, 1.0, 9)[:, None]
+    c = Case(kernel, X, y, Z, new, 0.3, (0.0, 0.0))
     q = collapsed_posterior(c.kernel, X, y, Z, noise=c.noise, power=1.0, jitter=0.0)
     with mp.workdps(80):
         K, Kuf, Kuu = c.blocks
