@@ -59,6 +59,8 @@ def test_sides_mirror_each_other(side):
 def test_shapes_and_kinds_of_numbers():
     assert isinstance(kl_inverse(0.02, 0.05), float)
     assert isinstance(kl(0.02, 0.05), float)
+    with pytest.raises(ValueError, match="q, p: expected shapes that broadcast"):
+        kl([0.1, 0.2], [0.1, 0.2, 0.3])
     assert kl_inverse(0, 1) == kl_inverse(np.float32(0.0), True)
     q, eps = np.linspace(0, 1, 7)[:, None, None], np.geomspace(1e-3, 10, 5)[:, None]
     table = kl_inverse(q, eps, complement=True)

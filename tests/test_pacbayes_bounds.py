@@ -112,6 +112,8 @@ def test_more_nonsense_is_refused():
         grid_penalty(0, 2)
     with pytest.raises(ValueError, match="one number for each θ"):
         mixture_kl(3.0, 0.0)
+    with pytest.raises(ValueError, match="axis: expected the number of an axis of kl"):
+        mixture_kl([[3.0, 4.0], [3.0, 4.0]], np.log(2.0), axis=True)
     with pytest.raises(ValueError, match=r"expected Σ exp\(−penalty\) <= 1"):
         mixture_kl([1.0, 2.0], [0.1, 0.1])
     with pytest.raises(ValueError, match="both or none"):

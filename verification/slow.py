@@ -4,8 +4,8 @@
     python verification/slow.py slow.log again.log
 
 stores in ``verification/slow.json``, for the claims report, how many tests of these files passed at last, how many of
-them had failed before they were mended, and which functions they are.  CI runs a thirtieth of these
-tests, another one at each commit.
+them had failed before they were mended, and which functions they are.  CI runs a thirtieth of these tests, another one
+at each commit.
 """
 
 from __future__ import annotations

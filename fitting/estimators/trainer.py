@@ -390,11 +390,12 @@ class Trainer:
         return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))), self.period)
 
     def _as_it_is(self, packing: Packing) -> Run:
-        value = -self.objective.minimised(packing.start, gradient=False).value
-        if not math.isfinite(value):
+        end = self.objective.minimised(packing.start, gradient=False)
+        if not math.isfinite(end.value):
             raise NonFinite("the objective: expected a finite value at these hyperparameters, got none")
         reason = "No training: the hyperparameters are those that were passed."
-        return Run(packing.pack(packing.start), value, (value,), "converged", reason, 1, 0, {"kept": True})
+        state = {"kept": True, "sites": end.sites}
+        return Run(packing.pack(packing.start), -end.value, (-end.value,), "converged", reason, 1, 0, state)
 
     def _perturbed(self, start: Parameters, i: int) -> Parameters:
         rng = np.random.default_rng([*_words(self.session.seed), 2, i])

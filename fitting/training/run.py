@@ -228,7 +228,7 @@ def _check_state(state: dict[str, Any], p: int) -> None:
         shapes = dict.fromkeys(("x", "first", "second"), (p,))
         numbers |= {"t": int, "failed": int, "rate": float, "bad": int, "since": int}
         np.random.default_rng(0).bit_generator.state = state["rng"]
-    elif unknown := set(state) - {"kept", "candidate"}:
+    elif unknown := set(state) - {"kept", "sites", "candidate"}:
         raise ValueError(f"state: expected that of L-BFGS-B or of Adam, got {', '.join(map(repr, sorted(unknown)))}")
     else:
         shapes = {}

@@ -33,7 +33,7 @@ def kl(q: ArrayLike, p: ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        for numbers outside [0, 1].
+        for numbers outside [0, 1], and for shapes that do not broadcast.
 
     >>> float(kl(0.02, 0.05)), float(kl(0.5, 0.5 + 1e-9))
     (0.012142960691147363, 1.9999998868722757e-18)

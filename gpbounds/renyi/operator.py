@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, Float, as_host_points
-from gpbounds.bound import Bound, normal_or_zero
+from gpbounds.bound import SMALLEST, Bound, normal_or_zero
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import as_kernel
 from gpbounds.kernels.tiles import Products, additions
@@ -210,7 +210,7 @@ class _Residual:
         noise = self.problem.noise
         high = float(normal_or_zero((above + self.below) / noise * (1.0 + 8.0 * EPS), above + self.below > 0.0))
         low = (below - self.above) / noise * (1.0 - 8.0 * EPS) if math.isfinite(self.above) else 0.0
-        return Found(high, max(low, 0.0), estimate / noise, products, random)
+        return Found(high, low if low >= SMALLEST else 0.0, estimate / noise, products, random)
 
     def by_eigenvalue(self) -> Found:
         """G is stored: a Cholesky factor and a Rayleigh quotient bound its largest eigenvalue (N-moment-rounding)."""
